@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
-from legendre.core.sums import growing_factor
+from legendre.fitting.growing.state import GrowingFactor
 from legendre.tasks.compare import PEERS, Effort
 
 DATA = Path(os.environ.get("LEGENDRE_DATA", Path(__file__).resolve().parent.parent.parent / "shared" / "data"))
@@ -87,15 +87,15 @@ def faces() -> None:
             flush=True,
         )
     sizes: list[int] = []
-    plain = growing_factor.GrowingFactor.of
+    plain = GrowingFactor.of
 
     def counted(lower: Any) -> Any:
         sizes.append(len(lower))
         return plain(lower)
 
-    growing_factor.GrowingFactor.of = counted  # type: ignore[method-assign]
+    GrowingFactor.of = counted  # type: ignore[method-assign]
     ld.decompose(X, ld.adaptive(4000))
-    growing_factor.GrowingFactor.of = plain  # type: ignore[method-assign]
+    GrowingFactor.of = plain  # type: ignore[method-assign]
     print(f"  factors above 1,000 cells on the way to 4,000: {sum(size > 1000 for size in sizes)} (wanted at most 5)")
 
 

@@ -47,7 +47,7 @@ def flights(data: Path) -> ld.Decomposition:
     held = np.load(data / "flights.npz")
     names = ["carrier", "dest", "hour"]
     levels = {name: held[f"level_{name}"] for name in names}
-    return ld.decompose(held["flights3"], ld.adaptive("bic", most=50), names=names, levels=levels)
+    return ld.decompose(held["flights3"], ld.adaptive("bic", max_params=50), names=names, levels=levels)
 
 
 def example() -> ld.Decomposition:

@@ -222,9 +222,8 @@ def compare(X: Any, _: Path) -> Answer:
 
 
 def ladder(X: Any, _: Path) -> Answer:
-    found = ld.geometry.ladder(X)
-    rungs = [[rung.n_params, rung.kl, rung.explained, rung.g2, rung.df] for rung in found.rungs]
-    return Answer([], [rungs, found.total_kl], found.summary())
+    found = ld.anova(ld.decompose(X, "empty"), ld.decompose(X, ld.interactions(1)))
+    return Answer([], [found.kl, found.explained, [test.df for test in found.tests]], found.summary())
 
 
 def pythagoras(X: Any, _: Path) -> Answer:

@@ -20,7 +20,7 @@ both = [[k, k] for k in range(1, 4)]
 names = {"names": ["home", "away"], "levels": [["0", "1", "2", "3+"]] * 2}
 alone = ld.decompose(goals, "B1", **names)
 fit = ld.decompose(goals, ld.B1() | both, **names)
-print(ld.likelihood_ratio(alone, fit).summary())
+print(ld.anova(alone, fit))
 print(fit.parameters().sorted_by("kl_lost").summary(rows=4))
 fit.plot.slices()
 

@@ -35,7 +35,8 @@ print(f"{triangle.kl_pq:.6f} + {triangle.kl_qr:.6f} = {triangle.kl_pq + triangle
 # Nested models make a chain of right angles, so that KL is a sum: what single modes explain, what pairs add, and so
 # on. Here for the people aboard the Titanic.
 
-steps = ld.geometry.ladder(ld.datasets.titanic())
+bases = ("empty", *(ld.interactions(k) for k in (1, 2, 3, 4)))
+steps = ld.anova(*(ld.decompose(ld.datasets.titanic(), basis) for basis in bases))
 print(steps.summary())
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ld.geometry.plot_ladder(steps, ax)

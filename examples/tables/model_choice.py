@@ -16,7 +16,7 @@ print(X.names)
 # %%
 # First: orders of interactions, as a chain of tests. Pairs are needed, triples hardly, and nothing beyond.
 
-steps = ld.geometry.ladder(X, [ld.interactions(n) for n in (1, 2, 3, 4)])
+steps = ld.anova(*(ld.decompose(X, basis) for basis in ("empty", *(ld.interactions(n) for n in (1, 2, 3, 4)))))
 print(steps.summary())
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ld.geometry.plot_ladder(steps, ax)
@@ -25,7 +25,7 @@ ld.geometry.plot_ladder(steps, ax)
 # Second: a basis that grows while a parameter pays for itself, from independence on. The extended BIC that decides is
 # strict: it keeps what is beyond doubt. Lines of the graph are the pairs that it took.
 
-grown = ld.decompose(X, ld.adaptive("bic", start="interactions(1)"))
+grown = ld.decompose(X, ld.adaptive("bic", include="interactions(1)"))
 print(grown.parameters().sorted_by("kl_lost").summary(rows=8))
 grown.plot.graph()
 
@@ -36,4 +36,4 @@ grown.plot.graph()
 sets = [("smoke", "physical", "protein"), ("smoke", "systolic", "protein"), ("mental", "physical"), ("family",)]
 small = ld.decompose(X, ld.interactions(sets))
 large = ld.decompose(X, ld.interactions(3))
-print(ld.likelihood_ratio(small, large).summary())
+print(ld.anova(small, large))

@@ -8,12 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from legendre import results as results
     from legendre import solvers as solvers
     from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
+    from legendre.basis.adaptive import boxes as boxes
     from legendre.basis.basis import Basis as Basis
     from legendre.basis.basis import full as full
-    from legendre.basis.boxes import boxes as boxes
     from legendre.basis.features import features as features
     from legendre.basis.interactions import interactions as interactions
     from legendre.basis.paper import B1 as B1
@@ -28,40 +29,25 @@ if TYPE_CHECKING:
     from legendre.data.readers.tns import read_tns as read_tns
     from legendre.data.sparse_tensor import SparseTensor as SparseTensor
     from legendre.fitting.decompose import decompose as decompose
-    from legendre.fitting.plan import Plan as Plan
     from legendre.fitting.plan import plan as plan
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
-    from legendre.results.effects import Effects as Effects
     from legendre.results.files import load as load
-    from legendre.results.growth_path import Round as Round
-    from legendre.results.inference.likelihood_ratio import LikelihoodRatio as LikelihoodRatio
-    from legendre.results.inference.likelihood_ratio import likelihood_ratio as likelihood_ratio
-    from legendre.results.inference.result import Inference as Inference
-    from legendre.results.parameters import Parameters as Parameters
-    from legendre.solvers.status import Status as Status
     from legendre.tasks import geometry as geometry
-    from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
     from legendre.tasks.compare import compare as compare
-    from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.complete import complete as complete
-    from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
-    from legendre.tasks.hidden.hidden import hidden as hidden
-    from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
+    from legendre.tasks.hidden import hidden as hidden
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
-    from legendre.tasks.loglinear.partial import PartialLogLinear as PartialLogLinear
-    from legendre.tasks.loglinear.result import LogLinear as LogLinear
 
 __version__ = "0.3.0"
 
 _PLACES = {
-    "basis.adaptive": "adaptive",
+    "basis.adaptive": "adaptive boxes",
     "basis.basis": "Basis full",
-    "basis.boxes": "boxes",
     "basis.features": "features",
     "basis.interactions": "interactions",
     "basis.paper": "B1 B2 B3",
@@ -71,27 +57,17 @@ _PLACES = {
     "data.readers.tns": "read_tns",
     "data.sparse_tensor": "SparseTensor",
     "fitting.decompose": "decompose",
-    "fitting.plan": "Plan plan",
+    "fitting.plan": "plan",
     "results.decomposition": "Decomposition",
-    "results.effects": "Effects",
     "results.files": "load",
-    "results.inference.likelihood_ratio": "LikelihoodRatio likelihood_ratio",
-    "results.inference.result": "Inference",
-    "results.parameters": "Parameters",
-    "results.growth_path": "Round",
-    "solvers.status": "Status",
-    "tasks.balance.balance": "balance Balanced",
+    "tasks.balance.balance": "balance",
     "tasks.compare": "compare",
-    "tasks.complete.complete": "Completion complete",
-    "tasks.complete.crossval": "CrossValidation",
+    "tasks.complete.complete": "complete",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
-    "tasks.hidden.hidden": "hidden",
-    "tasks.hidden.result": "HiddenDecomposition",
+    "tasks.hidden": "hidden",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",
-    "tasks.loglinear.partial": "PartialLogLinear",
-    "tasks.loglinear.result": "LogLinear",
 }
 """Where each public name lives: it is imported when it is first used, so that importing the package is quick."""
 
@@ -101,6 +77,7 @@ _SUBMODULES = {
     "dual": "model.dual",
     "errors": "core.errors",
     "geometry": "tasks.geometry",
+    "results": "results",
     "solvers": "solvers",
     "ties": "basis.ties",
 }

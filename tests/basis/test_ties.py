@@ -164,8 +164,7 @@ def test_doors_that_take_cells_only_say_which_take_ties() -> None:
     words = r"uniform\(0, 1\) has tied parameters .* which decompose, plan and complete take"
     for call in (
         lambda: ld.hidden(np.ones((3, 3)), ld.ties.uniform(0, 1), [2]),
-        lambda: ld.geometry.ladder(np.ones((3, 3)), [ld.ties.uniform(0, 1)]),
-        lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(3, start=ld.ties.uniform(0, 1))),
+        lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(3, include=ld.ties.uniform(0, 1))),
     ):
         with pytest.raises(ld.errors.InvalidBasis, match=words):
             call()

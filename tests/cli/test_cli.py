@@ -347,7 +347,7 @@ def test_the_demo_prints_a_table_and_writes_pictures(
 
 def test_the_busiest_flights_have_a_finite_fit() -> None:
     fit = fit_busiest(ld.datasets.flights())
-    assert (fit.status, fit.shape) == (ld.Status.CONVERGED, (7, 16, 15))
+    assert (fit.status, fit.shape) == (ld.results.Status.CONVERGED, (7, 16, 15))
 
 
 @pytest.mark.parametrize("package", ["no_such_package", "numpy"], ids=["not installed", "fails"])

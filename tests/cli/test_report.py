@@ -18,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save("X.npy", X)
     np.savez("two.npz", X=X, other=X[0])
     ld.decompose(X, "B1").save("fit.npz")
-    ld.geometry.ladder(X).save("ladder.npz")
+    ld.decompose(X, "B1").inference().save("tests.npz")
     return tmp_path
 
 
@@ -44,9 +44,9 @@ OVERWRITTEN = "is the input; it would be overwritten. Choose another name."
         (["no.npz"], "cannot read no.npz: No such file or directory."),
         (["X.npy"], "X.npy holds a single array; a saved result is an .npz file."),
         (
-            ["ladder.npz"],
-            "ladder.npz holds a result of type Ladder, which has no report page. "
-            "Print its summary with: legendre show ladder.npz",
+            ["tests.npz"],
+            "tests.npz holds a result of type Inference, which has no report page. "
+            "Print its summary with: legendre show tests.npz",
         ),
         (["fit.npz", "-o", "no/report.html"], "cannot write no/report.html: the folder no does not exist."),
         (["fit.npz", "-o", "."], "cannot write .: it is a directory. Give a file name."),

@@ -150,7 +150,7 @@ def test_a_basis_is_grown_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatch, rng
     fine = ld.decompose(blocks, ld.adaptive(6))
     assert_array_equal(fine.basis, ld.decompose(X, ld.adaptive(6)).basis)
     monkeypatch.setattr("legendre.core.limits.COARSE_BOXES", 100)
-    fit = ld.decompose(blocks, ld.adaptive(10, start="B3(1, axis=2)", candidates=cells([[6, 4, 0], [3, 3, 3]])))
+    fit = ld.decompose(blocks, ld.adaptive(10, include="B3(1, axis=2)", candidates=cells([[6, 4, 0], [3, 3, 3]])))
     assert fit.converged
     assert [6, 4, 0] in fit.basis.tolist()
     assert fit.path[-1].kl == fit.kl

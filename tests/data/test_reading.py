@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 import legendre as ld
 from legendre.core import limits
 from legendre.core.sums.cell_sums import suffix_sums
-from legendre.core.sums.kernels.joining import steps_between_slices
 from legendre.core.sums.kernels.scan import scan_large
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
@@ -91,16 +90,6 @@ def test_entries_that_are_not_finite_make_the_total_so(wrong: float) -> None:
     for seen in (Scan(*scan_large(x)), scan(x)):
         assert not np.isfinite(seen.total)
         assert seen.smallest == np.nanmin(x)
-
-
-@pytest.mark.parametrize("shape", [(1,), (9,), (4, 7), (5, 1, 6), (3, 4, 2, 5)], ids=str)
-def test_what_neighbouring_slices_differ_by(shape: tuple[int, ...]) -> None:
-    x = sample(shape, "float64")
-    for k, n in enumerate(shape):
-        weights = np.linspace(1.0, 2.0, n)
-        steps = np.diff(np.moveaxis(x, k, -1) * weights)
-        expected = (steps.reshape(x.size // n, n - 1) ** 2).sum(axis=0)
-        assert_allclose(steps_between_slices(x, k, weights), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("basis", ["B3(1)", "B1 + B3(1)", "B3(1, axis=0)", "B3(2)"])

@@ -15,17 +15,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
-from legendre.core import limits
+from legendre.basis.adaptive import Adaptive
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
-from legendre.fitting.adaptive.candidates import bernoulli_divergence, chosen
-from legendre.fitting.adaptive.heldout import deal, deal_cells, scored_path
-from legendre.fitting.adaptive.losses import least_missed, losses
-from legendre.fitting.adaptive.observed_sums import Ground
-from legendre.fitting.adaptive.one_round import Search
-from legendre.fitting.adaptive.state import State, fitted
-from legendre.model.problem import Problem
-from legendre.solvers.structure.faces import structural_face
+from legendre.fitting.growing.candidates import bernoulli_divergence, choose
+from legendre.fitting.growing.features import Ground
+from legendre.fitting.growing.grow import Search, losses
+from legendre.fitting.growing.select import _deal_cells, _deal_events, held_out_path
+from legendre.fitting.growing.state import State
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...], cells: Sequence[tuple[int, ...]]) -> FloatArray:
@@ -60,7 +57,7 @@ def test_generating_cells_are_found(rng: np.random.Generator) -> None:
 
 def test_kl_never_rises_and_the_path_is_nested(rng: np.random.Generator) -> None:
     X = rng.lognormal(sigma=1.5, size=(8, 7, 6))
-    fit = ld.decompose(X, ld.adaptive(60, start="B1"))
+    fit = ld.decompose(X, ld.adaptive(60, include="B1"))
     assert fit.n_params == 60
     kls = [step.kl for step in fit.path]
     assert all(after <= before + 1e-12 for before, after in pairwise(kls))
@@ -71,7 +68,7 @@ def test_kl_never_rises_and_the_path_is_nested(rng: np.random.Generator) -> None
 
 def test_swapping_pays_and_keeps_the_start(rng: np.random.Generator) -> None:
     X = rng.lognormal(sigma=1.5, size=(9, 8, 7))
-    forward, swapped = (ld.decompose(X, ld.adaptive(60, start="B1", swaps=n)) for n in (0, 3))
+    forward, swapped = (ld.decompose(X, ld.adaptive(60, include="B1", swaps=n)) for n in (0, 3))
     assert swapped.n_params == forward.n_params == 60
     assert swapped.kl < forward.kl
     assert_array_equal(swapped.basis[:21], ld.decompose(X, "B1").basis)
@@ -84,7 +81,7 @@ def test_swapping_pays_and_keeps_the_start(rng: np.random.Generator) -> None:
 def test_growing_past_the_size_and_cutting_back_is_never_worse(rng: np.random.Generator) -> None:
     X = rng.lognormal(sigma=1.5, size=(9, 8, 7)).cumsum(axis=0).cumsum(axis=1)
     for n in (1, 2, 3, 30):
-        forward, cut = (ld.decompose(X, ld.adaptive(n, start=[[2, 1, 0]], **how)) for how in ({"swaps": 0}, {}))
+        forward, cut = (ld.decompose(X, ld.adaptive(n, include=[[2, 1, 0]], **how)) for how in ({"swaps": 0}, {}))
         assert cut.n_params == cut.path[-1].n_params == n
         assert cut.basis[0].tolist() == [2, 1, 0]
         assert cut.kl <= forward.kl + 1e-12
@@ -98,7 +95,7 @@ def test_growing_past_the_size_and_cutting_back_is_never_worse(rng: np.random.Ge
 def state_of(X: object, cells: object, theta: FloatArray, support: object = "all") -> State:
     """Return the state of a growing basis at a given theta."""
     ground = Ground.of(observe(X, support))  # type: ignore[arg-type]
-    return State.of(ground, ground.places(np.asarray(cells)), theta).anchored()
+    return State.of(ground, ground.boxes(np.asarray(cells)), theta).anchored()
 
 
 def test_the_loss_of_a_parameter_is_that_of_a_refit(rng: np.random.Generator) -> None:
@@ -108,25 +105,7 @@ def test_the_loss_of_a_parameter_is_that_of_a_refit(rng: np.random.Generator) ->
     X = p.tensor() * (1 + 1e-4 * rng.normal(size=(4, 4)))
     larger = np.concatenate([cells, [[2, 2]]])
     null, without = ld.decompose(X, larger), ld.decompose(X, cells)
-    assert losses(state_of(X, larger, null.theta)).each[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
-
-
-def test_of_a_large_basis_those_cells_are_weighed_that_may_be_missed_least(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a cell is looked at its loss is the same as if all were; of the five least missed most are looked at."""
-    X = rng.gamma(0.5, size=(6, 7, 8))
-    fit = ld.decompose(X, ld.adaptive(60, swaps=0, overshoot=1.0))
-    state = state_of(X, fit.basis, fit.theta)
-    every = losses(state, 5)
-    assert_array_equal(every.looked_at, np.arange(60))
-    monkeypatch.setattr(limits, "EVERY_LOSS", 0)
-    some = losses(state, 5)
-    assert len(some.looked_at) == 16
-    assert_allclose(some.each[some.looked_at], every.each[some.looked_at], rtol=1e-9)
-    assert np.isinf(np.delete(some.each, some.looked_at)).all()
-    assert np.isin(np.argsort(every.each)[:5], some.looked_at).sum() >= 4
-    assert set(least_missed(state, some, 5).tolist()) <= set(some.looked_at.tolist())
+    assert losses(state_of(X, larger, null.theta))[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
 
 
 @pytest.mark.parametrize("strength", [-9.0, -4.0, 4.0, 9.0])
@@ -137,17 +116,17 @@ def test_the_loss_of_a_large_parameter_is_large(strength: float) -> None:
     X, cells = ld.dual.from_theta(theta), np.array([[3, 2], [1, 4]])
     fit = ld.decompose(X, cells)
     exact = ld.decompose(X, cells[1:]).kl - fit.kl
-    assert 0.5 * exact < losses(state_of(X, cells, fit.theta)).each[0] < 2.0 * exact
+    assert 0.5 * exact < losses(state_of(X, cells, fit.theta))[0] < 2.0 * exact
 
 
 def test_the_loss_of_a_cell_that_keeps_others_empty_is_what_comes_back() -> None:
     X = np.ones((6, 6))
     X[4:] = 0
     cells = np.array([[4, 0], [2, 3], [0, 5]])
-    state = fitted(state_of(X, cells, np.zeros(3)), 1e-12, 30)[0]
-    assert losses(state.anchored()).each[0] == pytest.approx(ld.decompose(X, cells[1:]).kl, rel=0.05)
+    state = state_of(X, cells, np.zeros(3)).fit(1e-12, 30)[0]
+    assert losses(state.anchored())[0] == pytest.approx(ld.decompose(X, cells[1:]).kl, rel=0.05)
     both = np.array([[4, 0], [2, 3], [5, 0]])  # [5, 0] is of no use beside [4, 0]
-    found = losses(fitted(state_of(X, both, np.zeros(3)), 1e-12, 30)[0].anchored()).each
+    found = losses(state_of(X, both, np.zeros(3)).fit(1e-12, 30)[0].anchored())
     assert found[2] == pytest.approx(0.0, abs=1e-9)
     assert found[0] == pytest.approx(np.log(5 / 4), rel=0.05)
 
@@ -157,7 +136,7 @@ def test_a_dependent_parameter_is_not_missed() -> None:
     X, cells = [[1.0, 2.0], [0.0, 3.0]], np.array([[0, 1], [1, 0], [1, 1]])
     fit = ld.decompose(X, cells, support=mask)
     assert fit.rank == 2
-    assert sorted(losses(state_of(X, cells, fit.theta, mask)).each > 1e-9) == [False, False, True]
+    assert sorted(losses(state_of(X, cells, fit.theta, mask)) > 1e-9) == [False, False, True]
 
 
 def test_a_fit_on_the_path_is_a_fresh_fit(rng: np.random.Generator) -> None:
@@ -167,13 +146,6 @@ def test_a_fit_on_the_path_is_a_fresh_fit(rng: np.random.Generator) -> None:
     fresh = ld.decompose(X, fit.basis[fit.order()[:11]])
     assert part.converged
     assert_allclose(part.tensor(), fresh.tensor(), rtol=1e-8)
-
-
-def test_the_same_input_grows_the_same_basis(rng: np.random.Generator) -> None:
-    X = rng.gamma(1.0, size=(9, 8))
-    one, two = (ld.decompose(X, ld.adaptive(20)) for _ in range(2))
-    assert_array_equal(one.basis, two.basis)
-    assert_array_equal(one.theta, two.theta)
 
 
 def test_masks_missing_cells_and_candidates(rng: np.random.Generator) -> None:
@@ -234,7 +206,7 @@ def test_every_cell_that_a_criterion_keeps_pays(criterion: Literal["bic", "aic"]
     rng = np.random.default_rng(seed)
     theta = np.where(rng.random((6, 5, 3)) < 0.06, rng.normal(size=(6, 5, 3)), 0.0)
     X = rng.poisson([300, 3000, 30000][seed % 3] * np.asarray(ld.dual.from_theta(theta))).astype(float)
-    fit, first = ld.decompose(X, ld.adaptive(criterion, start=start)), ld.decompose(X, start).basis
+    fit, first = ld.decompose(X, ld.adaptive(criterion, include=start)), ld.decompose(X, start).basis
     assert_array_equal(fit.basis[: len(first)], first)
     price = price_of(criterion, X, first)
     for u in range(len(first), fit.n_params):
@@ -270,17 +242,17 @@ def test_cv_scores_are_held_out_likelihoods() -> None:
     rng = np.random.default_rng(6)
     counts = rng.multinomial(400, blocks(rng, (4, 5), [(2, 3), (1, 0)]).ravel()).reshape(4, 5)
     data = observe(counts.astype(float))
-    folds = list(deal(data, 3))
+    folds = _deal_events(data, 3)
     assert_array_equal(sum(folds), counts)
-    search = Search.of(data, "empty", None, None)
-    fit, score = next(iter(scored_path(search, folds[0])))
+    search = Search.of(data, Adaptive("bic"))
+    fit, loss = next(iter(held_out_path(search, folds[0])))
     assert fit.size == 0
-    assert score == pytest.approx(-folds[0].sum() * np.log(20))
-    path = list(scored_path(search, folds[0]))
-    n = path[1].fit.size
+    assert loss == pytest.approx(folds[0].sum() * np.log(20))
+    path = list(held_out_path(search, folds[0]))
+    n = path[1][0].size
     grown = ld.decompose(counts - folds[0], ld.adaptive(n, swaps=0))
     logs = np.log(grown.tensor() / grown.total)
-    assert path[1].score == pytest.approx(float((folds[0] * logs).sum()), rel=1e-3)
+    assert path[1][1] == pytest.approx(-float((folds[0] * logs).sum()), rel=1e-3)
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -293,13 +265,15 @@ def test_cv_of_fractions_predicts_cells_that_were_held_out(zeros: bool) -> None:
     X[4, 5] *= not zeros
     X[0, 1] = np.nan
     data = observe(X)
-    parts = list(deal_cells(data, 3))
+    parts = _deal_cells(data, 3)
     assert_array_equal(sum(part.astype(int) for part in parts), ~np.isnan(X))
-    for fit, score in itertools.islice(scored_path(Search.of(data, "B1", None, None), parts[0]), 3):
+    search = Search.of(data, Adaptive("cv", include="B1"))
+    for fit, found in itertools.islice(held_out_path(search, parts[0]), 3):
+        cells = fit.ground.corners(fit.features)[0]
         left = np.where(parts[0], np.nan, X)
         loss, total = 0.0, float(np.nansum(left))
-        weight = {tuple(v): math.exp(fit.at.theta[(fit.cells <= v).all(axis=1)].sum()) for v in np.argwhere(X == X)}
-        for u in fit.cells:  # where nothing lies above a cell of the basis, nothing is predicted
+        weight = {tuple(v): math.exp(fit.theta[(cells <= v).all(axis=1)].sum()) for v in np.argwhere(X == X)}
+        for u in cells:  # where nothing lies above a cell of the basis, nothing is predicted
             if not np.nansum(left[u[0] :, u[1] :]):
                 weight |= {v: 0.0 for v in weight if (u <= v).all()}
         mass = sum(weight[tuple(v)] for v in np.argwhere(left == left))
@@ -307,23 +281,8 @@ def test_cv_of_fractions_predicts_cells_that_were_held_out(zeros: bool) -> None:
             predicted, seen = total * weight[tuple(v)] / mass, X[tuple(v)]
             loss += (predicted - seen) ** 2 if zeros else predicted - seen + seen * math.log(seen / predicted)
         loss *= data.total / np.nansum(X**2) if zeros else 1.0
-        assert score == pytest.approx(-loss, rel=1e-9)
-        assert fit.kl == pytest.approx(ld.decompose(left, fit.cells).kl, rel=1e-3)
-
-
-def test_cv_of_fractions_on_boxes_holds_out_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of X over boxes may all be whole numbers where X has fractions; they were dealt out as events."""
-    monkeypatch.setattr(limits, "COARSE_BOXES", 1000)
-    X = np.exp(np.random.default_rng(0).normal(size=(40, 40)))
-    X[20:, 20:] *= 20.0
-    huge = np.rint(2.0**60 * X)
-    huge[0, 0] += 2.0**60
-    X = huge / 2.0**60
-    huge[0, 1], X[0, 1] = 0.5, 0.5 / 2.0**60
-    fit, same = (ld.decompose(values, ld.adaptive("cv")) for values in (huge, X))
-    assert fit.n_params > 0
-    assert_array_equal(fit.basis, same.basis)
-    assert [step.held_out for step in fit.path] == pytest.approx([step.held_out for step in same.path], rel=1e-9)
+        assert found == pytest.approx(loss, rel=1e-9)
+        assert fit.kl == pytest.approx(ld.decompose(left, cells).kl, rel=1e-3)
 
 
 def test_cv_of_fractions_finds_what_noise_hides(tmp_path: Path) -> None:
@@ -353,12 +312,12 @@ def test_cv_with_a_mask_a_start_and_missing_cells() -> None:
     X[0, 4] = np.nan
     mask = np.ones(X.shape, dtype=bool)
     mask[5, 0] = False
-    fit = ld.decompose(X, ld.adaptive("cv", start="B1", folds=4), support=mask)
+    fit = ld.decompose(X, ld.adaptive("cv", include="B1", folds=4), support=mask)
     assert fit.n_params >= 8  # seven of the start; that of the block is the only other that the counts were made with
     assert [3, 2] in fit.basis.tolist()
     sparse = np.zeros((4, 4))
     sparse[0, 0], sparse[2, 3] = 1, 30  # some fold has no event in row 0, which its start then rules out
-    assert ld.decompose(sparse, ld.adaptive("cv", start="B1")).status.converged
+    assert ld.decompose(sparse, ld.adaptive("cv", include="B1")).status.converged
 
 
 def test_empty_levels_are_seen() -> None:
@@ -374,12 +333,6 @@ def test_empty_levels_are_seen() -> None:
     assert (fit.tensor() > 0).all()
 
 
-def test_cells_that_keep_others_empty_are_not_given_back_first() -> None:
-    X = np.random.default_rng(75).poisson(1.0, (5, 5))
-    fit = ld.decompose(X, ld.adaptive(8))
-    assert fit.at(6).kl <= ld.decompose(X, ld.adaptive(6, swaps=0)).kl + 1e-9
-
-
 def test_a_grown_fit_can_be_pickled(rng: np.random.Generator) -> None:
     fit = ld.decompose(rng.gamma(1.0, size=(4, 5)), ld.adaptive(6))
     again = pickle.loads(pickle.dumps(fit))
@@ -389,7 +342,7 @@ def test_a_grown_fit_can_be_pickled(rng: np.random.Generator) -> None:
 
 def test_start_and_candidates_may_be_arrays(rng: np.random.Generator) -> None:
     X = rng.gamma(1.0, size=(4, 5))
-    fit = ld.decompose(X, ld.adaptive(3, start=np.array([[1, 0]]), candidates=[[2, 2], [3, 1], [0, 4]]))
+    fit = ld.decompose(X, ld.adaptive(3, include=np.array([[1, 0]]), candidates=[[2, 2], [3, 1], [0, 4]]))
     assert fit.basis[0].tolist() == [1, 0]
     assert {tuple(cell) for cell in fit.basis[1:].tolist()} < {(2, 2), (3, 1), (0, 4)}
 
@@ -399,49 +352,30 @@ def test_near_duplicates_are_not_chosen_together() -> None:
     p = np.ones(400)
     p[200:] = 3.0
     state = state_of(p, np.zeros((0, 1), dtype=np.int64), np.zeros(0))
-    found = chosen(state, np.arange(400) > 0, 5, 1e-6)
+    _, found = choose(state, np.arange(400) > 0, 5, 1e-6, 0)
     assert found is not None
-    assert found.places.tolist() == [200]
-
-
-def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
-    """The first choice of a round is the cell that lowers KL most once all parameters are fitted again."""
-    rng = np.random.default_rng(12)
-    X = rng.lognormal(sigma=0.7, size=(7, 6)).cumsum(axis=0)
-    fit = ld.decompose(X, ld.adaptive(8, swaps=0))
-    state = state_of(X, fit.basis, fit.theta)
-    allowed = np.arange(42) > 0
-    allowed[state.places] = False
-    found = chosen(state, allowed, 1, 0.0)
-    assert found is not None
-    best = int(found.places[-1])
-    gains = {
-        int(place): fit.kl - ld.decompose(X, [*fit.basis.tolist(), list(divmod(int(place), 6))]).kl
-        for place in np.flatnonzero(allowed)
-    }
-    assert gains[best] >= 0.9 * max(gains.values())
-    assert found.gain == pytest.approx(gains[best], rel=0.3)  # to second order
+    assert found.moments.features.of(found.listed).places.tolist() == [200]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ld.adaptive(0), r"adaptive\(0\): pass a number of parameters >= 1"),
-        (lambda: ld.adaptive(3, swaps=-1), r"adaptive\(\.\.\., swaps=-1\): swaps must be an integer >= 0"),
-        (lambda: ld.adaptive(3, overshoot=0.5), r"overshoot=0\.5\): overshoot must be a number >= 1, such as 1\.5"),
-        (
-            lambda: ld.adaptive("bic", overshoot=2),
-            r"adaptive\('bic', overshoot=2\): a criterion has no size to grow past",
-        ),
-        (lambda: ld.adaptive("cv", folds=1), r"adaptive\(\.\.\., folds=1\): folds must be an integer >= 2"),
+        (lambda: ld.adaptive(0), r"adaptive: the number of parameters must be an integer >= 1, got 0"),
+        (lambda: ld.adaptive(3, swaps=-1), r"adaptive: swaps must be an integer >= 0, got -1"),
+        (lambda: ld.adaptive(3, overshoot=0.5), r"adaptive: overshoot must be a finite number >= 1, got 0\.5"),
+        (lambda: ld.adaptive("bic", overshoot=2), r"a criterion has no number to grow past"),
+        (lambda: ld.adaptive("cv", folds=1), r"adaptive: folds must be an integer >= 2, got 1"),
+        (lambda: ld.adaptive(5, max_params=7), r"max_params is the limit of a criterion"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("bic")), r"needs counts.*adaptive\('cv'\) holds cells out"),
-        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"2 cells are too few for 5 folds"),
+        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"X is not 0 in 2 of 2 cells, too few for 5 folds"),
         (
             lambda: ld.decompose(np.pad([[0.5]], ((2, 3), (3, 2))), ld.adaptive("cv")),
-            r"adaptive\('cv'\): X is not 0 in 1 of 36 cells only, and one of 5 folds holds all of it",
+            r"adaptive\('cv'\): X is not 0 in 1 of 36 cells, too few for 5 folds",
         ),
-        (lambda: ld.decompose([[1, 0], [0, 1]], ld.adaptive("cv")), r"2 events are too few for 5 folds"),
-        (lambda: ld.decompose([[1e300, 1.0]], ld.adaptive("cv")), r"X sums to 1e\+300; events are dealt out"),
+        (
+            lambda: ld.decompose([[1, 0], [0, 1]], ld.adaptive("cv")),
+            r"X sums to 2; 5 folds take from 25 to 2",
+        ),
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1), start=[0.0]), r"start has no meaning while a basis grows"),
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1)).at(1.0), r"at\(1\.0\): the path has 0 to 1"),  # type: ignore[arg-type]
         (lambda: ld.adaptive("bica"), r"unknown criterion 'bica'; did you mean 'bic'\?"),  # type: ignore[arg-type]
@@ -451,8 +385,10 @@ def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
             r"^plan: adaptive\(5\) is chosen by the data, .* fit\.basis",
         ),
         (lambda: ld.plan(np.ones((3, 3)), "boxes(5)"), r"^plan: boxes\(5\) is chosen by the data, .* fit\.basis\)\.$"),
-        (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2, start="B1")), r"the start already has 4 parameters"),
-        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("bic")), r"needs counts"),
+        (
+            lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2, include="B1")),
+            r"to include already has 4 parameters",
+        ),
         (lambda: ld.decompose([[1.0, 2.0]], "B1").at(1), r"was not grown"),
     ],
 )
@@ -461,15 +397,9 @@ def test_bad_requests(make: object, message: str) -> None:
         make()  # type: ignore[operator]
 
 
-def test_at_needs_a_size_on_the_path() -> None:
-    fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], ld.adaptive(2))
-    with pytest.raises(ld.errors.InvalidSetting, match=r"at\(9\): the path has 0 to 2 parameters"):
-        fit.at(9)
-
-
 def test_the_string_form() -> None:
-    fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], "adaptive(2, start='B1')")
-    assert fit.recipe == "adaptive(2, start='B1')"
+    fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], "adaptive(2, include='B1')")
+    assert fit.recipe == "adaptive(2, include='B1')"
     assert fit.n_params == 2
 
 
@@ -477,7 +407,7 @@ def test_a_basis_that_grew_to_a_boundary_is_fitted_to_its_end() -> None:
     """Its parameters cancel each other there, and those that are kept, without the others, are no start."""
     X = np.array([[33, 0, 167, 3, 0, 14], [0, 984, 10, 1, 4, 0], [0, 0, 0, 0, 4, 0]])
     fit = ld.decompose(X, ld.adaptive("aic"))
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.kl == pytest.approx(ld.decompose(X, fit.basis).kl, abs=1e-12)
 
 
@@ -487,28 +417,3 @@ def test_a_basis_of_a_thousand_million_cells_does_not_grow() -> None:
     ):
         ld.decompose(np.ones((30, 30, 30)), ld.adaptive(10**9))
     assert ld.decompose(np.arange(1.0, 7.0).reshape(2, 3), ld.adaptive(10**9)).n_params == 5
-
-
-@pytest.mark.parametrize("seed", [5, 6, 18])
-@pytest.mark.parametrize("scale", [1.0, 60.0])
-def test_a_fit_on_a_face_does_not_depend_on_its_start(seed: int, scale: float) -> None:
-    """Parameters that depend on others there are held at 0: what they were in the start goes to the others."""
-    rng = np.random.default_rng(seed)
-    X = rng.poisson(0.5, size=(5, 4, 3)).astype(float)
-    cells = np.stack(np.unravel_index(rng.permutation(59)[: rng.integers(5, 25)] + 1, X.shape), axis=1)
-    fit = ld.decompose(X, cells)
-    far = ld.decompose(X, cells, start=scale * rng.normal(size=len(cells)))
-    assert far.status is fit.status
-    assert far.kl == pytest.approx(fit.kl, abs=1e-9)
-
-
-def test_cells_between_two_that_see_the_same_data_vanish() -> None:
-    """Both are in the basis, and the same data lie above them: what is above one of them only is empty for ever."""
-    X = np.array([[2.0, 1.0, 3.0], [1.0, 0.0, 0.0], [4.0, 0.0, 5.0]])
-    face = structural_face(Problem.of(observe(X), np.array([[1, 1], [2, 2]])))
-    assert face.certain
-    assert face.alive is not None
-    assert (~face.alive).tolist() == [[False, False, False], [False, True, True], [False, True, False]]
-    change = np.cumsum(np.cumsum([[0, 0, 0], [0, face.recession[0], 0], [0, 0, face.recession[1]]], axis=0), axis=1)
-    assert (change[X > 0] == 0).all()
-    assert (change <= 0).all()

@@ -19,7 +19,7 @@ import legendre as ld
 from legendre.core import limits
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.arrange_levels import leaves, not_ordered
+from legendre.fitting.growing.seriate import are_names, seriate
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...] = (12, 10, 6)) -> FloatArray:
@@ -174,7 +174,7 @@ def test_texts_that_are_numbers_or_times_have_an_order(labels: list[Any], names:
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     texts = all(isinstance(label, str) for label in labels)
-    assert not_ordered(np.array(labels) if texts else array) is names
+    assert are_names(np.array(labels) if texts else array) is names
 
 
 def test_ordered_categories_keep_their_order(X: FloatArray) -> None:
@@ -298,20 +298,20 @@ def test_neighbours_are_alike(rng: np.random.Generator) -> None:
     """Levels that lie on a line, mixed up, are put back on it."""
     place = rng.permutation(40)
     X = np.exp(-(((np.arange(40)[:, None] - np.arange(60) * 2 / 3) / 6.0) ** 2))[place]
-    found = place[leaves(observe(X), 0)]
+    found = place[seriate(observe(X), 0)]
     assert abs(np.corrcoef(found, np.arange(40))[0, 1]) > 0.99
 
 
 def test_levels_without_data_come_last(X: FloatArray) -> None:
     X[[1, 5]] = 0
-    assert leaves(observe(X), 0)[-2:].tolist() == [1, 5]
+    assert seriate(observe(X), 0)[-2:].tolist() == [1, 5]
 
 
 def test_very_many_levels_are_put_on_one_axis(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", 10)
     place = rng.permutation(60)
     X = np.exp(-(((np.arange(60)[:, None] - np.arange(60)) / 12.0) ** 2))[place]
-    found = place[leaves(observe(X), 0)]
+    found = place[seriate(observe(X), 0)]
     assert abs(np.corrcoef(found, np.arange(60))[0, 1]) > 0.99
 
 
@@ -327,9 +327,9 @@ def test_the_axis_is_that_of_all_pairs(
     side = np.sqrt(alike.sum(axis=1))
     places = np.linalg.eigh(alike / np.outer(side, side))[1][:, -2] / side
     expected = np.argsort(places if places @ X.reshape(len(X), -1).sum(axis=1) > 0 else -places)
-    assert_array_equal(leaves(observe(X), 0), expected)
+    assert_array_equal(seriate(observe(X), 0), expected)
     order = rng.permutation(len(X))
-    assert_array_equal(order[leaves(observe(X[order]), 0)], expected)
+    assert_array_equal(order[seriate(observe(X[order]), 0)], expected)
 
 
 def test_slices_of_one_shape_stand_together_by_their_sums(
@@ -337,13 +337,13 @@ def test_slices_of_one_shape_stand_together_by_their_sums(
 ) -> None:
     monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", 10)
     shapes, kinds, times = rng.integers(1, 50, (4, 9)), np.arange(40) % 4, rng.permutation(np.arange(1, 41))
-    found = leaves(observe(shapes[kinds] * times[:, None]), 0)
+    found = seriate(observe(shapes[kinds] * times[:, None]), 0)
     assert (np.diff(kinds[found]) != 0).sum() == 3
     for kind in range(4):
         assert (np.diff(times[found][kinds[found] == kind]) > 0).all()
     one = shapes[0] * times[:, None]
     for X in (one, one[:, 0], one[:, :1]):
-        assert_array_equal(times[leaves(observe(X), 0)], np.arange(1, 41))
+        assert_array_equal(times[seriate(observe(X), 0)], np.arange(1, 41))
 
 
 def test_groups_of_levels_that_share_nothing_stand_together(
@@ -355,10 +355,10 @@ def test_groups_of_levels_that_share_nothing_stand_together(
     X = np.zeros((150, 15))
     for level, kind in enumerate(kinds):
         X[level, 3 * kind : 3 * kind + 3] = rng.poisson([30, 20, 10]) + 1
-    order = leaves(observe(X), 0)
+    order = seriate(observe(X), 0)
     assert sum(a != b for a, b in pairwise(kinds[order])) == 4
     mixed = rng.permutation(150)
-    assert_array_equal(X[order], X[mixed][leaves(observe(X[mixed]), 0)])
+    assert_array_equal(X[order], X[mixed][seriate(observe(X[mixed]), 0)])
 
 
 def test_a_text_column_with_many_levels_needs_no_choice(rng: np.random.Generator) -> None:
@@ -378,10 +378,10 @@ def test_a_text_column_with_many_levels_needs_no_choice(rng: np.random.Generator
 def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None:
     X = rng.poisson(3.0, (6_000, 5)).astype(float)
     data = observe(X)
-    leaves(data, 0)  # loads what it needs
+    seriate(data, 0)  # loads what it needs
     tracemalloc.start()
     try:
-        leaves(data, 0)
+        seriate(data, 0)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -397,7 +397,7 @@ def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None
         ({0: [0, 1]}, "unordered: 2 levels of mode 0 are listed, 2 of them different; list each of its 12 levels once"),
         ({0: [0] * 12}, "unordered: 12 levels of mode 0 are listed, 1 of them different"),
         ({0: [0, 99]}, "unordered: mode 0 has no index 99"),
-        ({0: 5}, "unordered: 5 is no order of the levels of mode 0; list them all"),
+        ({0: 5}, "unordered: 0 levels of mode 0 are listed, 0 of them different; list each of its 12 levels once."),
     ],
 )
 def test_errors(X: FloatArray, unordered: Any, message: str) -> None:

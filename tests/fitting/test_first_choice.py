@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.basis.adaptive import Adaptive
 from legendre.core import limits
 from legendre.core.types import AnyArray
-from legendre.data.observation import Observation
-from legendre.fitting.adaptive.coarse import Coarse, coarsen
-from legendre.fitting.first_choice import LITTLE, flat_size
+from legendre.fitting.first_choice import flat_size
 
 
 def smooth_tensor() -> AnyArray:
@@ -33,8 +30,8 @@ def waves() -> AnyArray:
 def test_counts_are_grown_while_the_criterion_falls() -> None:
     X = ld.datasets.titanic()
     fit = ld.decompose(X)
-    assert fit.recipe == "adaptive('bic', most=256)"
-    same = ld.decompose(X, ld.adaptive("bic", most=256))
+    assert fit.recipe == "adaptive('bic', max_params=256)"
+    same = ld.decompose(X, ld.adaptive("bic", max_params=256))
     np.testing.assert_array_equal(fit.theta, same.theta)
     np.testing.assert_array_equal(fit.theta, ld.decompose(X, ld.adaptive("bic")).theta)
     said = f"X holds counts: grown while each parameter lowered the extended BIC, which ended at {fit.n_params}."
@@ -46,12 +43,12 @@ def test_counts_are_grown_while_the_criterion_falls() -> None:
 
 def test_the_size_for_other_tensors_is_the_fewest_within_an_error_of_the_best_held_out_loss() -> None:
     X = waves() * np.random.default_rng(0).gamma(5.0, size=(20, 20))
-    fit, whole = ld.decompose(X), ld.decompose(X, ld.adaptive("cv", most=100))
+    fit, whole = ld.decompose(X), ld.decompose(X, ld.adaptive("cv", max_params=100))
     best = min(whole.path, key=lambda step: step.held_out)
     assert best.n_params == whole.n_params
     n = next(step.n_params for step in whole.path if step.held_out <= best.held_out + best.spread)
     assert 0 < n < best.n_params
-    assert (fit.n_params, fit.recipe) == (n, f"adaptive('cv', most=100).at({n})")
+    assert (fit.n_params, fit.recipe) == (n, f"adaptive('cv', max_params=100).at({n})")
     np.testing.assert_array_equal(fit.theta, whole.at(n).theta)
     assert (fit.path[-1].n_params, fit.path[-1].kl) == (n, fit.kl)
     losses = [(step.held_out, step.spread) for step in whole.path if step.n_params <= n]
@@ -72,41 +69,20 @@ def test_noise_takes_no_parameter() -> None:
 def test_a_held_out_loss_that_goes_on_falling_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FIRST_SIZE", 20)
     fit = ld.decompose(waves())
-    assert (fit.recipe, fit.n_params) == ("adaptive('cv', most=20)", 20)
-    assert str(fit.reason).endswith(
-        ". The loss was still falling at 20, the most for a first look; for more: adaptive('cv', most=40)."
-    )
+    assert (fit.recipe, fit.n_params) == ("adaptive('cv', max_params=20)", 20)
+    assert str(fit.reason).endswith(". The loss was still falling at 20; for more: adaptive('cv', max_params=40).")
 
 
 def test_whole_numbers_on_which_the_criterion_finds_no_end_are_cut_by_held_out_cells() -> None:
     X = np.rint(1e9 * smooth_tensor())
     fit, same = ld.decompose(X), ld.decompose(X / 1e9)
     assert fit.n_params == same.n_params
-    assert fit.recipe == f"adaptive('bic', most=256).at({fit.n_params})"
-    lead = "the extended BIC led to 256 parameters, the most for a first look, so cells were held out, in 5 parts, and"
+    assert fit.recipe == f"adaptive('bic', max_params=256).at({fit.n_params})"
+    lead = "the extended BIC led to 256 parameters, so cells were held out, in 5 parts, and"
     assert str(fit.reason).startswith(lead)
     np.testing.assert_allclose(fit.path[0].held_out, same.path[0].held_out, rtol=1e-6)
     assert fit.path[-1].held_out <= fit.path[0].held_out
     assert all(step.spread > 0 for step in fit.path)
-
-
-def test_where_a_basis_grows_on_boxes_the_sample_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boxes were held out, for which X was merged onto them once more after growing."""
-    merged: list[Coarse] = []
-
-    def counting(data: Observation, recipe: Adaptive) -> Coarse:
-        merged.append(coarsen(data, recipe))
-        return merged[-1]
-
-    monkeypatch.setattr("legendre.fitting.adaptive.grow.coarsen", counting)
-    monkeypatch.setattr(limits, "COARSE_BOXES", 400)
-    fit = ld.decompose(smooth_tensor())
-    n = fit.n_params
-    assert 0 < n < 60
-    assert str(fit.reason).endswith(
-        f" {n} are left. No cells were held out, for the basis grew on boxes of cells: X has more than 400 cells."
-    )
-    assert len(merged) == 1
 
 
 def test_few_boxes_and_huge_sums_of_them_are_no_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,9 +152,9 @@ def test_where_cells_cannot_be_held_out_the_sample_decides(monkeypatch: pytest.M
     )
     assert fit.kl - whole.kl < 0.1 * whole.path[0].kl
     half = [step for step in fit.path if 2 * step.n_params <= n][-1]
-    assert half.kl - fit.kl >= LITTLE * fit.path[0].kl
+    assert half.kl - fit.kl >= 0.03 * fit.path[0].kl
     whole_numbers = ld.decompose(np.rint(1e9 * X))
-    assert whole_numbers.recipe.startswith("adaptive('bic', most=256).at(")
+    assert whole_numbers.recipe.startswith("adaptive('bic', max_params=256).at(")
     assert "then halved while that raised KL" in str(whole_numbers.reason)
 
 
@@ -192,13 +168,13 @@ def test_a_sample_that_goes_on_gaining_is_said_to(monkeypatch: pytest.MonkeyPatc
     )
     few = str(ld.decompose([[0.1, 0.2], [0.3, 0.4]]).reason)
     assert few.startswith("grown to 1 parameter, the most")
-    assert few.endswith("X has too few cells to hold some out.")
+    assert few.endswith("X has too few cells that are not 0 to hold some out.")
 
 
 @pytest.mark.parametrize("X", [np.full((4, 5), 0.1), np.where(np.eye(5) > 0, np.nan, 2.5)], ids=["all", "with gaps"])
 def test_a_constant_tensor_takes_no_parameter_and_no_warning(X: AnyArray) -> None:
     fit = ld.decompose(X)
-    assert (fit.n_params, fit.status) == (0, ld.Status.CONVERGED)
+    assert (fit.n_params, fit.status) == (0, ld.results.Status.CONVERGED)
     assert fit.reason == "X is the same in every cell, which takes no parameter."
 
 
@@ -225,12 +201,6 @@ def test_grids_that_are_too_large_take_pairs_where_these_are_few(monkeypatch: py
     assert ld.decompose(X).recipe == "interactions(1)"
 
 
-def test_large_grids_grow_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FIRST_WORK", 6**3 * 20)
-    monkeypatch.setattr(limits, "FIRST_HELD_OUT", 0)
-    assert ld.decompose(np.random.default_rng(0).random((6, 6, 6))).n_params == 20
-
-
 def test_the_reason_is_in_the_file(tmp_path: Path) -> None:
     fit = ld.decompose(smooth_tensor())
     fit.save(tmp_path / "fit.npz")
@@ -241,28 +211,13 @@ def test_the_reason_is_in_the_file(tmp_path: Path) -> None:
     assert ld.load(tmp_path / "named.npz").reason is None
 
 
-def test_start_needs_a_basis() -> None:
-    with pytest.raises(ld.errors.InvalidSetting, match="start has no meaning while a basis grows"):
-        ld.decompose([[1, 2], [3, 4]], start=[0.0])
-
-
-def test_a_criterion_may_have_a_limit() -> None:
-    X = ld.datasets.social_mobility()
-    fit = ld.decompose(X, "adaptive('bic', most=7)")
-    assert (fit.n_params, fit.recipe) == (7, "adaptive('bic', most=7)")
-    with pytest.raises(ld.errors.InvalidBasis, match=r"adaptive\(5, most=7\): most is the limit of a criterion; 5 is"):
-        ld.adaptive(5, most=7)
-    with pytest.raises(ld.errors.InvalidBasis, match=r"adaptive\(\.\.\., most=0\): most must be an integer >= 1"):
-        ld.adaptive("bic", most=0)
-
-
 def test_a_criterion_that_ends_next_to_the_limit_is_not_said_to_have_ended() -> None:
     """When the limit was reached and a cell given back, the reason was that the criterion had ended growing."""
     fit = ld.decompose(ld.datasets.flights())
-    assert 230 < fit.n_params < 256
+    assert 230 < fit.n_params <= 256
     assert fit.reason == (
-        f"X holds counts: grown while each parameter lowered the extended BIC, up to {fit.n_params} parameters, close "
-        "to the most for a first look. For more: adaptive('bic', most=512)."
+        f"X holds counts: grown while each parameter lowered the extended BIC, up to {fit.n_params} parameters; a "
+        "first look takes at most 256. For more: adaptive('bic', max_params=512)."
     )
 
 
@@ -272,13 +227,3 @@ def test_counts_that_chance_explains_take_no_parameter() -> None:
     assert fit.reason == (
         "X holds counts: no parameter lowers the extended BIC, for cells differ by no more than chance may do."
     )
-
-
-def test_a_path_that_began_with_a_rise_has_no_round_without_parameters() -> None:
-    rng = np.random.default_rng(78)
-    X = 10.0 ** rng.uniform(-300, 2, (6, 7))
-    X[rng.random((6, 7)) < 0.2] = np.nan
-    fit = ld.decompose(X)
-    assert fit.path[0].n_params
-    assert "cells were held out" in str(fit.reason)
-    assert "without parameters" not in str(fit.reason)

@@ -1,4 +1,4 @@
-"""The parts of which growing is made, each against its definition: nearest features, peaks, boxes, factors."""
+"""The parts of which growing is made, each against its definition: correlations, peaks, merged grids, factors."""
 
 from __future__ import annotations
 
@@ -11,108 +11,43 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from legendre.core import limits
-from legendre.core.sums.growing_factor import GrowingFactor
-from legendre.core.sums.joins import NEAREST, Features, explained_by_nearest
-from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
-from legendre.fitting.adaptive.candidates import peaks, pick
-from legendre.fitting.adaptive.losses import least_missed, losses
-from legendre.fitting.adaptive.observed_sums import Ground
-from legendre.fitting.adaptive.parts import Anchor
-from legendre.fitting.adaptive.state import State, fitted
-
-SHAPE = (4, 5, 3)
-
-
-def features_of(q: FloatArray, places: IntArray) -> FloatArray:
-    """List the features of cells, a row for each: 1 on what is at or above it."""
-    cells = np.stack(np.unravel_index(np.arange(q.size), SHAPE), axis=1)
-    return np.array([(cells >= cells[place]).all(axis=1) for place in places], dtype=np.float64)
+from legendre.fitting.growing.candidates import find_peaks
+from legendre.fitting.growing.features import Ground, Moments
+from legendre.fitting.growing.grow import least_missed, losses
+from legendre.fitting.growing.state import Anchor, GrowingFactor, State
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("k", [1, 3, 20])
-def test_the_share_that_nearest_features_explain(k: int, *, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The squared multiple correlation, from the definition: covariances of 0-1 features under q."""
+def test_correlations_are_those_of_the_definition(*, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if compiled:
         monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
-    rng = np.random.default_rng(k)
-    q = rng.dirichlet(np.ones(60))
-    chosen = rng.permutation(np.arange(1, 60))
-    basis, others = chosen[:k], chosen[k:]
-    table = features_of(q, chosen)
-    centred = table - (table @ q)[:, None]
-    covariance = (centred * q) @ centred.T
-    correlation = covariance / np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
-    eta = ld.dual.to_eta(q.reshape(SHAPE)).ravel()
-    found = explained_by_nearest(eta, others, SHAPE, Features.of(eta, basis, SHAPE))
-    for row, share in zip(correlation[k:, :k], found, strict=True):
-        near = np.argsort(-np.abs(row))[:NEAREST]
-        assert share == pytest.approx(row[near] @ np.linalg.pinv(correlation[np.ix_(near, near)]) @ row[near], abs=1e-3)
-
-
-@pytest.mark.parametrize("spread", [0.02, 0.5, 20.0])
-@pytest.mark.parametrize("k", [5, 64, 65, 400])
-def test_a_search_that_ends_early_finds_the_same(k: int, spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled, a basis is searched from a feature's own mean outwards; in NumPy, all of it is compared."""
-    shape, rng = (9, 8, 11), np.random.default_rng(k)
-    q = rng.dirichlet(np.full(792, spread))
-    q[-1] += 3.0 * (spread < 1)  # features of large means: some are correlated below 0
-    eta = ld.dual.to_eta((q / q.sum()).reshape(shape)).ravel()
-    places = rng.permutation(792)
-    basis, others = Features.of(eta, places[:k], shape), places[k // 2 : k + 300]
-    monkeypatch.setattr(limits, "NUMPY_JOINS", 1_000)
-    expected = explained_by_nearest(eta, others, shape, basis)
-    monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
-    assert_allclose(explained_by_nearest(eta, others, shape, basis), expected, rtol=0, atol=1e-12)
-
-
-def test_no_feature_explains_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a list against itself each row is what the others alone explain."""
-    rng = np.random.default_rng(0)
-    eta = ld.dual.to_eta(rng.dirichlet(np.ones(60)).reshape(SHAPE)).ravel()
-    places = rng.permutation(np.arange(1, 60))[:12]
-    every = Features.of(eta, places, SHAPE)
-    each = [(places[[i]], Features.of(eta, np.delete(places, i), SHAPE)) for i in range(12)]
-    expected = [explained_by_nearest(eta, one, SHAPE, others)[0] for one, others in each]
-    assert_allclose(explained_by_nearest(eta, places, SHAPE, every), expected, rtol=1e-9)
-    monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
-    assert_allclose(explained_by_nearest(eta, places, SHAPE, every), expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize(("count", "least"), [(1, 0.0), (7, 0.0), (30, 0.0), (60, 0.0), (60, 0.05)])
-def test_compiled_choices_are_those_of_numpy(count: int, least: float, *, exact: bool) -> None:
-    """Chosen cells, gains and rows of the factor; some candidates are near-duplicates of others."""
-    rng = np.random.default_rng(count)
-    table = rng.normal(size=(40, 30))
-    table[5:9] = table[1:5] + 1e-3 * rng.normal(size=(4, 30))
-    left, gradient = table @ table.T / 30 + 1e-9 * np.eye(40), rng.normal(size=40)
-    first = rng.random(40) if exact else None
-    expected = pick(left, gradient, count, least, 1e-3, first)
-    found = pick(left, gradient, count, least, 1e-3, first, compiled=True)
-    assert_array_equal(found[0], expected[0])
-    assert_allclose(found[1], expected[1], rtol=1e-7)
-    assert_allclose(found[2], expected[2], rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("below", [np.inf, 0.05])
-@pytest.mark.parametrize("count", [1, 6, 24, 40])
-def test_compiled_cells_to_give_back_are_those_of_numpy(
-    count: int, below: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some cells stand for each other; two keep others empty, of which one may go; one has a constant feature."""
-    rng = np.random.default_rng(count)
-    X = rng.random((7, 8, 6))
-    X[5:, 6:, 3:] = X[1:3, 7:, 4:] = 0.0
+    shape, rng = (4, 5, 3), np.random.default_rng(0)
+    X = rng.dirichlet(np.ones(60)).reshape(shape)
+    cells = np.stack(np.unravel_index(rng.permutation(np.arange(1, 60)), shape), axis=1)
+    table = (np.indices(shape).reshape(3, -1).T[None] >= cells[:, None]).all(axis=2).astype(float)
+    covariance = np.cov(table, aweights=X.ravel(), ddof=0)
+    expected = covariance / np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
     ground = Ground.of(observe(X))
-    some = np.append(rng.permutation(np.arange(1, 336))[:30], ground.places(np.array([[5, 6, 3], [1, 7, 4]])))
-    state = State.of(ground, np.unique(some), 0.3 * rng.normal(size=len(np.unique(some)))).anchored()
-    loss = losses(state)
-    expected = least_missed(state, loss, count, below)
-    monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
-    assert_array_equal(least_missed(state, loss, count, below), expected)
-    assert len(expected) <= count
+    one, other = (Moments.of(ground, ground.eta_hat, ground.boxes(some)) for some in (cells[:20], cells[20:]))
+    assert_allclose(other.correlations(one), expected[20:, :20], atol=1e-9)
+    assert_allclose(np.tril(one.correlations(one, lower=True)), np.tril(expected[:20, :20]), atol=1e-9)
+    assert_allclose(other.nearest(one), (expected[20:, :20] ** 2).max(axis=1), atol=1e-9)
+    none = Moments.of(ground, ground.eta_hat, ground.boxes(cells[:0]))
+    assert not one.nearest(none).any()
+
+
+def test_what_is_given_back_together_is_chosen_given_those_before_it() -> None:
+    """Two cells stand for each other: one of them goes, not both; of those that keep others empty at most one goes."""
+    X = np.random.default_rng(0).random((7, 8, 6))
+    X[5:, 6:, 3:] = X[1:, 7:, 4:] = 0.0
+    ground = Ground.of(observe(X))
+    cells = np.array([[5, 6, 3], [1, 7, 4], [3, 0, 0], [3, 1, 0], [0, 4, 2]])
+    state = State.of(ground, ground.boxes(cells), np.zeros(5)).fit(1e-12, 30)[0].anchored()
+    found = least_missed(state, losses(state), 5)
+    assert len(found) == len(set(found.tolist())) == 4
+    assert len(state.keepers.intersection(found.tolist())) == 1
+    assert len(least_missed(state, losses(state), 2, below=0.0)) == 0
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 6), (4, 5, 3), (2, 3, 1, 4)])
@@ -126,9 +61,9 @@ def test_peaks_are_those_of_the_definition(shape: tuple[int, ...], monkeypatch: 
         own = field[cell]
         if own > 0 and all(value < own or (value == own and step > 0) for value, step in values):
             expected.append(place)
-    assert peaks(field.ravel(), shape).tolist() == expected
+    assert find_peaks(field.ravel(), shape).tolist() == expected
     monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
-    assert peaks(field.ravel(), shape).tolist() == expected
+    assert find_peaks(field.ravel(), shape).tolist() == expected
 
 
 @pytest.mark.parametrize("kind", ["positive", "zeros", "mask", "base"])
@@ -140,20 +75,19 @@ def test_boxes_are_the_same_problem(kind: str) -> None:
     mask = rng.random(X.shape) < 0.8 if kind == "mask" else "all"
     base = rng.random(X.shape) + 0.5 if kind == "base" else None
     ground = Ground.of(observe(X, mask, base))
-    places = ground.places(np.array([[3, 0, 0], [0, 5, 2], [0, 4, 0], [6, 2, 3]]))
+    places = ground.boxes(np.array([[3, 0, 0], [0, 5, 2], [0, 4, 0], [6, 2, 3]]))
     boxes, on_boxes = ground.merged(places)
     assert boxes.size == 3 * 4 * 3
     whole, small = (
-        fitted(State.of(some, where, np.zeros(4)), 1e-25, 40)[0]
-        for some, where in ((ground, places), (boxes, on_boxes))
+        State.of(some, where, np.zeros(4)).fit(1e-25, 40)[0] for some, where in ((ground, places), (boxes, on_boxes))
     )
-    assert_allclose(small.at.theta, whole.at.theta, atol=1e-9)
+    assert_allclose(small.theta, whole.theta, atol=1e-9)
     assert small.kl == pytest.approx(whole.kl, abs=1e-12)
     assert (boxes.observed is None) == (ground.observed is None)
     if ground.observed is not None and boxes.observed is not None:
         lookup = np.zeros(X.shape)
         lookup.ravel()[ground.observed] = 1.0
-        corners = [np.unique(column) for column in np.vstack([ground.cells(places), [0, 0, 0]]).T]
+        corners = [np.unique(column) for column in np.vstack([ground.corners(places)[0], [0, 0, 0]]).T]
         counted = lookup
         for axis, cuts in enumerate(corners):
             counted = np.add.reduceat(counted, cuts, axis=axis)
@@ -167,12 +101,10 @@ def test_the_inverse_of_a_factor_in_panels() -> None:
     first = GrowingFactor.of(np.tril(A[:4, :4]))
     assert first is not None
     left = first.half(A[:4, 4:])
-    lower: FloatArray = np.asarray(np.linalg.cholesky(A[4:, 4:] - left.T @ left), dtype=np.float64)
-    grown = first.appended(left.T, lower)
+    lower = np.asarray(np.linalg.cholesky(A[4:, 4:] - left.T @ left), dtype=np.float64)
+    grown = first.append(left.T, lower)
     assert_allclose(grown.inverse.T @ grown.inverse, np.linalg.inv(A), rtol=1e-8)
     assert_allclose(grown.inverse, np.linalg.inv(np.linalg.cholesky(A)), atol=1e-9)
-    for positions in ([0, 2, 3, 5, 8], [1], [6, 7], list(range(9)), []):
-        assert_allclose(grown.inverse_columns(np.array(positions, dtype=int)), grown.inverse[:, positions], atol=1e-9)
     assert GrowingFactor().inverse.shape == (0, 0)
 
 
@@ -186,25 +118,21 @@ def test_a_factor_in_float32_is_that_in_float64_to_five_digits() -> None:
     assert [factor.kind for factor in (double, single)] == ["d", "f"]
     assert_allclose(double.solve(right), np.linalg.solve(A, right), rtol=1e-9)
     more = rng.normal(size=(600, 40)) * 0.01
-    grown = [f.appended(f.half(more).T, np.eye(40)) for f in (double, single)]
+    grown = [f.append(f.half(more).T, np.eye(40)) for f in (double, single)]
     longer = np.append(right, rng.normal(size=40))
-    for one, other in (
-        (f.solve(longer) if k == 0 else f.inverse_columns(np.array([3, 620])) if k == 1 else f.inverse for f in grown)
-        for k in range(3)
-    ):
+    for one, other in ((f.solve(longer) if k == 0 else f.inverse for f in grown) for k in range(2)):
         assert other.dtype == np.float32
         assert_allclose(other, one, atol=1e-5 * np.abs(one).max())
 
 
 def test_where_float32_fails_a_factor_is_in_float64() -> None:
-    eta = ld.dual.to_eta(np.array([0.4, 0.3, 0.2, 0.1])).ravel()
-    anchors = [Anchor.of(eta, np.arange(1, 4), (4,), single=single, compiled=False) for single in (False, True)]
-    assert [anchor.factor.kind for anchor in anchors] == ["d", "f"]
-    assert [anchor.sharp for anchor in anchors] == [True, True]
+    ground = Ground.of(observe([0.4, 0.3, 0.2, 0.1]))
+    eta, features = ground.eta_hat.copy(), ground.boxes(np.array([[1], [2], [3]]))
+    kinds = [Anchor.of(Moments.of(ground, eta, features), single=single).factor.kind for single in (False, True)]
+    assert kinds == ["d", "f"]
     eta[2] = np.nan
-    broken = Anchor.of(eta, np.arange(1, 4), (4,), single=True, compiled=False)
+    broken = Anchor.of(Moments.of(ground, eta, features), single=True)
     assert broken.factor.kind == "d"
-    assert not broken.sharp
     assert_array_equal(broken.factor.inverse, np.eye(3))
 
 
@@ -221,8 +149,9 @@ def test_a_fit_goes_on_from_where_the_model_has_next_to_nothing(
 ) -> None:
     """Newton's step for a mean of 1e-13 that should be 0.1 is 10^12 long: with flights, growing ended there."""
     X = 1.0 + np.eye(4).ravel()[: math.prod(shape)].reshape(shape)
-    state = State.of(Ground.of(observe(X)), np.array(places), np.array(theta))
-    found, _ = fitted(state, 1e-13, 60)
+    ground = Ground.of(observe(X))
+    state = State.of(ground, ground.at(np.array(places)), np.array(theta))
+    found, _ = state.fit(1e-13, 60)
     cells = np.stack(np.unravel_index(places, shape), axis=1)
     assert state.kl > 5
     assert found.kl == pytest.approx(ld.decompose(X, cells).kl, abs=1e-9)
@@ -249,10 +178,3 @@ def test_a_basis_grown_with_a_factor_in_float32_is_as_good(n: int, monkeypatch: 
     single = ld.decompose(X, ld.adaptive(n))
     assert single.residual <= single.tol
     assert single.kl == pytest.approx(double.kl, rel=0.02)
-
-
-def test_a_basis_of_nothing_explains_nothing() -> None:
-    eta, nothing = np.linspace(1.0, 0.1, 12), np.empty(0, dtype=np.int64)
-    none = Features.of(eta, nothing, (3, 4))
-    for compiled in (False, True):
-        assert explained_by_nearest(eta, np.array([1, 5]), (3, 4), none, compiled=compiled).tolist() == [0.0, 0.0]

@@ -24,7 +24,7 @@ def test_a_basis_without_a_cell_on_the_support_is_told(X: Any) -> None:
     with pytest.warns(ld.errors.BasisWarning) as told:
         fit = ld.decompose(X, "B1", support="nonzero")
     assert fit.n_params == 0
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     assert told[0].filename == __file__
     text = str(told[0].message)
     assert text.startswith("B1() has no cell on the support, 4 cells of the grid, so that nothing of X was fitted")

@@ -96,10 +96,10 @@ def test_what_vanishes_in_tables_is_what_vanishes_on_the_grid(
     assert ours.df == theirs.df
     assert_allclose([ours.g2, ours.x2], [theirs.g2, theirs.x2], atol=1e-6)
     every_mode = ld.interactions([tuple(range(len(fit.shape)))])
-    ratio = ld.likelihood_ratio(dense, ld.decompose(table_of(dense), every_mode))
+    ratio = ld.anova(dense, ld.decompose(table_of(dense), every_mode)).tests[0]
     with pytest.MonkeyPatch.context() as patch:
         only_cliques(patch)
-        own = ld.likelihood_ratio(fit, ld.decompose(ld.from_coords(*listed(dense)), every_mode))
+        own = ld.anova(fit, ld.decompose(ld.from_coords(*listed(dense)), every_mode)).tests[0]
     assert own.df == ratio.df
     assert own.statistic == pytest.approx(ratio.statistic, abs=1e-6)
     if fit.n_params:
@@ -118,7 +118,7 @@ def answer(fit: Decomposition, event: dict[int, int]) -> list[float] | str:
 def test_a_direction_of_recession_leads_to_the_limit(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Q is the limit of ``theta + t * recession``: in the model of the whole grid, as t grows."""
     fit, dense, _ = pair_of_fits(seed, monkeypatch)
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     far = np.zeros(fit.shape)
     far[tuple(fit.basis.T)] = fit.theta + 40.0 * fit.recession
     for axis in range(far.ndim):
@@ -133,13 +133,13 @@ def test_an_unseen_state_of_a_chain_of_order_100() -> None:
     rows = rng.integers(0, 2, size=(200, 100))
     rows[:, 41] &= ~rows[:, 40] & 1
     fit = ld.BoltzmannMachine([(k, k + 1) for k in range(99)]).fit(rows).decomposition_
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.n_vanishing == 2**98
     assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {(40, 41): [[1, 1]]}
     with pytest.raises(ld.errors.TooLarge, match=r"never formed. fit.n_vanishing tells their number, fit.vanishing_m"):
         _ = fit.vanishing_cells
     smaller = ld.BoltzmannMachine([(k, k + 1) for k in range(98)]).fit(rows).decomposition_
-    assert ld.likelihood_ratio(smaller, fit).df == 1
+    assert ld.anova(smaller, fit).tests[0].df == 1
     with pytest.raises(ld.errors.InvalidQuery, match=r"expectation: Q has 1.3e30 cells in 100 modes"):
         fit.expectation(lambda *_: 0.0)
     with pytest.raises(ld.errors.InvalidQuery, match="some cells vanish, and which combinations"):

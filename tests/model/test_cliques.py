@@ -268,7 +268,7 @@ def test_rows_fit_like_their_table(even: float, solver: str, rng: np.random.Gene
     rows = observe_rows(cells, np.ones(len(cells)), shape, even)
     fit = ld.decompose(rows, basis, solver=solver, tol=1e-12)
     twin = _on_the_grid(table + even / table.size, basis)
-    assert (fit.status, fit.total) == (ld.Status.CONVERGED, twin.total)
+    assert (fit.status, fit.total) == (ld.results.Status.CONVERGED, twin.total)
     assert_allclose(fit.theta, twin.theta, atol=1e-9)
     assert_allclose([fit.psi, fit.kl, fit.rmse], [twin.psi, twin.kl, twin.rmse], rtol=1e-9)
     assert_allclose(fit.marginal([3, 0]), twin.marginal([3, 0]), atol=1e-11)
@@ -283,11 +283,11 @@ def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
     """Pairs are seen in all four ways but triples are not: the fit itself shows that the minimum is attained."""
     cells = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
     basis = ld.interactions([(0, 1), (1, 2), (0, 2)])
-    assert ld.decompose(observe_rows(cells, np.ones(4), (2, 2, 2)), basis).status is ld.Status.CONVERGED
+    assert ld.decompose(observe_rows(cells, np.ones(4), (2, 2, 2)), basis).status is ld.results.Status.CONVERGED
     corners = np.array([v for v in product((0, 1), repeat=3) if len(set(v)) > 1])
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
         fit = ld.decompose(observe_rows(corners, np.ones(6), (2, 2, 2)), basis)
-    assert fit.status is ld.Status.UNDECIDED
+    assert fit.status is ld.results.Status.UNDECIDED
 
 
 TREES = [[(0, 1), (1, 2)], [(2, 0), (3, 0), (1, 3)], [(0, 1), (2, 3)], [(1, 3, 0), (2, 3)], [(0,), (1, 2), (3,)]]
@@ -316,7 +316,7 @@ def test_a_chain_of_order_100_is_its_closed_form(markov: IntArray) -> None:
     """``q = prod p(x_k, x_k+1) / prod p(x_k)`` over the inner nodes."""
     machine = ld.BoltzmannMachine(chain(100)).fit(markov)
     fit = machine.decomposition_
-    assert (fit.status, fit.solver, fit.residual < 1e-13) == (ld.Status.CONVERGED, "closed", True)
+    assert (fit.status, fit.solver, fit.residual < 1e-13) == (ld.results.Status.CONVERGED, "closed", True)
     newton = ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), fit.basis, solver="natural")
     assert_allclose(newton.theta, fit.theta, atol=1e-11)
     p = pair_margins(markov)

@@ -36,7 +36,7 @@ def check(X: np.ndarray[Any, np.dtype[Any]], model: dict[str, Any], **settings: 
     reference = np.array(model["fit"]).reshape(X.shape)
     gone = np.argwhere(inside & (reference == 0))
     exists = bool(model["mle_exists"])
-    assert fit.status is (ld.Status.CONVERGED if exists else ld.Status.AT_BOUNDARY), told
+    assert fit.status is (ld.results.Status.CONVERGED if exists else ld.results.Status.AT_BOUNDARY), told
     assert exists == (len(gone) == 0), told
     assert_array_equal(fit.vanishing_cells, gone, err_msg=told)
     assert_allclose(fit.tensor(), reference, rtol=1e-7 if exists else 1e-5, atol=0, err_msg=told)

@@ -40,7 +40,7 @@ def omega(case: dict[str, Any]) -> BoolArray:
 
 def check(case: dict[str, Any], **settings: Any) -> None:
     fit = ld.decompose(tensor(case), case["B"], support=omega(case), **settings)
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     assert fit.model.support.n_cells == case["n_omega"]
     assert fit.total == pytest.approx(case["sum"], rel=1e-12)
     assert_allclose(fit.tensor().ravel(), case["fit"], rtol=1e-7, atol=0)

@@ -58,7 +58,7 @@ def test_existence_needs_positive_tensors() -> None:
     """A zero margin has no finite theta: the paper's P > 0 is needed, and what there is without it is a limit."""
     X = np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])
     fit = ld.decompose(X, "B1")
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     thetas = [ld.decompose(X + eps, "B1").theta_tensor()[1, 0] for eps in (1e-2, 1e-4, 1e-6, 1e-8)]
     assert all(after < before - 4 for before, after in pairwise(thetas))
 
@@ -87,7 +87,7 @@ def test_a_residual_that_rises_does_not_end_the_run() -> None:
         wide = np.random.default_rng(seed).lognormal(sigma=4.0, size=(5, 5, 5))
         fit = ld.decompose(wide, ld.interactions(2))
         rose |= any(after.residual > before.residual for before, after in pairwise(fit.history))
-        assert fit.status is ld.Status.CONVERGED
+        assert fit.status is ld.results.Status.CONVERGED
     assert rose
 
 
@@ -107,7 +107,7 @@ def test_the_bottom_need_not_be_in_omega(X: FloatArray) -> None:
     fit = ld.decompose(X, "B1", support="nonzero")
     assert fit.tensor()[0, 0, 0] == 0.0
     assert fit.model.support.n_cells == X.size - 1
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
 
 
 def test_b2_uses_all_slices_and_starts_at_the_papers_first_row() -> None:

@@ -27,7 +27,7 @@ def test_the_answer_does_not_depend_on_the_start(case: Case, seed: int) -> None:
 @given(problems())
 def test_q_meets_the_expectations_on_the_basis(case: Case) -> None:
     fit = case.fit()
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     assert_allclose(expectations(case.Z, case.q(fit)), case.eta_hat, atol=1e-10)
     assert_allclose(fit.eta, case.eta_hat, atol=1e-10)
     assert_allclose(fit.eta_hat, case.eta_hat, atol=1e-14)
@@ -45,7 +45,7 @@ def test_q_is_a_member_of_the_model(case: Case) -> None:
 def test_the_named_cases_have_the_answer_of_the_definition(name: str) -> None:
     case = NAMED[name]
     fit = case.fit()
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     assert_allclose(case.q(fit), case.answer(), rtol=1e-7)
     assert fit.kl == pytest.approx(divergence(case.p, case.q(fit)), abs=1e-12)
 

@@ -133,7 +133,7 @@ def test_extension_at_the_boundary() -> None:
     """Where theta diverges the model's value is 0, or undetermined (NaN), never a number made up."""
     x = np.array([[1.0, 1.0, NAN], [0.0, 0.0, NAN]])
     fit = ld.decompose(x, [(1, 0), (0, 1)])
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert_allclose(fit.tensor(extend=True), [[1, 1, 1], [0, 0, 0]], atol=1e-9)
 
 
@@ -307,8 +307,12 @@ def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
 
 
 def test_the_status_is_its_own_message() -> None:
-    assert {status.name for status in ld.Status if status.converged} == {"CONVERGED", "AT_BOUNDARY", "UNDECIDED"}
-    assert all(status.value.endswith(".") for status in ld.Status)
+    assert {status.name for status in ld.results.Status if status.converged} == {
+        "CONVERGED",
+        "AT_BOUNDARY",
+        "UNDECIDED",
+    }
+    assert all(status.value.endswith(".") for status in ld.results.Status)
 
 
 @pytest.mark.parametrize("with_base", [False, True])

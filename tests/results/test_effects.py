@@ -18,7 +18,7 @@ from legendre.results.effects import Measure
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
 
-def summed(effects: ld.Effects, shape: tuple[int, ...]) -> FloatArray:
+def summed(effects: ld.results.Effects, shape: tuple[int, ...]) -> FloatArray:
     """Add the effects up on the grid."""
     total = np.full(shape, effects.constant)
     for effect in effects:

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 import legendre as ld
 from legendre.core import limits
-from legendre.results.inference.same_margins import tables_with_margins
+from legendre.results.inference.bootstrap import tables_with_margins
 from oracles import FloatArray, coded_design
 
 FOLDER = Path(__file__).parents[1] / "oracles"
@@ -149,16 +149,16 @@ def test_what_cannot_be_asked_is_said() -> None:
     asked: list[tuple[Any, str]] = [
         (
             lambda: tests.coef("helmert"),  # type: ignore[arg-type]
-            "unknown contrasts 'helmert';",
+            "contrasts must be 'treatment', 'sum' or 'local', got 'helmert'",
         ),
         (lambda: tests.coef("sum", reference={"alcohol": "no"}), "only treatment contrasts have a reference"),
         (lambda: tests.coef(reference={"alcohol": "maybe"}), "alcohol has no level 'maybe'"),
-        (lambda: tests.coef(level=95), "level=95"),
+        (lambda: tests.coef(confidence=95), "confidence must be a finite number > 0 and < 1, got 95"),
         (lambda: tests.contrast([1, 2]), "one finite number for each of the 6 parameters"),
         (lambda: tests.contrast({"alcohol[yes]": 1}), "did you mean 'alcohol[no]'"),
         (lambda: tests.odds("alcohol", "alcohol"), "two different variables"),
         (lambda: tests.odds("alcohol", "cigarette", {"alcohol": "no"}), "cannot be given"),
-        (lambda: tests.bootstrap(0), "n=0; it must be an integer >= 1"),
+        (lambda: tests.bootstrap(0), "n must be an integer >= 1, got 0"),
     ]
     for ask, text in asked:
         with pytest.raises(ld.LegendreError) as caught:

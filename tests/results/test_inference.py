@@ -29,7 +29,7 @@ DRUGS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
 
 
 @cache
-def fits(table: str) -> list[tuple[ld.Inference, dict[str, Any], dict[str, Any]]]:
+def fits(table: str) -> list[tuple[ld.results.Inference, dict[str, Any], dict[str, Any]]]:
     """Fit every model of a table; give R's two answers along with ours."""
     X, found = TABLES[table], []
     for loglin, glm in zip(LOGLIN[table]["models"], GLM[table], strict=True):
@@ -229,7 +229,7 @@ def test_everything_from_the_definitions(case: Case) -> None:
 def test_parameters_that_diverge_are_named() -> None:
     fit = ld.decompose([[10, 20, 30], [0, 0, 0]], "B1")
     tests = fit.inference()
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert tests.df == 0
     row = fit.basis.tolist().index([1, 0])
     assert tests.reasons[row] == "runs to infinity along fit.recession: the minimum is not attained"
@@ -291,23 +291,23 @@ def test_a_model_without_parameters() -> None:
 def test_notes_in_the_summary() -> None:
     said = ld.decompose(DRUGS, ld.adaptive(2)).inference().summary()
     assert "the data chose the basis: p-values of fit are too large, those of parameters too small" in said
-    undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.Status.UNDECIDED)
+    undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.results.Status.UNDECIDED)
     assert "was not decided" in undecided.inference().summary()
     for rows in (0, True):
-        with pytest.raises(ld.errors.InvalidQuery, match=rf"rows={rows}\): rows must be an integer >= 1"):
+        with pytest.raises(ld.errors.InvalidQuery, match=rf"rows must be an integer >= 1, got {rows}"):
             undecided.inference().summary(rows=rows)
 
 
 def test_likelihood_ratio() -> None:
     chain, pairs = (ld.decompose(DRUGS, ld.interactions(sets)) for sets in ([(0, 2), (1, 2)], 2))
-    test = ld.likelihood_ratio(chain, pairs)
+    test = ld.anova(chain, pairs).tests[0]
     assert test.statistic == pytest.approx(chain.inference().g2 - pairs.inference().g2, rel=1e-12)
     assert test.df == 1
     assert test.p_value == pytest.approx(float(stats.chi2.sf(test.statistic, 1)), rel=1e-9)
-    against_all = ld.likelihood_ratio(chain, ld.decompose(DRUGS, ld.full()))
+    against_all = ld.anova(chain, ld.decompose(DRUGS, ld.full())).tests[0]
     assert against_all.statistic == pytest.approx(chain.inference().g2, abs=1e-9)
     assert against_all.df == chain.inference().df
-    same = ld.likelihood_ratio(pairs, pairs)
+    same = ld.anova(pairs, pairs).tests[0]
     assert (same.statistic, same.df) == (0.0, 0)
     assert np.isnan(same.p_value)
 
@@ -319,15 +319,19 @@ def test_all_nested_pairs_of_a_table() -> None:
     nested = 0
     for small, m in zip(made, models, strict=True):
         for large, other in zip(made, models, strict=True):
-            if all(any(set(a) <= set(b) for b in other["margins"]) for a in m["margins"]):
-                test = ld.likelihood_ratio(small, large)
+            within = [
+                all(any(set(a) <= set(b) for b in two["margins"]) for a in one["margins"])
+                for one, two in ((m, other), (other, m))
+            ]
+            if within[0]:
+                test = ld.anova(small, large).tests[0]
                 assert test.statistic == pytest.approx(m["G2"] - other["G2"], abs=1e-6)
                 if m["mle_exists"]:
                     assert test.df == large.n_params - small.n_params
                 nested += 1
-            else:
+            elif not within[1]:
                 with pytest.raises(ld.errors.InvalidQuery, match="nested"):
-                    ld.likelihood_ratio(small, large)
+                    ld.anova(small, large)
     assert nested > 40
 
 
@@ -338,56 +342,51 @@ def test_nesting_is_a_question_of_spans(case: Case) -> None:
     more = np.array([v for v in np.ndindex(case.X.shape) if any(v)][:5], dtype=np.int64).reshape(-1, case.X.ndim)
     third = Case(case.X, case.mask, more)
     ones = np.ones((len(case.omega), 1))
-    inside = np.linalg.matrix_rank(np.hstack([ones, third.Z, case.Z])) == np.linalg.matrix_rank(
-        np.hstack([ones, third.Z])
-    )
-    assert ld.likelihood_ratio(other, fit).df >= 0
+    both = np.linalg.matrix_rank(np.hstack([ones, third.Z, case.Z]))
+    inside, around = (both == np.linalg.matrix_rank(np.hstack([ones, Z])) for Z in (third.Z, case.Z))
+    assert ld.anova(other, fit).tests[0].df >= 0
     if inside:
         stays = ~cells_that_vanish(case.Z, case.p)
         ranks = [np.linalg.matrix_rank(np.hstack([ones, Z])[stays]) for Z in (case.Z, third.Z)]
-        assert ld.likelihood_ratio(fit, third.fit()).df == ranks[1] - ranks[0]
-    else:
+        assert ld.anova(fit, third.fit()).tests[0].df == ranks[1] - ranks[0]
+    elif not around:
         with pytest.raises(ld.errors.InvalidQuery, match="nested"):
-            ld.likelihood_ratio(fit, third.fit())
+            ld.anova(fit, third.fit())
 
 
 def test_pairs_that_cannot_be_compared() -> None:
-    one, two = ld.decompose(DRUGS, "B1"), ld.decompose(DRUGS, ld.interactions(2))
-    with pytest.raises(ld.errors.InvalidQuery, match="compares two results of decompose, got a ndarray"):
-        ld.likelihood_ratio(one, DRUGS)  # type: ignore[arg-type]
-    with pytest.raises(ld.errors.InvalidQuery, match="nested the other way round"):
-        ld.likelihood_ratio(two, one)
+    one = ld.decompose(DRUGS, "B1")
+    with pytest.raises(ld.errors.InvalidQuery, match="compares results of decompose or loglinear, got a ndarray"):
+        ld.anova(one, DRUGS)
     a, b = (ld.decompose(DRUGS, ld.interactions(sets)) for sets in ([(0, 1), (2,)], [(0,), (1, 2)]))
-    with pytest.raises(ld.errors.InvalidQuery, match=r"not nested: small has .*, e.g. the one of cell \[1, 1, 0\]"):
-        ld.likelihood_ratio(a, b)
-    with pytest.raises(ld.errors.InvalidQuery, match=r"one has shape \(2, 2, 2\), the other \(2, 2\)"):
-        ld.likelihood_ratio(one, ld.decompose(DRUGS[0], "B1"))
+    with pytest.raises(ld.errors.InvalidQuery, match=r"is not nested in .*, e.g. the one of cell \[1, 1, 0\]"):
+        ld.anova(a, b).tests[0]
+    with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ: .*\(shape \(2, 2\)\) and "):
+        ld.anova(one, ld.decompose(DRUGS[0], "B1")).tests[0]
     changed = DRUGS.copy()
     changed[1, 0, 1] = 44
     with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ, first at \[1, 0, 1\]: 43 and 44"):
-        ld.likelihood_ratio(one, ld.decompose(changed, ld.interactions(2)))
+        ld.anova(one, ld.decompose(changed, ld.interactions(2))).tests[0]
     with pytest.raises(ld.errors.InvalidQuery, match=r"the supports differ, first at \[0, 0, 0\]: True and False"):
-        ld.likelihood_ratio(one, ld.decompose(DRUGS, ld.interactions(2), support=DRUGS < 900))
+        ld.anova(one, ld.decompose(DRUGS, ld.interactions(2), support=DRUGS < 900)).tests[0]
     with pytest.raises(ld.errors.InvalidQuery, match=r"the base measures differ, first at \[0, 0, 0\]: 1.0 and 2.0"):
-        ld.likelihood_ratio(one, ld.decompose(DRUGS, ld.interactions(2), base=np.full(DRUGS.shape, 2.0)))
+        ld.anova(one, ld.decompose(DRUGS, ld.interactions(2), base=np.full(DRUGS.shape, 2.0))).tests[0]
 
 
 def test_x_must_hold_counts(tmp_path: Path) -> None:
     X = np.array([[1.0, 2.0], [2.5, 4.25]])
     with pytest.raises(
-        ld.errors.InvalidTensor, match=r"needs counts, .* but X\[1, 0\] = 2.5 \(2 of 4 cells are not whole\)"
+        ld.errors.InvalidTensor, match=r"needs counts, .* but X\[1, 0\] is 2.5 \(2 of 4 cells are none\)"
     ):
         ld.decompose(X, "B1").inference()
     with pytest.raises(ld.errors.InvalidTensor, match=r"negative entry: it is X\[0, 1\] = -2"):
         ld.decompose([[1, -2], [2, 4]], "B1")
     fit = ld.decompose(X, "B1", support=X != 2.5)
-    with pytest.raises(ld.errors.InvalidTensor, match=r"X\[1, 1\] = 4.25 \(1 of 3"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"X\[1, 1\] is 4.25 \(1 of 3"):
         fit.inference()
     assert ld.decompose([[1.0, 2.0], [NAN, 4.0]], ld.interactions(1)).inference().df == 0
-    with pytest.raises(
-        ld.errors.InvalidTensor, match=r"needs counts, but X\[0, 1\] = 2e\+300: from 2\*\*53 on every floating"
-    ):
-        ld.decompose([[1.0, 2e300], [3e300, 4e300]], "B1").inference()
+    with pytest.raises(ld.errors.InvalidTensor, match=r"whole numbers from 0 to 2\*\*53, but X\[0, 1\] is 2e\+20"):
+        ld.decompose([[1e9, 2e20], [3e20, 4e20]], "B1").inference()
     assert ld.decompose([[10**17, 2 * 10**17], [10**17, 3 * 10**17]], "B1").inference().df == 1  # integers are exact
     fit.save(tmp_path / "fit.npz")
     with pytest.raises(ld.errors.InvalidQuery, match="inference needs X, which a loaded decomposition does not hold"):
@@ -421,15 +420,15 @@ def test_parameters_without_standard_errors_have_no_interval() -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 95, "95 %", None, float("nan")])
 def test_levels_that_are_none(level: Any) -> None:
-    with pytest.raises(ld.errors.InvalidQuery, match=r"intervals\(level=.*\): the level is a number between 0 and 1"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"intervals: confidence must be a finite number > 0 and < 1"):
         ld.decompose(DRUGS, "B1").inference().intervals(level)
 
 
 def test_unknown_residuals() -> None:
-    with pytest.raises(ld.errors.InvalidQuery, match=r"unknown kind of residuals 'person'; did you mean 'pearson'\?"):
+    with pytest.raises(
+        ld.errors.InvalidQuery, match=r"residuals: kind must be 'adjusted', 'deviance' or 'pearson', got 'person'"
+    ):
         ld.decompose(DRUGS, "B1").inference().residuals("person")
-    with pytest.raises(ld.errors.InvalidQuery, match=r"unknown kind of residuals '\[\]'"):
-        ld.decompose(DRUGS, "B1").inference().residuals(np.array([]))  # type: ignore[arg-type]
 
 
 def test_bases_too_large_for_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,13 +439,7 @@ def test_bases_too_large_for_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
         _ = tests.standard_errors
     monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 2)
     with pytest.raises(ld.errors.InvalidQuery, match="not checked beyond 2 parameters"):
-        ld.likelihood_ratio(tests.fit, ld.decompose(DRUGS, [[1, 1, 0]]))
-
-
-def test_leverages_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = ld.decompose(DRUGS, "B1").inference().residuals("adjusted")
-    monkeypatch.setattr("legendre.results.inference.wald.ROWS", 7)
-    assert_allclose(ld.decompose(DRUGS, "B1").inference().residuals("adjusted"), whole, rtol=1e-13)
+        ld.anova(tests.fit, ld.decompose(DRUGS, [[1, 1, 0]])).tests[0]
 
 
 def test_a_basis_that_the_data_chose_fits_too_well() -> None:

@@ -60,8 +60,7 @@ def results() -> dict[str, Any]:
         "decomposition": fit,
         "effects": fit.effects(),
         "inference": fit.inference(),
-        "likelihood ratio": ld.likelihood_ratio(ld.decompose(COUNTS, "B1"), fit),
-        "ladder": ld.geometry.ladder(COUNTS),
+        "anova": ld.anova(ld.decompose(COUNTS, "B1"), fit),
         "triangle": ld.geometry.pythagoras(fit),
         "completion": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2),
         "cross-validation": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2).cv,
@@ -97,7 +96,7 @@ def test_fits_say_their_certificate_and_draw_a_line_for_each_mode(shown: dict[st
     reader = parsed(shown["decomposition"]._repr_html_())
     assert any("This is the minimum. On the basis the expectations of Q" in text for text in reader.texts)
     assert reader.tags.count("polyline") == 3
-    assert "polyline" not in shown["ladder"]._repr_html_()
+    assert "polyline" not in shown["anova"]._repr_html_()
 
 
 def test_what_has_not_converged_is_said() -> None:

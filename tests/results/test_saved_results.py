@@ -129,7 +129,7 @@ def test_what_all_results_share(name: str, tmp_path: Path) -> None:
     fit.save(tmp_path / "result.npz")
     for result in (fit, ld.load(tmp_path / "result.npz")):
         assert result.theta.shape == result.eta.shape == (result.n_params,)
-        assert isinstance(result.status, ld.Status)
+        assert isinstance(result.status, ld.results.Status)
         assert result.converged is result.status.converged
         assert [step.iteration for step in result.history] == list(range(result.n_iter + 1))
         assert result.residual >= 0
@@ -149,7 +149,7 @@ def test_the_residual_is_that_of_the_expectations(name: str) -> None:
 
 def test_residual_gap_and_history_of_smoothing() -> None:
     done = made("smoothed")
-    assert done.status is ld.Status.CONVERGED
+    assert done.status is ld.results.Status.CONVERGED
     assert done.history[-1].residual == done.residual <= done.tol
     assert 0 <= done.gap < 1e-15
     objectives = [step.objective for step in done.history]
@@ -172,14 +172,14 @@ def test_theta_and_eta_of_smoothing_are_those_of_q() -> None:
 def test_smoothing_that_runs_out_of_steps() -> None:
     with pytest.warns(ld.ConvergenceWarning, match="after 0 steps"):
         done = ld.complete(np.where(np.isnan(GAPS), NAN, GAPS), folds=3, max_iter=0)
-    assert done.status is ld.Status.OUT_OF_STEPS
+    assert done.status is ld.results.Status.OUT_OF_STEPS
     assert not done.converged
     assert len(done.history) == 1
 
 
 def test_the_gap_of_hidden_modes_is_kl_itself() -> None:
     assert made("hidden").gap == made("hidden").kl
-    assert made("hidden_unfinished").status is ld.Status.OUT_OF_STEPS
+    assert made("hidden_unfinished").status is ld.results.Status.OUT_OF_STEPS
     objectives = [step.objective for step in made("hidden").history]
     assert max(np.diff(objectives)) <= 1e-14
 
@@ -244,7 +244,7 @@ def test_the_residual_at_theta_decides_the_status(tmp_path: Path) -> None:
     fit.save(path)
     change(path, theta=fit.theta + 1e-6)
     found = ld.load(path)
-    assert found.status is ld.Status.STALLED
+    assert found.status is ld.results.Status.STALLED
     assert not found.converged
     assert found.residual > 1e-8
 

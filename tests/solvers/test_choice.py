@@ -30,13 +30,13 @@ RNG = np.random.default_rng(0)
 CUBE = RNG.uniform(0.1, 1.0, size=(5, 5, 5))
 
 
-def named(decided: ld.Plan) -> tuple[list[str], str]:
+def named(decided: ld.results.Plan) -> tuple[list[str], str]:
     """Name the solvers and the engine."""
     engine = type(decided.target.engine).__name__.removesuffix("Engine").lower()
     return [solver.name for solver in decided.solvers], engine
 
 
-CHOICES: dict[str, tuple[Callable[[], ld.Plan], list[str], str]] = {
+CHOICES: dict[str, tuple[Callable[[], ld.results.Plan], list[str], str]] = {
     "one_body": (lambda: ld.plan(CUBE, "B1"), ["closed", "natural"], "product"),
     "one_body_in_part": (lambda: ld.plan(CUBE, [[2, 0, 0], [0, 4, 0]]), ["closed", "natural"], "product"),
     "one_body_masked": (lambda: ld.plan(CUBE, "B1", support=CUBE > 0.5), ["natural"], "reference"),
@@ -159,7 +159,7 @@ def _one_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_natural_takes_over_from_scaling() -> None:
     fit = ld.decompose(CUBE, ld.interactions(2))
     reference = ld.decompose(CUBE, ld.interactions(2), solver="natural")
-    assert (fit.solver, fit.status) == ("natural", ld.Status.CONVERGED)
+    assert (fit.solver, fit.status) == ("natural", ld.results.Status.CONVERGED)
     assert [step.iteration for step in fit.history] == list(range(fit.n_iter + 1))
     assert fit.n_iter >= 2
     assert_allclose(fit.tensor(), reference.tensor(), rtol=1e-8)
@@ -205,10 +205,10 @@ def test_the_certificate_proves_existence_before_a_search(monkeypatch: pytest.Mo
     expected = ld.decompose(corners, ld.interactions(2))
     monkeypatch.setattr("legendre.fitting.plan.search_face", pytest.fail)
     for solver in ("auto", "natural", "natural-cg"):
-        assert ld.decompose(X, ld.interactions(2), solver=solver).status is ld.Status.CONVERGED
+        assert ld.decompose(X, ld.interactions(2), solver=solver).status is ld.results.Status.CONVERGED
     empty = X.copy()
     empty[0, 0] = 0.0  # an empty margin is left out, and the rest is proved
     fit = ld.decompose(empty, ld.interactions(2))
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.n_vanishing == 4
-    assert expected.status in (ld.Status.CONVERGED, ld.Status.AT_BOUNDARY)
+    assert expected.status in (ld.results.Status.CONVERGED, ld.results.Status.AT_BOUNDARY)

@@ -40,7 +40,7 @@ def test_the_cells_that_vanish_are_those_of_the_definition(case: Case) -> None:
     expected = vanishing(case)
     fit = case.fit()
     assert_array_equal(fit.vanishing_cells, expected)
-    assert fit.status is (ld.Status.AT_BOUNDARY if len(expected) else ld.Status.CONVERGED)
+    assert fit.status is (ld.results.Status.AT_BOUNDARY if len(expected) else ld.results.Status.CONVERGED)
 
 
 @settings(max_examples=100)
@@ -81,7 +81,7 @@ def test_leaving_out_the_vanishing_cells_gives_the_same_q(case: Case) -> None:
     inside = case.mask.copy()
     inside[tuple(fit.vanishing_cells.T)] = False
     ordinary = case.fit(support=inside)
-    assert ordinary.status is ld.Status.CONVERGED
+    assert ordinary.status is ld.results.Status.CONVERGED
     assert_allclose(ordinary.tensor(), fit.tensor(), rtol=1e-7, atol=1e-12)
     assert ordinary.kl == pytest.approx(fit.kl, abs=1e-10)
 
@@ -89,7 +89,7 @@ def test_leaving_out_the_vanishing_cells_gives_the_same_q(case: Case) -> None:
 def test_the_designs_example() -> None:
     """Damped Newton meets any tolerance here while theta heads for -infinity: the residual alone is no proof."""
     fit = ld.decompose([[1, 1], [0, 0]], [(1, 0), (0, 1)])
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.vanishing_cells.tolist() == [[1, 0], [1, 1]]
     assert_allclose(fit.tensor(), [[1, 1], [0, 0]], atol=1e-12)
     assert np.isfinite(fit.theta).all()
@@ -124,7 +124,7 @@ def test_q_is_the_limit_along_the_recession(name: str) -> None:
 
 def test_zeros_that_harm_nothing() -> None:
     fit = ld.decompose(np.array([[0.0, 1.0], [1.0, 1.0]]), "B1")
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     assert fit.vanishing_cells.shape == (0, 2)
     assert not fit.recession.any()
     assert (fit.tensor() > 0).all()
@@ -134,11 +134,11 @@ def test_too_large_to_decide_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LARGEST_FACE_PROGRAM", 0)
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
         fit = ld.decompose(corners(), ld.interactions(2), tol=1e-6)
-    assert fit.status is ld.Status.UNDECIDED
+    assert fit.status is ld.results.Status.UNDECIDED
     assert fit.converged
     assert len(fit.vanishing_cells) == 0
     limit = ld.decompose(BOUNDARY["empty_row"][0], "B1")  # margins decide this one without a program
-    assert limit.status is ld.Status.AT_BOUNDARY
+    assert limit.status is ld.results.Status.AT_BOUNDARY
 
 
 @settings(max_examples=60)
@@ -171,5 +171,5 @@ def test_directions_of_thirds_cancel_exactly(tol: float) -> None:
     """An empty cell of the diagonal vanishes in a symmetric model; column effects make thirds of its directions."""
     X = [[2, 2, 0, 2], [1, 1, 0, 2], [2, 1, 0, 0], [2, 1, 2, 2]]
     fit = ld.decompose(X, ld.ties.symmetric(1, 0) | ld.ties.columns(0, 1) | ld.ties.columns(1, 0), tol=tol)
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.vanishing_cells.tolist() == [[2, 2]]

@@ -65,10 +65,10 @@ def test_the_fit_itself_may_prove_that_the_minimum_is_attained(
 ) -> None:
     """Behind the gap stands a positive tensor with the data's expectations, if the last system was solved exactly."""
     X = np.array([[0.0, 2.0, 1.0], [3.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
-    assert ld.decompose(X, "B1", solver=solver).status is ld.Status.CONVERGED  # a product: nothing to prove
+    assert ld.decompose(X, "B1", solver=solver).status is ld.results.Status.CONVERGED  # a product: nothing to prove
     monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 1)
     cells = [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert ld.decompose(X, cells, solver=solver).status is ld.Status[status]
+    assert ld.decompose(X, cells, solver=solver).status is ld.results.Status[status]
 
 
 def test_a_rank_without_a_matrix_is_right_or_said_to_be_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_a_bound_of_the_rank_is_kept_in_the_file_and_refuses_a_likelihood_ratio(
     small, large = (ld.decompose(X, ld.interactions(n), support="nonzero") for n in (1, 2))
     assert small.rank_is_bound
     with pytest.raises(ld.errors.InvalidQuery, match="degrees of freedom are not known"):
-        ld.likelihood_ratio(small, large)
+        ld.anova(small, large)
     small.save(tmp_path / "fit.npz")
     assert ld.load(tmp_path / "fit.npz").summary() == small.summary()
     assert "at most" in str(ld.plan(X, ld.interactions(1), support="nonzero"))

@@ -79,7 +79,7 @@ def test_gradient_at_the_boundary() -> None:
     X = np.array([[3.0, 1.0, 0.0], [2.0, 4.0, 0.0], [1.0, 1.0, 0.0]])
     for solver in ("gradient", ld.solvers.Gradient(form="batch")):
         fit = ld.decompose(X, "B1", solver=solver, tol=1e-9)
-        assert fit.status is ld.Status.AT_BOUNDARY
+        assert fit.status is ld.results.Status.AT_BOUNDARY
         assert_allclose(fit.tensor(), ld.decompose(X, "B1").tensor(), atol=1e-7)
 
 
@@ -104,7 +104,7 @@ def test_out_of_steps_warns_and_returns(solver: str | Solver) -> None:
     ) as told:
         fit = ld.decompose(SOME, "B1", solver=solver, max_iter=2)
     assert told[0].filename == __file__
-    assert fit.status is ld.Status.OUT_OF_STEPS
+    assert fit.status is ld.results.Status.OUT_OF_STEPS
     assert not fit.converged
     assert fit.n_iter == 2
     assert f"{fit.residual:.2e}" in str(told[0].message)
@@ -115,7 +115,7 @@ def test_tol_zero_stalls_at_rounding() -> None:
     X = wide_tensor((5, 5, 5), 7)
     with pytest.warns(ld.ConvergenceWarning, match=r"What remains is rounding error.*tol = 0, "):
         fit = ld.decompose(X, ld.interactions(2), tol=0)
-    assert fit.status is ld.Status.STALLED
+    assert fit.status is ld.results.Status.STALLED
     assert fit.residual < 1e-14
     assert_allclose(fit.tensor(), ld.decompose(X, ld.interactions(2)).tensor(), rtol=1e-6)
 
@@ -129,7 +129,7 @@ def test_the_callback_sees_every_step_and_may_stop() -> None:
 
     with pytest.warns(ld.ConvergenceWarning, match="The callback asked to stop"):
         fit = ld.decompose(SOME, "B1", solver="natural", callback=third)
-    assert fit.status is ld.Status.STOPPED
+    assert fit.status is ld.results.Status.STOPPED
     assert [step.iteration for step in seen] == [0, 1, 2]
     assert fit.history == tuple(seen)
 
@@ -246,7 +246,7 @@ def test_the_last_step_saves_a_factorisation() -> None:
         engine: Any = Counting(decided.target.engine)
         target = Target(engine, decided.target.problem, 1e-10)
         outcome = run(ld.solvers.Natural(), target, np.zeros(len(decided.columns)), 500)
-        assert outcome.status is ld.Status.CONVERGED
+        assert outcome.status is ld.results.Status.CONVERGED
         saved += len(outcome.history) - 1 - len(engine.asked)
     assert saved >= 3
 

@@ -78,7 +78,7 @@ def test_a_budget_that_is_spent_is_not_overstepped_by_corrections() -> None:
     X = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 1.0], [2.0, 2.0, 7.0]])
     fit = fitted(X, "B1", solver="natural", max_iter=2)
     assert fit is not None
-    assert fit.status is ld.Status.OUT_OF_STEPS
+    assert fit.status is ld.results.Status.OUT_OF_STEPS
     assert fit.residual == fit.history[-1].residual > fit.tol
 
 

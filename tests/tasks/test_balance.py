@@ -105,7 +105,7 @@ def gappy_questions(draw: st.DrawFn) -> tuple[FloatArray, Given]:
 def test_positive_tensors_agree_with_plain_fitting(drawn: tuple[FloatArray, Given]) -> None:
     X, margins = drawn
     result = ld.balance(X, margins)
-    assert result.status is ld.Status.CONVERGED
+    assert result.status is ld.results.Status.CONVERGED
     assert result.residual <= 1e-10
     largest = max(m.max() for m in margins.values())
     assert result.margin_error <= 1e-10 * largest
@@ -149,7 +149,7 @@ def test_zeros_faces_and_vanishing_cells(drawn: tuple[FloatArray, Given]) -> Non
     assert result.converged
     gone = (X > 0) & (reachable < 1e-7)
     assert result.vanishing_cells.tolist() == np.argwhere(gone).tolist()
-    assert result.status is (ld.Status.AT_BOUNDARY if gone.any() else ld.Status.CONVERGED)
+    assert result.status is (ld.results.Status.AT_BOUNDARY if gone.any() else ld.results.Status.CONVERGED)
     assert_allclose(result.tensor(), ipf(np.where(gone, 0.0, X), margins), atol=1e-7 * result.tensor().max())
 
 
@@ -198,7 +198,7 @@ def test_vanishing_cells_are_not_taken_for_a_proof(monkeypatch: pytest.MonkeyPat
         with monkeypatch.context() as patch:
             patch.setattr(Program, "is_cheap", never)
             result = ld.balance(X, margins, solver=solver, max_iter=None if solver != "scaling" else 50)
-        assert result.status is ld.Status.AT_BOUNDARY
+        assert result.status is ld.results.Status.AT_BOUNDARY
         assert result.vanishing_cells.tolist() == [[0, 2, 1], [1, 0, 0]]
 
 
@@ -207,7 +207,7 @@ def test_too_large_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LARGEST_BALANCE_PROGRAM", 0)
     X, margins = np.array([[1.0, 2.0], [0.0, 4.0]]), [np.array([np.pi, 1.0]), np.array([np.pi, 1.0])]
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
-        assert ld.balance(X, margins).status is ld.Status.UNDECIDED
+        assert ld.balance(X, margins).status is ld.results.Status.UNDECIDED
 
 
 @pytest.mark.parametrize("solver", ["matrix-scaling", "scaling", "natural", "natural-cg"])
@@ -237,7 +237,7 @@ def test_rank_one_tensors_become_the_product_of_the_margins(rng: np.random.Gener
 
 def test_a_triangular_matrix_has_only_its_diagonal_in_the_limit(rng: np.random.Generator) -> None:
     result = ld.balance(np.triu(rng.random((30, 30)) + 0.1))
-    assert result.status is ld.Status.AT_BOUNDARY
+    assert result.status is ld.results.Status.AT_BOUNDARY
     assert_allclose(result.tensor(), np.eye(30), atol=1e-10)
     assert len(result.vanishing_cells) == 30 * 29 // 2
 
@@ -275,7 +275,7 @@ def test_zero_margins_empty_their_cells() -> None:
     assert result.log_factors[0][0] == -np.inf
     assert_allclose(result.tensor().sum(axis=0), [1, 0.5, 0.5], rtol=1e-9)
     empty_anyway = ld.balance([[0, 0], [1, 2]], {0: [0, 1], 1: [0.3, 0.7]})
-    assert empty_anyway.status is ld.Status.CONVERGED
+    assert empty_anyway.status is ld.results.Status.CONVERGED
     assert_allclose(empty_anyway.tensor(), [[0.0, 0.0], [0.3, 0.7]], rtol=1e-9)
 
 
@@ -286,7 +286,7 @@ def test_nearly_decomposable_matrices_take_few_steps(link: float, rng: np.random
     rows = np.ones(40)
     rows[:20] += 1e-3
     result = ld.balance(X, [rows, np.full(40, rows.sum() / 40)])
-    assert result.status is ld.Status.CONVERGED
+    assert result.status is ld.results.Status.CONVERGED
     assert result.n_iter < 50
     # the blocks exchange what their margins lack
     assert_allclose(result.tensor()[:20, 20:].sum() - result.tensor()[20:, :20].sum(), 0.01, rtol=1e-6)
@@ -375,9 +375,9 @@ def test_bad_tensors(X: Any, margins: Any, text: str) -> None:
         ({0: [0, 0]}, "margin 0 sums to 0"),
         ({0: ["a", "b"]}, "margin 0 has dtype"),
         ({0: [[1], [1, 2]]}, "margin 0 is not a rectangular array"),
-        ({2: [1, 1]}, r"\(2,\) names a mode that X has not; X has 2 modes"),
+        ({2: [1, 1]}, "2 is no mode of X, which has 2, counted from 0 to 1"),
         ({(0, 0): [1, 1]}, "names a mode twice"),
-        ({"rows": [1, 1]}, "those of X have no names"),
+        ({"rows": [1, 1]}, "is no mode of X, which has 2, counted from 0 to 1"),
         ({(): 1.0}, "a margin is named by its modes"),
         ({(0, 1): [[1, 1], [1, 1]], (1, 0): [[1, 1], [1, 1]]}, r"modes \(0, 1\) is given twice"),
         ({}, "one per mode of X; got an empty dict"),

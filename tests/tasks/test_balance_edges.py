@@ -138,7 +138,7 @@ def check(question: Question) -> None:
     assert result.converged, result.status
     smallest = min(values[values > 0].min() / values.sum() for values in margins.values())
     if smallest > 1e-8:  # a linear program tells such entries from 0
-        assert result.status is not ld.Status.UNDECIDED
+        assert result.status is not ld.results.Status.UNDECIDED
     Q = np.asarray(result.tensor())
     for modes, values in margins.items():
         sums = Q.sum(axis=tuple(k for k in range(X.ndim) if k not in modes))
@@ -183,6 +183,6 @@ def test_cells_of_a_tiny_margin_are_not_listed_as_vanishing() -> None:
     X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
     T = np.where(X > 0, 1.0, 0.0) * np.array([1e-14, 1.0, 1.0])[:, None]
     result = ld.balance(X, [T.sum(axis=1), T.sum(axis=0)])
-    assert result.status is ld.Status.CONVERGED
+    assert result.status is ld.results.Status.CONVERGED
     assert len(result.vanishing_cells) == 0
     assert_allclose(result.tensor()[0].sum(), 2e-14, rtol=1e-3)

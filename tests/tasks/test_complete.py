@@ -238,7 +238,7 @@ def test_empty_margins_vanish_where_missing() -> None:
     """Row 1 is 0 wherever it was observed: in the limit it is 0 everywhere."""
     X = np.array([[1.0, 2.0, 3.0], [0.0, 0.0, NAN], [2.0, 4.0, 6.0]])
     done = ld.complete(X, ld.interactions(1))
-    assert done.fit.status is ld.Status.AT_BOUNDARY
+    assert done.fit.status is ld.results.Status.AT_BOUNDARY
     assert done.tensor()[1, 2] == 0.0
     assert done.determined is not None
     assert done.determined.all()
@@ -477,11 +477,11 @@ def test_zeros_in_large_margins_are_no_boundary_when_the_others_determine_them(m
     monkeypatch.setattr(limits, "LARGEST_MATRIX", 0)
     fast = ld.decompose(X, ld.interactions(2))
     assert (X == 0).any()
-    assert slow.status is fast.status is ld.Status.CONVERGED
+    assert slow.status is fast.status is ld.results.Status.CONVERGED
     X[:, 0, 0] = 0
     X[0, 0, :3] = X[0, 1:, :3] = 0
     with_margins_empty = ld.decompose(X, ld.interactions(2))
-    assert with_margins_empty.status is ld.Status.AT_BOUNDARY
+    assert with_margins_empty.status is ld.results.Status.AT_BOUNDARY
 
 
 def test_the_scores_of_folds_do_not_depend_on_the_unit() -> None:

@@ -44,7 +44,7 @@ def test_odds_ratios_of_uniform_association_are_all_the_same() -> None:
 def test_criteria_at_the_boundary_count_tied_parameters() -> None:
     x = np.array([[0, 3, 2], [4, 0, 3], [2, 5, 0]])
     fit = ld.decompose(x, ld.interactions(1) | ld.features({"diagonal": np.eye(3)}))
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     tests = fit.inference()
     charged = (tests.bic - tests.aic) / (np.log(fit.total) - 2.0)
     assert charged == pytest.approx(6.0)  # five parameters on the support, and the constant

@@ -1,75 +1,78 @@
-"""The recipe of a basis that the data choose; `fitting.adaptive` chooses, because it needs fits on the way."""
+"""The recipe of a basis that the data choose; `fitting.growing` chooses, because it needs fits on the way."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, cells, is_basis
-from legendre.core.arguments import is_real, is_whole
+from legendre.core.arguments import check_int, check_number
 from legendre.core.errors import InvalidBasis, unknown_name
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
-CRITERIA = ("aic", "bic", "cv")
 Criterion = Literal["aic", "bic", "cv"]
-FOLDS = 5
 
 
 @dataclass(frozen=True)
 class Adaptive(Basis):
-    """What to grow: how large or by which criterion, from which basis, out of which cells, and with how much care."""
+    """What to grow: how large or by which criterion, with which cells, out of which, and with how much care."""
 
-    size: int | Criterion
-    start: Basis | str = "empty"
+    n: int | Criterion
+    include: Basis | str = "empty"
     candidates: Basis | str | None = None
     swaps: int | None = None  # None: one, but for a basis that is grown past its size
     overshoot: float | None = None  # times its size; None: by the size, where `swaps` is not given
-    folds: int = FOLDS
-    most: int | None = None  # the largest number of parameters where a criterion chooses it
+    folds: int = 5
+    max_params: int | None = None  # where a criterion chooses the number
+    boxed: bool = False  # whether boxes are chosen, not cells
 
     @property
     def growing(self) -> Adaptive:  # type: ignore[override]  # a constant of every other basis, itself here
         return self
 
+    @property
+    def name(self) -> str:
+        """The function that makes it."""
+        return "boxes" if self.boxed else "adaptive"
+
     def select(self, data: Observation) -> IntArray:
         del data
         raise InvalidBasis(
-            "adaptive(...) stands alone: only decompose can grow it, and it cannot be combined with other bases. "
-            "Give it a basis to start from instead, e.g. adaptive(500, start='B1')."
+            f"{self.name}(...) stands alone: only decompose can grow it, and it cannot be combined with other bases. "
+            f"Give it a basis to include instead, e.g. {self.name}(500, include='B1')."
         )
 
     def __repr__(self) -> str:
-        usual = {"start": "empty", "folds": FOLDS}  # None for the others
-        names = ("start", "candidates", "swaps", "overshoot", "folds", "most")
+        usual = {"include": "empty", "folds": 5}  # None for the others
+        names = ("include", "candidates", "swaps", "overshoot", "folds", "max_params")
         given = [(name, getattr(self, name)) for name in names if getattr(self, name) != usual.get(name)]
-        return f"adaptive({self.size!r}{''.join(f', {name}={value!r}' for name, value in given)})"
+        return f"{self.name}({self.n!r}{''.join(f', {name}={value!r}' for name, value in given)})"
 
 
 def adaptive(
-    size: int | Criterion,
+    n: int | Criterion,
     *,
-    start: Basis | str | ArrayLike = "empty",
+    include: Basis | str | ArrayLike = "empty",
     candidates: Basis | str | ArrayLike | None = None,
     swaps: int | None = None,
     overshoot: float | None = None,
-    folds: int = FOLDS,
-    most: int | None = None,
+    folds: int = 5,
+    max_params: int | None = None,
 ) -> Basis:
     """Let the data choose the basis, a few cells at a time.
 
     Each candidate cell is scored by how much its parameter would lower KL(P, Q) with all others fitted again, to second
     order: ``g^2 / (2 s)``, where g is ``eta_hat - eta`` and s the variance of the cell's feature given those of the
     basis. A round adds a tenth of the cells, each scored given those before it, so that near-duplicates are left out.
-    Up to 500 parameters the basis is grown to 1.5 times its size, and the least useful cells are dropped again. In a
+    Up to 500 parameters the basis is grown to 1.5 times that number, and the least useful cells are dropped again. In a
     larger one the least useful cells are replaced by better ones, at seven tenths of the size and at the end.
 
     Parameters
     ----------
-    size
+    n
         The number of parameters, or how to choose it.
 
         For counts, ``"bic"`` and ``"aic"`` keep a cell if it pays for itself: without it, with all others fitted again,
@@ -84,26 +87,26 @@ def adaptive(
 
         A number may choose cells above which X is empty, and so may ``"cv"`` if X has fractions; Q is then 0 there. For
         counts the criteria do not consider such cells.
-    start
-        A basis to start from. Its cells stay in the basis and count towards `size`.
+    include
+        A basis whose cells are in every basis that is tried; they count towards `n`.
     candidates
         The cells to choose from, as a basis; by default all of the support.
     swaps
         The largest number of times, while growing and again at the end, that a share of the cells is dropped and chosen
         anew, as long as that pays. Default 1, or 0 if the basis is grown past its size; 0 is fastest.
     overshoot
-        Grow to this many times the size before cells are dropped, e.g. 1.5. Default: 1.5 up to 500 parameters; 1 (not
+        Grow to this many times n before cells are dropped, e.g. 1.5. Default: 1.5 up to 500 parameters; 1 (not
         at all) for more, or if `swaps` is given. Not used by a criterion.
     folds
         For ``"cv"``: the number of parts that the events or cells are split into.
-    most
+    max_params
         For ``"bic"``, ``"aic"`` and ``"cv"``: the largest number of parameters.
 
     See Also
     --------
     decompose : Fit X by a model with some basis.
     interactions : All that sets of modes do together.
-    Round : One stage of a basis that grows.
+    legendre.results.GrowthStep : One stage of a basis that grows.
 
     Notes
     -----
@@ -118,37 +121,67 @@ def adaptive(
     >>> fit.basis.tolist(), round(fit.kl, 12)
     ([[3, 2]], 0.0)
     """
-    if isinstance(size, str):
-        if size not in CRITERIA:
-            raise InvalidBasis(unknown_name("criterion", size, CRITERIA))
-    else:
-        size = _whole(size, 1, "pass a number of parameters >= 1, 'bic', 'aic' or 'cv'", f"{size!r}")
+    n = _read_size("adaptive", n, ("aic", "bic", "cv"))
     if swaps is not None:
-        swaps = _whole(swaps, 0, "swaps must be an integer >= 0", f"..., swaps={swaps!r}")
+        swaps = check_int(swaps, "adaptive: swaps", error=InvalidBasis)
     if overshoot is not None:
-        overshoot = _past(overshoot, size)
-    folds = _whole(folds, 2, "folds must be an integer >= 2", f"..., folds={folds!r}")
-    if most is not None:
-        most = _whole(most, 1, "most must be an integer >= 1", f"..., most={most!r}")
-        if not isinstance(size, str):
-            raise InvalidBasis(f"adaptive({size}, most={most}): most is the limit of a criterion; {size} is the size.")
-    among = None if candidates is None else _fixed(candidates)
-    return Adaptive(size, _fixed(start), among, swaps, overshoot, folds, most)
+        overshoot = check_number(overshoot, "adaptive: overshoot", 1.0, error=InvalidBasis)
+        if isinstance(n, str):
+            raise InvalidBasis(f"adaptive({n!r}, overshoot={overshoot!r}): a criterion has no number to grow past.")
+    folds = check_int(folds, "adaptive: folds", 2, InvalidBasis)
+    if max_params is not None:
+        max_params = check_int(max_params, "adaptive: max_params", 1, InvalidBasis)
+        if not isinstance(n, str):
+            raise InvalidBasis(f"adaptive({n}, max_params={max_params}): max_params is the limit of a criterion.")
+    among = None if candidates is None else _read_cells(candidates)
+    return Adaptive(n, _read_cells(include), among, swaps, overshoot, folds, max_params)
 
 
-def _fixed(basis: Basis | str | ArrayLike) -> Basis | str:
+def boxes(n: int | Literal["aic", "bic"], *, include: Basis | str | ArrayLike = "empty") -> Basis:
+    """Let the data choose boxes of cells, products of intervals, each with a factor on its probability.
+
+    A parameter acts on the cells ``lo <= v < hi``, where either end may be left out; one of `adaptive` acts on all
+    cells at or above one. It is tied over the corners of the box, see `legendre.ties`. The fit is convex and certified,
+    like any other.
+
+    Parameters
+    ----------
+    n
+        The number of parameters, those of `include` too. Or, for counts, ``"bic"`` or ``"aic"``: boxes are added as
+        long as one pays for itself, and those that do not, with all others fitted again, are dropped. A box is charged
+        like a cell in `adaptive`, ``log N + 2 log M`` or 2, but M is the number of all boxes of the grid, far more than
+        cells.
+    include
+        A basis of cells that are in every basis that is tried; they count towards `n`.
+
+    Notes
+    -----
+    This goes beyond the models of the paper. A box is described by up to two cuts for each mode, a cell by one. In a
+    comparison at equal numbers of parameters, say so: a box carries more information.
+
+    See Also
+    --------
+    adaptive : Parameters that act on all that lies above a cell, the class of the paper.
+    features : Features of your own.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> X = np.ones((6, 8)); X[2:4, 3:7] = 5
+    >>> fit = ld.decompose(X, ld.boxes(1))
+    >>> fit.parameters().names, fit.theta.round(6).tolist(), round(fit.kl, 12)
+    (('mode 0 2 to 3, mode 1 3 to 6',), [1.609438], 0.0)
+    """
+    return Adaptive(_read_size("boxes", n, ("aic", "bic")), _read_cells(include), boxed=True)
+
+
+def _read_cells(basis: Basis | str | ArrayLike) -> Basis | str:
     return basis if isinstance(basis, str) or is_basis(basis) else cells(basis)
 
 
-def _past(overshoot: object, size: int | str) -> float:
-    if not is_real(overshoot) or not 1.0 <= float(overshoot) < math.inf:
-        raise InvalidBasis(f"adaptive(..., overshoot={overshoot!r}): overshoot must be a number >= 1, such as 1.5.")
-    if isinstance(size, str):
-        raise InvalidBasis(f"adaptive({size!r}, overshoot={overshoot!r}): a criterion has no size to grow past.")
-    return float(overshoot)
-
-
-def _whole(value: object, least: int, rule: str, said: str) -> int:
-    if not is_whole(value, least):
-        raise InvalidBasis(f"adaptive({said}): {rule}.")
-    return int(value)
+def _read_size(name: str, n: int | Criterion, criteria: tuple[Criterion, ...]) -> int | Criterion:
+    if not isinstance(n, str):
+        return check_int(n, f"{name}: the number of parameters", 1, InvalidBasis)
+    if n not in criteria:
+        raise InvalidBasis(unknown_name("criterion", n, criteria))
+    return n

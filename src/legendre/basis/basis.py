@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from legendre.basis.adaptive import Adaptive
-    from legendre.basis.boxes import Boxes
 
 ROOM = 4 * 8  # bytes for each coordinate of a basis that is listed: sorting it takes copies
 
@@ -53,15 +52,12 @@ class Basis(ABC):
         return Terms(self.select(data))
 
     growing: ClassVar[Adaptive | None] = None
-    """The recipe of a basis whose cells are chosen by fits to the data, which only `decompose` can do."""
-
-    boxed: ClassVar[Boxes | None] = None
-    """The recipe of boxes that are chosen by fits to the data, which only `decompose` can do."""
+    """The recipe of a basis whose cells or boxes are chosen by fits to the data, which only `decompose` can do."""
 
     @property
     def grows(self) -> bool:
         """Whether the data choose the basis, by fits."""
-        return self.growing is not None or self.boxed is not None
+        return self.growing is not None
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         """How many entries of each slice, by mode, `select` will look up: a first pass over X can find them early."""

@@ -9,9 +9,8 @@ from functools import lru_cache, singledispatch
 from numpy.typing import ArrayLike
 
 from legendre.basis import ties
-from legendre.basis.adaptive import adaptive
+from legendre.basis.adaptive import adaptive, boxes
 from legendre.basis.basis import Basis, cells, empty, full, is_basis
-from legendre.basis.boxes import boxes
 from legendre.basis.interactions import interactions
 from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidBasis, unknown_name

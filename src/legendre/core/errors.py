@@ -243,7 +243,7 @@ class ConvergenceWarning(UserWarning):
 
     See Also
     --------
-    legendre.Status : How a fit ended.
+    legendre.results.Status : How a fit ended.
     LegendreError : Base of all errors.
 
     Examples

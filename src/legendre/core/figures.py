@@ -176,7 +176,7 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
 
 
 def every_nth(texts: list[str], most: int) -> list[int]:
-    """Choose every n-th level, at most so many: of the possible steps the one with most round labels; weeks of days.
+    """Choose every n-th level, at most so many: of the possible steps the one with most round labels.
 
     >>> clock = [f"{6 + i // 6:02}:{i % 6}0" for i in range(108)]
     >>> [clock[i] for i in every_nth(clock, 8)]
@@ -189,15 +189,13 @@ def every_nth(texts: list[str], most: int) -> list[int]:
         return list(range(n))
     least = -(-n // max(most, 2))
     ending = ":00" if ":" in texts[0] else "0"
-    weeks = [7, 14, 28] if re.fullmatch(r"\d+ [A-Z][a-z]+", texts[0]) else []
-    steps = [step for step in weeks if least <= step <= 2 * least][:1] or range(least, 2 * least + 1)
     first = next((i for i in range(n) if texts[i].endswith(ending)), 0)
 
     def roundness(place: tuple[int, int]) -> tuple[float, int, int]:
         shown = texts[place[1] :: place[0]]
         return sum(not text.endswith(ending) for text in shown) / len(shown), *place
 
-    step, start = min(((step, i) for step in steps for i in {0, first % step}), key=roundness)
+    step, start = min(((step, i) for step in range(least, 2 * least + 1) for i in {0, first % step}), key=roundness)
     return list(range(start, n, step))
 
 

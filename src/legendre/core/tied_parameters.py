@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core.cells import find, frozen, unique_cells
+from legendre.core.labels import Labels
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
 Key = tuple[bytes, bytes]  # the cells of a column in order, and their coefficients
@@ -33,6 +34,7 @@ class Ties:
     columns: IntArray  # its column, in rising order
     values: FloatArray
     names: tuple[str, ...]  # of the columns; empty for one that its cell names, whose own it is
+    boxes: IntArray | None = None  # m x 2 N: the corners lo and hi of boxes, where each feature is 1 on one
 
     @property
     def n_params(self) -> int:
@@ -92,7 +94,18 @@ class Ties:
         at = np.arange(int(lengths.sum())) + np.repeat(self.starts[chosen] - (ends - lengths), lengths)
         names = tuple(self.names[j] for j in chosen.tolist())
         columns = np.repeat(np.arange(len(chosen)), lengths)
-        return replace(self, rows=self.rows[at], columns=columns, values=self.values[at], names=names)
+        boxes = None if self.boxes is None else self.boxes[chosen]
+        return replace(self, rows=self.rows[at], columns=columns, values=self.values[at], names=names, boxes=boxes)
+
+    @cached_property
+    def shortfall(self) -> FloatArray:
+        """By what eta of each parameter falls short of the probability of its box: 1 if that holds the first cell.
+
+        A feature is 0 at the first cell; that of a box which holds it is therefore 0 inside and -1 outside.
+        """
+        if self.boxes is None:
+            return np.zeros(self.n_params)
+        return np.asarray((self.boxes[:, : self.boxes.shape[1] // 2] == 0).all(axis=1), dtype=np.float64)
 
     def touching(self, cells: BoolArray) -> BoolArray:
         """Mark the columns that have an entry at one of the marked cells."""
@@ -218,3 +231,48 @@ def column_terms(cells: Sequence[IntArray], values: Sequence[FloatArray], names:
     different = unique_cells(listed)
     ties = Ties(len(different), find(listed, different), columns, frozen(entries), tuple(names))
     return joined([Terms(different, ties)], order)
+
+
+def box_terms(lo: IntArray, hi: IntArray, labels: Labels, own: int = 0) -> Terms:
+    """Tie the parameter of each box over its corners; the first `own` boxes are those of cells, which name them."""
+    shape, cells, values, names = np.array(labels.shape), [], [], []
+    for i in range(len(lo)):
+        corners, signs = box_corners(lo[i], hi[i], shape)
+        cells.append(corners)
+        values.append(signs)
+        names.append("" if i < own else box_name(lo[i], hi[i], labels))
+    terms = column_terms(cells, values, names, len(shape))
+    ties = None if terms.ties is None else replace(terms.ties, boxes=frozen(np.hstack([lo, hi])))
+    return Terms(terms.cells, ties)
+
+
+def box_corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, FloatArray]:
+    """List the cells of the grid at the corners of a box, and their signs: those of its Möbius inversion.
+
+    >>> [part.tolist() for part in box_corners(np.array([1, 0]), np.array([3, 2]), np.array([3, 5]))]
+    [[[1, 0], [1, 2]], [1.0, -1.0]]
+    """
+    cells, signs = np.asarray(lo, dtype=np.int64)[None, :], np.ones(1)
+    for d in np.flatnonzero(hi < shape).tolist():
+        far = cells.copy()
+        far[:, d] = hi[d]
+        cells, signs = np.concatenate([cells, far]), np.concatenate([signs, -signs])
+    return cells, signs
+
+
+def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
+    """Name a box: of each mode of which it does not take every level, the first and the last level.
+
+    Levels that were arranged are listed instead, as those of cells are.
+
+    >>> labels = Labels.read((4, 24), ["carrier", "hour"], {"carrier": ["AA", "B6", "DL", "UA"]})
+    >>> box = np.array([0, 6]), np.array([2, 9])
+    >>> box_name(*box, labels), box_name(*box, labels.arranged([np.array([3, 1, 0, 2]), None]))
+    ('carrier AA to B6, hour 6 to 8', 'carrier in UA, B6, hour 6 to 8')
+    """
+    parts = []
+    for k, (first, end) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
+        if first > 0 or end < labels.shape[k]:
+            listed = labels.order_of(k) is not None and end - first > 1
+            parts.append(f"{labels.mode(k)} {'in ' if listed else ''}{labels.together(k, first, end)}")
+    return ", ".join(parts)

@@ -12,10 +12,10 @@ from legendre.core.errors import InvalidSetting
 from legendre.data.observation import Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.adaptive.grow import rankings_while_growing
-from legendre.fitting.arrange_levels import Unordered, arranged
-from legendre.fitting.first_choice import FirstLook, first_basis
+from legendre.fitting.first_choice import explain, first_basis
 from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
+from legendre.fitting.growing.select import rankings_while_growing
+from legendre.fitting.growing.seriate import Unordered, arrange
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.loop import Callback
@@ -103,16 +103,16 @@ def decompose(
     """
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.grows):
-        raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
+        raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")
     with show_progress(progress if asked is None else bool(progress), settings.callback) as (step, say):
         settings = replace(settings, callback=step)
         rankings = _rankings(asked)
         data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
         if unordered is not None or recipe.grows:
-            data = arranged(data, unordered, say)
+            data = arrange(data, unordered, say)
         fit = fit_recipe(data, recipe, settings, say, start=start)
-        fit = FirstLook(data, recipe, fit, settings, say).explained() if asked is None else fit
+        fit = explain(data, recipe, fit, settings, say) if asked is None else fit
     return warn_if_not_converged(fit, stacklevel=3)
 
 

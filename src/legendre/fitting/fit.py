@@ -7,14 +7,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells
-from legendre.basis.boxes import Boxes
 from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
@@ -26,13 +23,10 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.fitting.adaptive.grow import grow
-from legendre.fitting.adaptive.order import order_of
-from legendre.fitting.boxes.grow import grow_boxes
+from legendre.fitting.growing.select import grow_basis
 from legendre.fitting.plan import Plan, Settings, WarmStart, independence, plan_on, with_face_search
 from legendre.results.decomposition import Decomposition
-from legendre.results.growth_path import GrowthPath, Round, on_grid
-from legendre.results.inference.criteria import rounds_judged
+from legendre.results.growth_path import GrowthPath
 from legendre.solvers.loop import Callback, Outcome, Step, run, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_tilt
 from legendre.solvers.scaling import Scaling
@@ -52,39 +46,14 @@ def fit_recipe(
 
     `say` shows a text meanwhile, see `show_progress`; the other arguments are those of `fit_on`.
     """
-    if (growing := recipe.growing) is not None:
-        return _grown(data, growing, settings, say)
-    if (boxed := recipe.boxed) is not None:
-        return _grown_boxes(data, boxed, settings, say)
-    return fit_on(data, recipe, settings, start=start)
-
-
-def _grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say | None) -> Decomposition:
-    """Grow the basis, then fit it exactly; keep the rounds."""
-    growth = grow(recipe, data, say)
-    known = WarmStart(growth.boxes, growth.inverse)
-    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, known=known)
-    ranking = partial(order_of, recipe, data, growth.cells, growth.theta, growth.boxes)
-    return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit), ranking=ranking)
-
-
-def _path(rounds: tuple[Round, ...], fit: Decomposition) -> GrowthPath:
-    return GrowthPath(len(rounds), partial(_measured_path, rounds, fit))
-
-
-def _measured_path(rounds: tuple[Round, ...], fit: Decomposition) -> tuple[Round, ...]:
-    """Measure the rounds on X; the last one is the fit itself."""
-    last, data = rounds[-1], fit.data
-    assert data is not None
-    end = replace(Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total), held_out=last.held_out, spread=last.spread)
-    return rounds_judged((*on_grid(rounds[:-1], data), end), fit)
-
-
-def _grown_boxes(data: Observation, recipe: Boxes, settings: Settings, say: Say | None) -> Decomposition:
-    """Grow the boxes, then fit them exactly; keep the rounds."""
-    growth = grow_boxes(recipe, data, say)
-    fit = fit_on(data, Cells(growth.terms.cells, growth.terms.ties), settings, start=growth.theta)
-    return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit))
+    if (growing := recipe.growing) is None:
+        return fit_on(data, recipe, settings, start=start)
+    growth = grow_basis(growing, data, say)
+    basis = Cells(growth.terms.cells, growth.terms.ties)
+    totals = None if growth.grown is None else growth.grown.totals
+    fit = fit_on(data, basis, settings, start=growth.theta, known=WarmStart(totals, growth.inverse))
+    path = GrowthPath(growth.rounds, fit, growth.negentropy)
+    return replace(fit, recipe=repr(recipe), path=path, grown=growth.grown)
 
 
 def fit_on(

@@ -167,7 +167,7 @@ def plan(
 
     See Also
     --------
-    Plan : What `plan` returns.
+    legendre.results.Plan : What `plan` returns.
     decompose : Fit X by a model with some basis.
 
     Examples

@@ -5,31 +5,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from legendre.fitting.plan import Plan as Plan
-    from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.effects import Effects as Effects
-    from legendre.results.growth_path import Round as Round
+    from legendre.results.growth_path import GrowthStep as GrowthStep
     from legendre.results.inference.result import Inference as Inference
     from legendre.results.parameters import Parameters as Parameters
     from legendre.solvers.status import Status as Status
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
-    from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
+    from legendre.tasks.hidden import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.loglinear.anova import Anova as Anova
     from legendre.tasks.loglinear.result import LogLinear as LogLinear
 
 PLACES = {
     "fitting.plan": "Plan",
-    "results.decomposition": "Decomposition",
     "results.effects": "Effects",
-    "results.growth_path": "Round",
+    "results.growth_path": "GrowthStep",
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",
     "solvers.status": "Status",
     "tasks.balance.balance": "Balanced",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.complete.complete": "Completion",
-    "tasks.hidden.result": "HiddenDecomposition",
+    "tasks.hidden": "HiddenDecomposition",
     "tasks.loglinear.anova": "Anova",
     "tasks.loglinear.result": "LogLinear",
 }

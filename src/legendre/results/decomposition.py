@@ -25,7 +25,7 @@ from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, certificate_of, count_name, modes_row, rank_name
 from legendre.results.effects import Effects, Measure, effects_of
-from legendre.results.growth_path import Round
+from legendre.results.growth_path import Grown, GrowthStep
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
@@ -63,7 +63,7 @@ class Decomposition(ModelResult):
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
-        For an adaptive basis one `Round` per stage of growing; cells of `basis` are in the order in which they were
+        For an adaptive basis one `GrowthStep` per stage of growing; cells of `basis` are in the order in which they were
         chosen. `order` sorts them by importance, and `at` fits the most important ones.
     reason
         If no basis was named, a sentence that says which was chosen and why; otherwise ``None``.
@@ -77,9 +77,9 @@ class Decomposition(ModelResult):
     See Also
     --------
     decompose : Fit X by a model with some basis.
-    Effects : What each mode and each set of modes does.
-    Parameters : The table of all parameters.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Effects : What each mode and each set of modes does.
+    legendre.results.Parameters : The table of all parameters.
+    legendre.results.Inference : Standard errors and tests of fit.
     load : Read a result back from its file.
 
     Notes
@@ -114,11 +114,11 @@ class Decomposition(ModelResult):
     tol: float
     recipe: str
     data: Observation | None = None
-    path: Sequence[Round] = ()
+    path: Sequence[GrowthStep] = ()
     rank_is_bound: bool = False
     reason: str | None = None
     origin: Origin = PLAIN
-    ranking: Callable[[], IntArray] | None = None  # put the cells of a grown basis in order; None: they are
+    grown: Grown | None = None  # what is needed to put the cells of a grown basis in order; None: they are
     _settings: Any = None  # how it was fitted, see `fitting.plan.Settings`
     _boxes: Any = None  # sums of X that a fit of some of the parameters may use again
     _measured: tuple[float, float] = (math.nan, math.nan)  # KL and RMSE of a fit from a file, which does not hold X
@@ -412,7 +412,7 @@ class Decomposition(ModelResult):
         """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
 
         For every m the first m are a good basis of m cells: again and again the cells that are missed least are left
-        out and the others fitted anew, and the last to go come first. Cells of `adaptive(..., start=)` stay in front.
+        out and the others fitted anew, and the last to go come first. Cells of `adaptive(..., include=)` stay in front.
         Computed when it is first asked for, in about the time of growing, and kept.
 
         Examples
@@ -428,9 +428,13 @@ class Decomposition(ModelResult):
     def _order(self) -> IntArray:
         if not self.path:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
-        if self.data is None or self.ranking is None:
+        if self.data is None:
+            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+        if self.grown is None:
             return np.arange(self.n_params)
-        return self.ranking()
+        from legendre.fitting.growing.select import order_basis
+
+        return order_basis(self.data, self.basis, self.theta, self.grown)
 
     def at(self, n_params: int) -> Decomposition:
         """Return the exact fit with the `n_params` cells of an adaptive basis that matter most, see `order`.

@@ -105,7 +105,7 @@ class Effects:
     See Also
     --------
     Decomposition : The result of `decompose`.
-    Parameters : The table of all parameters.
+    legendre.results.Parameters : The table of all parameters.
 
     Notes
     -----

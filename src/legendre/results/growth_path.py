@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import overload
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
-from legendre.data.observation import Observation
+from legendre.core.sums.quotient import BoxTotals
+
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
 
 
 @dataclass(frozen=True)
-class Round:
+class GrowthStep:
     """One stage of growing an adaptive basis.
 
     Parameters
@@ -54,62 +57,60 @@ class Round:
     spread: float = math.nan
 
     @classmethod
-    def measured(cls, k: int, kl: float, rmse: float, total: float) -> Round:
+    def measured(cls, k: int, kl: float, rmse: float, total: float) -> GrowthStep:
         """Add the criteria to the size of a basis and how well it fits."""
         deviance = 2.0 * total * kl
         return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
-    def _on_grid(self, negentropy: Callable[[], float]) -> Round:  # noqa: ARG002 - for rounds on boxes
-        """Restate for every cell of X; `negentropy` sums p log p over them. This round was measured there already."""
-        return self
+    def restated(self, within: float, total: float) -> GrowthStep:
+        """Return the round for every cell of X, given the entropy of X within the boxes that it was measured on."""
+        deviance = 2.0 * total * within
+        aic, bic = self.aic + deviance, self.bic + deviance
+        return replace(self, kl=self.kl + within, rmse=math.nan, aic=aic, bic=bic)
 
 
-@dataclass(frozen=True)
-class RoundOfBoxes(Round):
-    """A round on a coarser grid: KL is between boxes of X, to which the entropy of X within boxes is to be added."""
-
-    negentropy: float = math.nan  # of the boxes
-    total: float = math.nan  # the sum of X
-
-    @classmethod
-    def of(cls, step: Round, negentropy: float, total: float) -> RoundOfBoxes:
-        """Take a round that was measured on a tensor of boxes."""
-        criteria = step.aic, step.bic, step.held_out, step.spread
-        return cls(step.n_params, step.kl, math.nan, *criteria, negentropy, total)
-
-    def _on_grid(self, negentropy: Callable[[], float]) -> Round:
-        """Add the entropy of X within boxes."""
-        within = negentropy() - self.negentropy
-        deviance = 2.0 * self.total * within
-        criteria = self.aic + deviance, self.bic + deviance
-        return Round(self.n_params, self.kl + within, math.nan, *criteria, self.held_out, self.spread)
+def add_round(rounds: Sequence[GrowthStep], last: GrowthStep) -> list[GrowthStep]:
+    """Append a round; those before it that were no smaller, or no worse, are not on the way to it."""
+    return [*(step for step in rounds if step.n_params < last.n_params and step.kl > last.kl), last]
 
 
-def on_grid(rounds: Sequence[Round], data: Observation) -> tuple[Round, ...]:
-    """Restate rounds that were measured between boxes for every cell of X, which is read for that; RMSE is unknown."""
-    negentropy = cache(data.negentropy)
-    return tuple(step._on_grid(negentropy) for step in rounds)
+class Grown(NamedTuple):
+    """What a basis grew from."""
+
+    n_included: int  # cells that were in every basis, the first ones
+    totals: BoxTotals | None  # X summed over boxes, where the basis grew on these
 
 
 @dataclass(frozen=True, eq=False)
-class GrowthPath(Sequence[Round]):
+class GrowthPath(Sequence[GrowthStep]):
     """The rounds that led to a fit, measured when one of them is first looked at: that reads X, twice."""
 
-    length: int
-    measure: Callable[[], tuple[Round, ...]]
+    rounds: tuple[GrowthStep, ...]  # as they were measured while the basis grew
+    fit: Decomposition  # at the end
+    negentropy: float | None = None  # of boxes of X, where the basis grew on these
 
     @cached_property
-    def _rounds(self) -> tuple[Round, ...]:
-        return self.measure()
+    def _rounds(self) -> tuple[GrowthStep, ...]:
+        """Measure on X; the last round is the fit itself."""
+        from legendre.results.inference.criteria import rounds_judged
+
+        *before, last = self.rounds
+        fit, within = self.fit, 0.0
+        if self.negentropy is not None:  # the entropy of X within boxes
+            assert fit.data is not None
+            within = fit.data.negentropy() - self.negentropy
+        rounds = [step.restated(within, fit.total) if within else step for step in before]
+        end = GrowthStep.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
+        return rounds_judged((*rounds, replace(end, held_out=last.held_out, spread=last.spread)), fit)
 
     def __len__(self) -> int:
-        return self.length
+        return len(self.rounds)
 
     @overload
-    def __getitem__(self, place: int) -> Round: ...
+    def __getitem__(self, place: int) -> GrowthStep: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Round, ...]: ...
-    def __getitem__(self, place: int | slice) -> Round | tuple[Round, ...]:
+    def __getitem__(self, place: slice) -> tuple[GrowthStep, ...]: ...
+    def __getitem__(self, place: int | slice) -> GrowthStep | tuple[GrowthStep, ...]:
         """Return a round, or several as a tuple."""
         return self._rounds[place]
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int
-from legendre.core.box_features import short_of_boxes
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
 from legendre.core.labels import Labels
@@ -61,8 +60,8 @@ class Parameters:
 
     See Also
     --------
-    Effects : What each mode and each set of modes does.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Effects : What each mode and each set of modes does.
+    legendre.results.Inference : Standard errors and tests of fit.
 
     Examples
     --------
@@ -190,7 +189,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     none = _no_errors(fit, found)
     if not none and found is not None:
         errors = np.sqrt(np.diagonal(found.covariance()))
-    short = short_of_boxes(fit.model.terms, fit.shape)
+    short = fit.model.terms.tied().shortfall
     return Parameters(
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.basis.parse import as_basis
-from legendre.core.box_features import short_of_boxes
 from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.figures import is_ordered
 from legendre.core.files import check_writable, replacing
 from legendre.core.labels import Labels
 from legendre.core.text import fragment, shortened
 from legendre.core.tied_parameters import Terms
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.effects import Effect
@@ -65,7 +64,7 @@ def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> Report
         fit,
         "Legendre decomposition",
         f"{shape_line(fit.labels)}, {fit.n_params:,} parameters",
-        call_of_fit(fit, x),
+        call_of_fit(fit),
         fit.labels,
         fit.model.terms,
         None if x is None else FitPair(fit.labels, fit=fit, data=x),
@@ -193,7 +192,7 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
     """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
     cells, titles = terms.own_cells(), terms.titles()
-    eta = result.eta + short_of_boxes(terms, labels.shape)
+    eta = result.eta + terms.tied().shortfall
 
     def name(i: int) -> str:
         parts = [labels.from_on(k, int(cells[i, k]), "≥") for k in np.flatnonzero(cells[i]).tolist()]
@@ -244,7 +243,7 @@ def slices_data(
         ends = [*cuts[1:].tolist(), shape[k]]
         levels.append([shortened(labels.together(k, i, j), 48) for i, j in zip(cuts.tolist(), ends, strict=True)])
         if n < shape[k]:
-            table = _average(table, cuts, axis)
+            table = PairTable(*(_block_means(part, cuts, axis) for part in table))
             averaged.append(labels.mode(k))
     lead = 3 - len(modes)
     x, q = (part.reshape((1,) * lead + part.shape) for part in table)
@@ -264,14 +263,11 @@ def slices_data(
     return found | numbers, " ".join(notes)
 
 
-def _average(table: PairTable, cuts: Any, axis: int) -> PairTable:
-    """Average over blocks of neighbouring levels where X is known; Q alone over all cells of a block without X."""
-    seen, known = ~np.isnan(table.x), ~np.isnan(table.q)
-    x, q = np.nan_to_num(table.x), np.nan_to_num(table.q)
-    parts = (np.add.reduceat(part, cuts, axis=axis, dtype=np.float64) for part in (x, seen, q * seen, q, known))
+def _block_means(values: FloatArray, cuts: IntArray, axis: int) -> FloatArray:
+    """Average over blocks of neighbouring levels, where values are known."""
+    known = np.add.reduceat(~np.isnan(values), cuts, axis=axis, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        sum_x, n_seen, sum_q, all_q, n_known = parts
-        return PairTable(sum_x / n_seen, np.where(n_seen > 0, sum_q / n_seen, all_q / n_known))
+        return np.asarray(np.add.reduceat(np.nan_to_num(values), cuts, axis=axis) / known)
 
 
 def shape_line(labels: Labels) -> str:
@@ -284,22 +280,17 @@ def shape_line(labels: Labels) -> str:
     return sizes if labels.names is None else f"{' × '.join(labels.names)} ({sizes})"
 
 
-def call_of_fit(fit: Decomposition, data: Observation | None) -> str:
-    """Write the call of `decompose` that gives this fit again."""
-    try:
-        written = repr(as_basis(fit.recipe)) == fit.recipe
-    except LegendreError:
-        written = False
-    support, dense = fit.model.support, None if data is None else data.here()
-    words = ["X", repr(fit.recipe) if written else "basis"]
-    if support.mask is not None and (fit.missing is None or not np.array_equal(support.mask, ~fit.missing)):
-        nonzero = dense is not None and np.array_equal(support.mask, dense.values > 0)
-        words.append("support='nonzero'" if nonzero else "support=mask")
-    elif support.points is not None:
+def call_of_fit(fit: Decomposition) -> str:
+    """Write the call of `decompose` that gives this fit again; what has no text of its own is a name."""
+    support, known = fit.model.support, "<" not in fit.recipe
+    words = ["X", repr(fit.recipe) if known else "basis"]
+    if support.points is not None:
         words.append("support='nonzero'")
+    elif support.mask is not None and (fit.missing is None or not np.array_equal(support.mask, ~fit.missing)):
+        words.append("support=mask")
     words += ["base=base"] if fit.model.base is not None else []
     words += [f"tol={fit.tol:g}"] if fit.tol != 1e-10 else []
-    basis = "" if written else f"basis = ...  # {fit.recipe}\n"
+    basis = "" if known else f"basis = ...  # {fit.recipe}\n"
     return f"import legendre as ld\n\n{basis}fit = ld.decompose({', '.join(words)})\nfit.report('report.html')"
 
 

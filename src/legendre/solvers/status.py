@@ -20,7 +20,7 @@ class Status(Enum):
     --------
     >>> import legendre as ld
     >>> fit = ld.decompose([[1, 2], [3, 5]], "B1")
-    >>> fit.status is ld.Status.CONVERGED, fit.status.converged
+    >>> fit.status is ld.results.Status.CONVERGED, fit.status.converged
     (True, True)
     """
 

@@ -31,8 +31,8 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.fitting.arrange_levels import Unordered
 from legendre.fitting.decompose import decompose
+from legendre.fitting.growing.seriate import Unordered
 
 ADVICE = "pip install 'legendre[compare]'"
 

@@ -30,7 +30,7 @@ def draw_labelled(rng: np.random.Generator) -> Args:
     names = ["colour", "x y", "0"][:k]
     odd = k > 1 and chance(rng, 0.06)
     if odd:
-        columns[0] = pick(rng, [None] * n, [1.5j] * n, [[1]] * n, columns[0][:-1], [float("nan")] * n)
+        columns[0] = pick(rng, [None] * n, [[1]] * n, columns[0][:-1], [float("nan")] * n)
     given = {names[0]: columns[0][0] if columns[0] else "yes"}
     if chance(rng, 0.08):
         given = pick(rng, {"z": 1}, {names[0]: "never seen"}, {7: "yes"}, [1], {names[0]: None})

@@ -25,8 +25,6 @@ KINDS = (
     "hidden",
     "smooth",
     "inference",
-    "ladder",
-    "ratio",
     "adaptive",
 )
 
@@ -34,7 +32,7 @@ KINDS = (
 def draw_files(rng: np.random.Generator) -> Args:
     X = draw.values(rng, draw.shape(rng, 20, (1, 2, 2, 3)), pick(rng, "even", "counts", "sparse", "unit"))
     kind = pick(rng, *KINDS)
-    if kind in ("inference", "ratio"):
+    if kind == "inference":
         X = rng.poisson(3.0, X.shape) + 1.0
     return {
         "kind": kind,
@@ -60,10 +58,6 @@ def made(args: Args) -> Any:
             return ld.complete(X, folds=2)
         case "inference":
             return ld.decompose(X, basis).inference()
-        case "ladder":
-            return ld.geometry.ladder(X)
-        case "ratio":
-            return ld.likelihood_ratio(ld.decompose(X, "empty"), ld.decompose(X, basis))
         case "adaptive":
             return ld.decompose(X, ld.adaptive(3))
     return ld.decompose(X, basis, support=args["support"], base=args["base"])

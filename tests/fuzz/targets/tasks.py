@@ -134,7 +134,7 @@ def try_smooth(args: Args, folder: Path) -> Trial:
     def check(done: Any) -> str:
         seen = omega_mask(X, args["support"], None)
         need(np.array_equal(done.observed, seen), "observed cells are others")
-        filled, means = done.tensor(), done.fitted()
+        filled, means = done.tensor(), done.fit.tensor()
         need(bool((filled[seen] == X[seen]).all()), "an observed cell was changed")
         need(np.array_equal(filled[~seen], means[~seen]), "a missing cell has not the model's value")
         far = args["base"] is not None and _span(args["base"][args["base"] > 0]) > 1e100  # means may leave float64
@@ -506,7 +506,7 @@ def _density(args: Args) -> Trial:
         kept = rows if weights is None else rows[weights > 0]
         codes, widths = [], np.zeros(len(kept))
         for k, column in enumerate(density.columns_):
-            if hasattr(column, "edges"):
+            if column.edges is not None:
                 inner = column.edges[1:-1]
                 code = np.array([int((inner <= x).sum()) for x in kept[:, k]])
                 widths += np.log(np.diff(column.edges))[code]

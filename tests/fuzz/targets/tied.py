@@ -165,7 +165,7 @@ def try_boxes(args: Args, folder: Path) -> Trial:
     X, size, start = args["X"], args["size"], args["start"]
 
     def call() -> Any:
-        return ld.decompose(X, ld.boxes(size, start=start), support=args["support"], base=args["base"])
+        return ld.decompose(X, ld.boxes(size, include=start), support=args["support"], base=args["base"])
 
     def check(fit: Any) -> str:
         mask = omega_mask(X, args["support"], args["base"])
@@ -292,15 +292,16 @@ def draw_formulas(rng: np.random.Generator) -> Args:
 
 def try_formulas(args: Args, folder: Path) -> Trial:
     X, names, offset = args["X"], args["names"], args["offset"]
+    base = None if offset is None else np.exp(offset)
 
     def call() -> Any:
         if not args["rows"]:
-            return ld.loglinear(X, args["formula"], names=names, offset=offset, support=args["support"])
+            return ld.loglinear(X, args["formula"], names=names, base=base, support=args["support"])
         cells = np.repeat(np.argwhere(np.ones(X.shape)), X.ravel(), axis=0)
         frame = {name: [f"l{i}" for i in cells[:, k]] for k, name in enumerate(names)}
         levels = {name: [f"l{i}" for i in range(X.shape[k])] for k, name in enumerate(names)}
         table = ld.from_rows(frame, names, levels=levels)
-        return ld.loglinear(table, args["formula"], offset=offset, support=args["support"])
+        return ld.loglinear(table, args["formula"], base=base, support=args["support"])
 
     def check(model: Any) -> str:
         need(args["groups"] is not None, "a wrong formula has an answer")
@@ -311,7 +312,7 @@ def try_formulas(args: Args, folder: Path) -> Trial:
         same_features(found, defined(specs, X.shape))
         problem = problem_for(fit, X, mask, base)
         kind = check_fit(bare(fit), problem, np.random.default_rng(args["seed"]), steady=moderate(problem))
-        check_inference(model.inference, problem, model.inference.intervals(0.9), 0.9, None, "none")
+        check_inference(model, problem, model.intervals(0.9), 0.9, None, "none")
         close(
             np.asarray(model.fitted(), dtype=LONG).ravel().sum(), LONG(X[mask].sum()), 1e-8 * X.sum(), "fitted counts"
         )

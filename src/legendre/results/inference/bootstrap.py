@@ -1,39 +1,38 @@
-"""The parametric bootstrap: tables drawn from the fitted model, fitted again, exactly."""
+"""Answers without the chi-square distribution: the parametric bootstrap, exact tests given the margins, the evidence.
+
+The evidence is the marginal likelihood of a table under the conjugate prior of a log-linear model. The prior density of
+theta is proportional to ``exp(sum of s log q)``, s being alpha imagined counts, the same in every cell. With the
+table's own counts added it is the posterior, so that the evidence is the ratio of two integrals of the same kind
+(Massam, Liu and Dobra 2009).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import generator_from, is_whole
+from legendre.core.arguments import check_int, check_number, generator_from
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import NamedValues, fragment
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
+from legendre.engines.choose import check_fisher, engine_for
+from legendre.model.margins import Modes, decomposable, generating_margins, in_running_order
 from legendre.results.distribution import tensor
-from legendre.results.inference.coding import Coding, Combinations, coefficients_of
+from legendre.results.inference.coding import Coding, coefficients_of
 from legendre.results.inference.counts import Counts, counts_of
-from legendre.results.inference.estimates import check_level
-from legendre.results.inference.printout import shown
-from legendre.results.inference.same_margins import fixed_margins, tables_with_margins
+from legendre.results.inference.printout import p_text
+from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
     from legendre.results.inference.result import Inference
-
-SAME = 1e-9  # statistics of two tables that differ by this share are equal but for rounding
-STEEP = 1e-6  # a direction of recession changes a combination by about 1, or not at all
-FEW = 5  # counts for each parameter below which p-values are too small: 7 % below 0.05 with 6 of them, 11 % with 2
-FEW_TOLD = (
-    "{:.1f} counts for each parameter: p-values come out too small, as tables are drawn from the fitted model in place "
-    "of the true one. For decomposable models bootstrap(conditional=True) is exact."
-)
-CHUNK = 64  # tables that a process fits before it reports
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +93,7 @@ class Bootstrap:
         return _share(self.x2, self.tests.x2)
 
     def coef(
-        self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None, level: float = 0.95
+        self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None, confidence: float = 0.95
     ) -> dict[str, tuple[float, float]]:
         """Return percentile intervals of the coefficients by name; infinite where estimates of tables are.
 
@@ -105,42 +104,42 @@ class Bootstrap:
         >>> ends[0] < 0 < ends[1]
         True
         """
-        check_level(level, "coef")
+        check_number(confidence, "coef: confidence", above=0, below=1, error=InvalidQuery)
         if self.conditional:
             raise InvalidQuery(
                 "tables that have the margins of X have its parameters too, and no intervals. Leave conditional out."
             )
         found = coefficients_of(self.tests.fit, contrasts, reference)
-        drawn = self._estimates(found)
-        tail = (1.0 - level) / 2.0
-        with np.errstate(invalid="ignore"):
-            ends = np.quantile(drawn, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
-        return {name: (float(a), float(b)) for name, a, b in zip(found.names, *ends, strict=True)}
-
-    def _estimates(self, found: Combinations) -> FloatArray:
-        """Estimate combinations in every table, n x m; infinite where a table has no finite estimate."""
         values = self.theta @ found.weights.T + np.outer(self.constant, found.constants)
+        # a direction of recession changes a combination by about 1, or not at all
         steep = self.recession @ found.weights.T - np.outer(self.level, found.constants)
-        return np.where(np.abs(steep) > STEEP, np.copysign(np.inf, steep), values)
+        values = np.where(np.abs(steep) > 1e-6, np.copysign(np.inf, steep), values)
+        tail = (1.0 - confidence) / 2.0
+        with np.errstate(invalid="ignore"):
+            ends = np.quantile(values, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
+        return {name: (float(a), float(b)) for name, a, b in zip(found.names, *ends, strict=True)}
 
     def table(self) -> NamedValues:
         """Lay the p-values out for printing."""
         rows = [
             ("tables", f"{self.n:,}"),
-            ("G2", f"{self.tests.g2:.4f}, p = {shown(self.g2_p_value)}"),
-            ("X2", f"{self.tests.x2:.4f}, p = {shown(self.x2_p_value)}"),
+            ("G2", f"{self.tests.g2:.4f}, p = {p_text(self.g2_p_value)}"),
+            ("X2", f"{self.tests.x2:.4f}, p = {p_text(self.x2_p_value)}"),
         ]
         if self.failed:
             rows.append(("left out", f"{self.failed:,}, whose fit did not converge"))
-        if (each := self._few()) is not None:
-            rows.append(("note", FEW_TOLD.format(each)))
-        return NamedValues("Exact test given the margins" if self.conditional else "Parametric bootstrap", rows)
-
-    def _few(self) -> float | None:
-        """Return the number of counts for each parameter, where it is too small."""
         fit = self.tests.fit
-        few = not self.conditional and fit.n_params and fit.total < FEW * fit.rank
-        return fit.total / fit.rank if few else None
+        # 7 % of p-values are below 0.05 with 6 counts for each parameter, 11 % with 2
+        if not self.conditional and fit.total < 5 * fit.rank:
+            rows.append(
+                (
+                    "note",
+                    f"{fit.total / fit.rank:.1f} counts for each parameter: p-values come out too small, as tables are "
+                    "drawn from the fitted model in place of the true one. For decomposable models "
+                    "bootstrap(conditional=True) is exact.",
+                )
+            )
+        return NamedValues("Exact test given the margins" if self.conditional else "Parametric bootstrap", rows)
 
     def __repr__(self) -> str:
         return self.table().text()
@@ -149,37 +148,87 @@ class Bootstrap:
         return fragment([self.table()])
 
 
-def bootstrapped(
+def draw_tables(
     tests: Inference, n: int, rng: int | np.random.Generator | None, jobs: int, *, conditional: bool = False
 ) -> Bootstrap:
     """Draw and fit n tables; those with the margins of X have its fit."""
     fit = tests.fit
     for name, value in (("n", n), ("jobs", jobs)):
-        if not is_whole(value, 1):
-            raise InvalidQuery(f"bootstrap: {name}={value!r}; it must be an integer >= 1.")
+        check_int(value, f"bootstrap: {name}", 1, InvalidQuery)
     random = generator_from(rng, InvalidQuery)
     if fit.data is None:
         raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
     if (why := beyond_memory(fit.shape)) is not None:
-        raise InvalidQuery(f"bootstrap draws whole tables, and X {why}. Sum modes out or merge levels first.")
+        raise InvalidQuery(f"bootstrap draws all cells of tables, and X {why}. Sum modes out or merge levels first.")
     if conditional:
-        return _dealt(tests, n, random)
+        return _draw_with_margins(tests, n, random)
     q = np.exp(fit.distribution.log_prob(fit.model.support.cells()))
     check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
     drawn = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
-    parts = [drawn[i : i + CHUNK] for i in range(0, n, CHUNK)]
-    rows = [row for part in _run(fit, parts, jobs) for row in part]
-    good = [row for row in rows if row is not None]
+    chunk = 64  # tables that a process fits before it reports
+    parts = [drawn[i : i + chunk] for i in range(0, n, chunk)]
+    good = [row for part in _run(fit, parts, jobs) for row in part if row is not None]
     if not good:
         raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
     g2, x2, theta, constant, recession, level = (np.array(column) for column in zip(*good, strict=True))
     return Bootstrap(tests, g2, x2, theta, constant, recession, level, n - len(good))
 
 
-def _dealt(tests: Inference, n: int, random: np.random.Generator) -> Bootstrap:
+def _run(fit: Decomposition, parts: list[FloatArray], jobs: int) -> list[Any]:
+    refits, every = [fit._refit] * len(parts), [np.arange(fit.n_params)] * len(parts)
+    if jobs == 1 or len(parts) == 1:
+        return list(map(_fit_tables, refits, every, parts))
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as pool:
+        return list(pool.map(_fit_tables, refits, every, parts))
+
+
+def _fit_tables(refit: Callable[..., Decomposition], every: Any, tables: FloatArray) -> list[Any]:
+    """Fit some tables: what `Bootstrap` keeps of each, ``None`` where a fit did not converge."""
+    found: list[Any] = []
+    for fit in (refit(every, table) for table in tables):
+        if not fit.converged:
+            found.append(None)
+            continue
+        counts, level = counts_of(fit), 0.0
+        if fit.alive is not None:
+            level = float(fit.model.space.below(fit.recession)[fit.model.space.on_grid(fit.alive)].max())
+        constant = float(np.log(fit.total)) - fit.psi
+        found.append((counts.g2(), counts.x2(), fit.theta, constant, fit.recession, level))
+    return found
+
+
+def _share(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
+    """Return the share of statistics that are at least X's own; equal ones may differ by the share `same`."""
+    return (1.0 + float((drawn >= own * (1.0 - same) - same).sum())) / (1.0 + len(drawn))
+
+
+# --- tables with the margins of X ------------------------------------------------------------------------------------
+
+
+def _product_margins(fit: Decomposition) -> list[Modes] | None:
+    """List the margins of a model that is a product of them on a full grid; ``None`` for others."""
+    if not fit.model.support.full or fit.model.base is not None:
+        return None
+    if not fit.n_params:
+        return []
+    margins, merged = generating_margins(fit.model), fit.model.quotient.merged_shape
+    if margins is None or not decomposable(margins):
+        return None
+    return margins if all(merged[k] == fit.shape[k] for group in margins for k in group) else None
+
+
+def _draw_with_margins(tests: Inference, n: int, random: np.random.Generator) -> Bootstrap:
     """Draw tables with the margins of X, which have the same means."""
-    fit, margins = tests.fit, fixed_margins(tests.fit)
+    fit, margins = tests.fit, _product_margins(tests.fit)
     counts = tests.counts.grid(fit.shape).astype(np.int64)
+    if margins is None:
+        raise InvalidQuery(
+            "bootstrap(conditional=True) draws tables with the margins of X, which is done for decomposable models on "
+            "all cells of a table: those whose margins form a tree, such as [AB][BC]. Leave conditional out."
+        )
     if counts.sum() * n > limits.LARGEST_HELD * 16:
         raise InvalidQuery(
             f"bootstrap(conditional=True): {n:,} tables of {counts.sum():,} cases would take long. With so many cases "
@@ -193,31 +242,88 @@ def _dealt(tests: Inference, n: int, random: np.random.Generator) -> Bootstrap:
     return Bootstrap(tests, g2, x2, none, none[:, 0], none, none[:, 0], 0, conditional=True)
 
 
-def _run(fit: Decomposition, parts: list[FloatArray], jobs: int) -> list[Any]:
-    every = np.arange(fit.n_params)
-    if jobs == 1 or len(parts) == 1:
-        return [_fitted(fit._refit, every, part) for part in parts]
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+def tables_with_margins(
+    counts: IntArray, margins: list[Modes], n: int, random: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Draw tables from the distribution of a decomposable model given its margins, which has no parameters.
 
-    with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_fitted, *zip(*((fit._refit, every, part) for part in parts), strict=True)))
+    Cases are dealt anew, one margin after the other: those that agree in what a margin shares with the ones before it
+    exchange their levels of what it adds. For two variables that is a permutation test.
+    """
+    cases = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)
+    ordered = in_running_order(margins)
+    free = [k for k in range(counts.ndim) if not any(k in group for group in margins)]
+    for _ in range(n):
+        rows = np.zeros_like(cases)
+        seen = set[int]()
+        for group in ordered:
+            new = [k for k in group if k not in seen]
+            shared = [k for k in group if k in seen]
+            given, taken = _strata(cases, shared, counts.shape), _strata(rows, shared, counts.shape)
+            dealt = cases[np.lexsort((random.random(len(cases)), given))]
+            rows[np.argsort(taken, kind="stable")[:, None], new] = dealt[:, new]
+            seen |= set(group)
+        for k in free:
+            rows[:, k] = random.integers(0, counts.shape[k], len(rows))
+        flat = np.ravel_multi_index(tuple(rows.T), counts.shape)
+        yield np.bincount(flat, minlength=counts.size).reshape(counts.shape).astype(np.float64)
 
 
-def _fitted(refit: Callable[..., Decomposition], every: Any, tables: FloatArray) -> list[Any]:
-    """Fit some tables: what `Bootstrap` keeps of each, ``None`` where a fit did not converge."""
-    return [_measured(refit(every, table)) for table in tables]
+def _strata(rows: IntArray, modes: list[int], shape: tuple[int, ...]) -> IntArray:
+    """Give rows with the same levels of some modes the same number."""
+    if not modes:
+        return np.zeros(len(rows), dtype=np.int64)
+    flat = np.ravel_multi_index(tuple(rows[:, modes].T), tuple(shape[k] for k in modes))
+    return np.asarray(flat, dtype=np.int64)
 
 
-def _measured(fit: Decomposition) -> Any:
-    if not fit.converged:
-        return None
-    counts = counts_of(fit)
-    level = 0.0
-    if fit.alive is not None:
-        level = float(fit.model.space.below(fit.recession)[fit.model.space.on_grid(fit.alive)].max())
-    return counts.g2(), counts.x2(), fit.theta, float(np.log(fit.total)) - fit.psi, fit.recession, level
+# --- evidence --------------------------------------------------------------------------------------------------------
 
 
-def _share(drawn: FloatArray, own: float) -> float:
-    return (1.0 + float((drawn >= own * (1.0 - SAME) - SAME).sum())) / (1.0 + len(drawn))
+def evidence_of(tests: Inference, alpha: float) -> float:
+    """Return the log marginal likelihood, in closed form where there is one."""
+    from scipy.special import gammaln
+
+    check_number(alpha, "evidence: alpha, the weight of the prior in cases,", above=0, error=InvalidQuery)
+    fit = tests.fit
+    if (why := beyond_memory(fit.shape)) is not None:
+        raise InvalidQuery(f"evidence needs every cell of the table, and X {why}. Sum modes out first.")
+    inside = fit.model.support.on_grid()
+    counts = tests.counts.grid(fit.shape)
+    prior = np.where(inside, float(alpha) / int(inside.sum()), 0.0)
+    ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # orders in which the cases may have come
+    margins = _product_margins(fit)
+    if margins is None:
+        return ways + _laplace(fit, (counts + prior)[inside]) - _laplace(fit, prior[inside])
+    uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
+    own = _closed(counts + prior, margins) - _closed(prior, margins)
+    return ways + own - float(counts.sum()) * math.log(uniform)
+
+
+def _closed(counts: FloatArray, margins: list[Modes]) -> float:
+    """Integrate a product of Dirichlet densities: cliques less what they share with those before them."""
+    from scipy.special import gammaln
+
+    def of(modes: set[int]) -> float:
+        others = tuple(k for k in range(counts.ndim) if k not in modes)
+        return float(gammaln(counts.sum(axis=others)).sum())
+
+    total, before = -float(gammaln(counts.sum())), set[int]()
+    for i, group in enumerate(in_running_order(margins)):
+        total += of(set(group)) - (of(set(group) & before) if i else 0.0)
+        before |= set(group)
+    return total if margins else 0.0
+
+
+def _laplace(fit: Decomposition, counts: FloatArray) -> float:
+    """Approximate the integral of ``exp(sum of counts log q)`` over theta, at its maximum."""
+    check_fisher(fit.n_params, "evidence needs", "Take a smaller basis.")
+    found = fit.fitted_to(counts)
+    if not found.converged:
+        raise InvalidQuery(f"evidence: the fit to the counts and the prior ended {found.status.name}.")
+    columns = independent(found.model)
+    engine = engine_for(found.model)
+    fisher = engine.fisher(engine.at(found.theta))[np.ix_(columns, columns)]
+    height = float(counts @ found.distribution.log_prob(found.model.support.cells()))
+    _, volume = np.linalg.slogdet(found.total * fisher)
+    return height + 0.5 * len(columns) * math.log(2.0 * math.pi) - 0.5 * float(volume)

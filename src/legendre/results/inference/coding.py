@@ -10,20 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from legendre.core.arguments import check_choice, check_number, entries
 from legendre.core.errors import InvalidQuery, unknown_name
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, Mode
+from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.results.distribution import checked_cells
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 Coding = Literal["treatment", "sum", "local"]
-INTERCEPT = "(intercept)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +45,12 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     has the tied features beside them, counted from their value at the first cell. Of a term that is tied in part the
     parameters of single cells are theta itself.
     """
-    if coding not in get_args(Coding):
-        raise InvalidQuery(unknown_name("contrasts", str(coding), get_args(Coding)))
+    check_choice(coding, "contrasts", get_args(Coding), InvalidQuery)
+    if reference is not None and coding != "treatment":
+        raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
     labels = fit.labels
-    places = _references(labels, coding, reference)
-    modes = [_Mode(labels, k, coding, places[k]) for k in range(len(labels.shape))]
+    given = _levels(labels, reference, "reference")
+    modes = [_Mode(labels, k, coding, given.get(k, _first_level(labels, k))) for k in range(len(labels.shape))]
     columns, others = _single(fit)
     own = fit.basis if fit.ties is None else fit.basis[fit.ties.own[columns]]
     chosen = _ordered(own)
@@ -57,7 +61,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
         coded *= mode.above[np.array([row[k] for row in rows])][:, own[:, k]]
     weights[: len(rows), columns] = coded
     weights[np.arange(len(rows), len(weights)), others] = 1.0
-    names = [INTERCEPT, *(":".join(modes[k].names[row[k]] for k in np.flatnonzero(row)) for row in chosen)]
+    names = ["(intercept)", *(":".join(modes[k].names[row[k]] for k in np.flatnonzero(row)) for row in chosen)]
     titles = fit.model.terms.titles()
     names += [titles[j] or _local_name(fit, j) for j in others.tolist()]
     return Combinations(tuple(names), weights, np.array([1.0] + [0.0] * (len(names) - 1)))
@@ -94,23 +98,15 @@ def _ordered(basis: IntArray) -> IntArray:
     return basis[np.lexsort([*keys, used.sum(axis=1)])]
 
 
-def _references(labels: Labels, coding: str, reference: Mapping[Any, Any] | None) -> list[int]:
-    places = [first_level(labels, k) for k in range(len(labels.shape))]
-    if reference is None:
-        return places
-    if coding != "treatment":
-        raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
-    if not isinstance(reference, Mapping):
-        raise InvalidQuery(
-            f"coef(reference={reference!r}): pass the reference levels by variable, {{variable: level}}."
-        )
-    for key, level in reference.items():
-        k = labels.find_mode(key, "reference")
-        places[k] = labels.find_level(k, level, "reference")
-    return places
+def _levels(labels: Labels, given: Mapping[Any, Any] | None, asked: str) -> dict[int, int]:
+    """Read levels by variable, ``{variable: level}``."""
+    if not isinstance(given or {}, Mapping):
+        raise InvalidQuery(f"{asked}={given!r}: pass levels by variable, {{variable: level}}.")
+    places = {labels.find_mode(key, asked): level for key, level in (given or {}).items()}
+    return {k: labels.find_level(k, level, asked) for k, level in places.items()}
 
 
-def first_level(labels: Labels, k: int) -> int:
+def _first_level(labels: Labels, k: int) -> int:
     """Find the level of a mode that comes first in X, wherever it was arranged."""
     order = labels.order_of(k)
     return 0 if order is None else int(np.argmin(order))
@@ -154,3 +150,89 @@ def combinations_of_cells(
     below = (fit.basis[None] <= cells[:, None]).all(axis=2).astype(np.float64)
     below = below if fit.ties is None else below @ fit.ties.matrix()
     return Combinations(tuple(names), weights @ below, weights.sum(axis=1))
+
+
+# --- what a caller asks for ------------------------------------------------------------------------------------------
+
+
+def read_contrasts(
+    fit: Decomposition, weights: Any, cells: ArrayLike | None, names: Sequence[str] | None
+) -> Combinations:
+    """Read the combinations that a caller writes as weights."""
+    if isinstance(weights, Mapping):
+        return _of_coefficients(fit, weights, cells, names)
+    size, of = (fit.n_params, "parameters") if cells is None else (len(np.atleast_2d(np.asarray(cells))), "cells")
+    rows = np.atleast_2d(rectangular(weights, "weights", InvalidQuery))
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
+        raise InvalidQuery(
+            f"contrast: weights have shape {rows.shape} and dtype {rows.dtype}; each row needs one finite number for "
+            f"each of the {size} {of}."
+        )
+    rows = rows.astype(np.float64)
+    n = len(rows)
+    listed = entries(names) if names is not None else [f"contrast {i + 1}" for i in range(n)] if n > 1 else ["contrast"]
+    if listed is None or len(listed) != n:
+        raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
+    called = tuple(map(str, listed))
+    if cells is None:
+        return Combinations(called, rows, np.zeros(n))
+    return combinations_of_cells(fit, called, fit.labels.places(checked_cells(np.asarray(cells), fit.shape)), rows)
+
+
+def _of_coefficients(fit: Decomposition, weights: Mapping[Any, Any], cells: Any, names: Any) -> Combinations:
+    """Combine treatment coefficients by their names."""
+    if cells is not None:
+        raise InvalidQuery("contrast: weights by name are of coefficients, so that cells have no meaning.")
+    every = coefficients_of(fit, "treatment", None)
+    row: FloatArray = np.zeros(len(every.names))
+    terms = []
+    for name, weight in weights.items():
+        if name not in every.names:
+            raise InvalidQuery(f"contrast: {unknown_name('coefficient', str(name), every.names)}")
+        w = check_number(weight, f"contrast: the weight of {name!r}", error=InvalidQuery)
+        row[every.names.index(name)] = w
+        terms.append(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}")
+    called = " ".join(terms).removeprefix("+ ") if names is None else str((entries(names) or [names])[0])
+    return Combinations((called,), (row @ every.weights)[None], np.array([row @ every.constants]))
+
+
+def odds_ratios(
+    fit: Decomposition,
+    first: Mode,
+    second: Mode,
+    given: Mapping[Any, Any] | None,
+    contrasts: str,
+    reference: Mapping[Any, Any] | None = None,
+    most: int = 10_000,
+) -> Combinations:
+    """List the odds ratios of two variables, for each level of those on which they depend and that are not given."""
+    labels = fit.labels
+    a, b = labels.find_mode(first, "odds"), labels.find_mode(second, "odds")
+    check_choice(contrasts, "odds: contrasts", ("local", "treatment"), InvalidQuery)
+    fixed = _levels(labels, given, "odds: given")
+    if a == b or a in fixed or b in fixed:
+        why = "odds ratios are of two different variables" if a == b else "the two variables cannot be given"
+        raise InvalidQuery(f"odds({first!r}, {second!r}): {why}.")
+    both = fit.basis[(fit.basis[:, a] > 0) & (fit.basis[:, b] > 0)] > 0  # interactions with both
+    free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (a, b, *fixed)]
+    own = _levels(labels, reference, "odds: reference")
+    pairs = []
+    for k in (a, b):
+        n, start = labels.shape[k], own.get(k, _first_level(labels, k))
+        local = contrasts == "local"
+        pairs.append([(i, i - 1 if local else start) for i in range(n) if (i > 0 if local else i != start)])
+    if (n := len(pairs[0]) * len(pairs[1]) * math.prod(labels.shape[k] for k in free)) > most:
+        raise InvalidQuery(f"odds({first!r}, {second!r}): {n:,} odds ratios; at most {most:,} are listed. Use given=.")
+    names, cells = [], np.zeros((n, 4, len(labels.shape)), dtype=np.int64)
+    every = product(product(*(range(labels.shape[k]) for k in free)), *pairs)
+    for row, (place, one, other) in enumerate(every):
+        at = fixed | dict(zip(free, place, strict=True))
+        for k, i in at.items():
+            cells[row, :, k] = i
+        cells[row, :, a], cells[row, :, b] = np.repeat(one, 2), np.tile(other, 2)
+        steps = ((a, one), (b, other))
+        said = ":".join(f"{labels.mode(k)}[{labels.level(k, i)}/{labels.level(k, j)}]" for k, (i, j) in steps)
+        where = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in at.items())
+        names.append(f"{said} given {where}" if where else said)
+    weights = np.kron(np.eye(n), [1.0, -1.0, -1.0, 1.0])
+    return combinations_of_cells(fit, names, cells.reshape(4 * n, -1), weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,9 +20,6 @@ from legendre.results.distribution import tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
-
-WHOLE = 2.0**53  # numbers in double precision have no fractions from here on
-TINY = float(np.finfo(np.float64).tiny)  # means below this have lost digits, but their logarithms have not
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,8 @@ class Counts:
     def x2(self) -> float:
         """Pearson's statistic, ``sum (n - mu)^2 / mu``."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            terms = np.where(self.mu < TINY, self.n**2 * np.exp(-self.log_mu), (self.n - self.mu) ** 2 / self.mu)
+            small = self.n**2 * np.exp(-self.log_mu)
+            terms = np.where(self.mu < sys.float_info.min, small, (self.n - self.mu) ** 2 / self.mu)
         return float(terms.sum()) + self.rest
 
     def log_likelihood(self) -> float:
@@ -89,7 +88,7 @@ def deviances(n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
     from scipy.special import kl_div, xlogy
 
     terms: FloatArray = kl_div(n, mu)
-    small = (mu < TINY) & (n > 0)
+    small = (mu < sys.float_info.min) & (n > 0)  # such means have lost digits, but their logarithms have not
     terms[small] = xlogy(n[small], n[small]) - n[small] * log_mu[small] - n[small]
     return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
 
@@ -130,8 +129,8 @@ def counts_of(fit: Decomposition) -> Counts:
     if fit.data.origin.completed:
         raise InvalidQuery(
             "inference needs observed counts, and rows that lack values were shared out to the cells of this table: "
-            "standard errors would be too small. m.coef(), m.inference and m.drop1() of the log-linear "
-            "model m are from the likelihood of what was observed."
+            "standard errors would be too small. m.coef() and m.drop1() of the log-linear model m are from the "
+            "likelihood of what was observed."
         )
     if not fit.converged:
         raise InvalidQuery(
@@ -166,15 +165,9 @@ def _check(values: AnyArray, inside: BoolArray, cell_of: Callable[[tuple[int, ..
     """Refuse entries that are not counts; `cell_of` finds the cell of an entry."""
     if values.dtype.kind != "f":
         return
-    for place in map(tuple, np.argwhere(inside & (values >= WHOLE))):
-        raise InvalidTensor(
-            f"inference needs counts, but X{cell_name(cell_of(place))} = {values[place]:g}: from 2**53 on every "
-            "floating-point number is whole, so that X may hold anything. Fit the counts in their own unit, or as "
-            "integers."
-        )
-    broken = np.argwhere(inside & (values != np.rint(values)))
+    broken = np.argwhere(inside & ((values != np.rint(values)) | (values >= 2.0**53)))
     for place in map(tuple, broken):
         raise InvalidTensor(
-            f"inference needs counts, whole numbers >= 0, but X{cell_name(cell_of(place))} = {values[place]:g} "
-            f"({len(broken)} of {int(inside.sum())} cells are not whole). If X was rescaled, fit the counts instead."
+            f"inference needs counts, whole numbers from 0 to 2**53, but X{cell_name(cell_of(place))} is "
+            f"{values[place]:g} ({len(broken)} of {int(inside.sum())} cells are none). Fit the counts themselves."
         )

@@ -1,32 +1,31 @@
-"""Inference as a table."""
+"""Inference as tables, with what to know before the numbers are believed, in a statistician's words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.core.arguments import is_whole
+from legendre.core.arguments import check_int
 from legendre.core.cells import cell_name
-from legendre.core.errors import InvalidQuery
-from legendre.core.text import Columns, NamedValues, Table, shape_name, shortened
+from legendre.core.errors import InvalidQuery, InvalidSetting
+from legendre.core.text import Columns, NamedValues, Table, listed_words, shape_name, shortened
+from legendre.data.observation import beyond_memory
 from legendre.results.base import count_name, rank_name
-from legendre.results.inference.wald import INFINITE, OPEN
+from legendre.solvers.status import Status
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
     from legendre.results.inference.result import Inference
 
-MANY = 12  # cells of more modes are named by their coordinates other than 0
-LONG_NAME = 48  # characters of the name of a tied parameter
-LARGE = 1e12  # statistics from here on are written with six digits
 LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 
 def tables(tests: Inference, rows: int) -> list[Table]:
     """List the tests of fit, then the parameters."""
-    if not is_whole(rows, 1):
-        raise InvalidQuery(f"summary(rows={rows!r}): rows must be an integer >= 1.")
+    check_int(rows, "summary: rows", 1, InvalidQuery)
     return [_fit_table(tests), *([_parameters(tests, rows)] if tests.fit.n_params else [])]
 
 
@@ -39,51 +38,51 @@ def _fit_table(tests: Inference) -> NamedValues:
         ("cells", f"{count_name(fit.model.support.n_cells)}{vanishing}"),
         ("model", shortened(fit.recipe)),
         ("parameters", f"{fit.n_params}{dependent}"),
-        ("G2 (deviance)", tested(tests.g2, tests.df, tests.g2_p_value)),
-        ("X2 (Pearson)", tested(tests.x2, tests.df, tests.x2_p_value)),
+        ("G2 (deviance)", statistic_text(tests.g2, tests.df, tests.g2_p_value)),
+        ("X2 (Pearson)", statistic_text(tests.x2, tests.df, tests.x2_p_value)),
         ("log-likelihood", f"{tests.log_likelihood:.3f}  (multinomial)"),
         ("AIC", f"{tests.aic:.3f}"),
         ("BIC", f"{tests.bic:.3f}"),
+        *(("note", note) for note in notes_of(tests)),
     ]
-    entries += [("note", note) for note in tests.notes]
-    return NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= MANY)
-
-
-def tested(statistic: float, df: int, p: float) -> str:
-    """Write a statistic with its degrees of freedom and its p-value."""
-    value = f"{statistic:.4f}" if statistic < LARGE else f"{statistic:.6g}"
-    return f"{value} on {count_name(df)} df" + (f", p = {shown(p)}".replace("= <", "< ") if df else "")
+    return NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= 12)
 
 
 def _parameters(tests: Inference, rows: int) -> Columns:
     """List all parameters, or those with the largest z, in the order of the basis."""
     largest = np.argsort(-np.nan_to_num(np.abs(tests.z), nan=-1.0), kind="stable")
-    chosen = np.sort(largest[:rows])
-    listed = [("cell", "theta", "s.e.", "z", "p", ""), *(_row(tests, i) for i in chosen.tolist())]
-    left = tests.fit.n_params - len(chosen)
+    listed: list[tuple[str, ...]] = [("cell", "theta", "s.e.", "z", "p", "")]
+    for i in np.sort(largest[:rows]).tolist():
+        theta, name = tests.fit.theta[i], parameter_name(tests.fit, i)
+        if reason := tests.reasons[i]:
+            limit = np.copysign(np.inf, tests.fit.recession[i]) if reason.startswith("runs to infinity") else theta
+            listed.append((name, f"{limit:.4f}", "-", "-", "-", ""))
+            continue
+        p = float(tests.p_values[i])
+        tested = (f"{tests.standard_errors[i]:.4f}", f"{tests.z[i]:.2f}", p_text(p), stars(p))
+        listed.append((name, f"{theta:.4f}", *tested))
+    left = tests.fit.n_params - len(listed) + 1
     more = [f"... and {left} more with smaller |z|"] if left else []
-    counted = [(tests.reasons.count(reason), reason) for reason in (INFINITE, OPEN)]
-    notes = [f"{count} without s.e.: {reason}." for count, reason in counted if count]
+    notes = [
+        f"{tests.reasons.count(why)} without s.e.: {why}." for why in sorted(set(tests.reasons), reverse=True) if why
+    ]
     return Columns("", listed, "<>>>><", ruled=True, notes=[*more, LEGEND, *notes])
 
 
-def _row(tests: Inference, i: int) -> tuple[str, str, str, str, str, str]:
-    theta, reason, cell = tests.fit.theta[i], tests.reasons[i], _name(tests.fit, i)
-    if reason:
-        limit = np.copysign(np.inf, tests.fit.recession[i]) if reason == INFINITE else theta
-        return cell, f"{limit:.4f}", "-", "-", "-", ""
-    p = float(tests.p_values[i])
-    return cell, f"{theta:.4f}", f"{tests.standard_errors[i]:.4f}", f"{tests.z[i]:.2f}", shown(p), stars(p)
-
-
-def _name(fit: Decomposition, i: int) -> str:
-    """Name a parameter: a tied one by its title, any other by its cell."""
+def parameter_name(fit: Decomposition, i: int) -> str:
+    """Name a parameter: a tied one by its title, any other by its cell, of many modes without zeros."""
     if fit.ties is not None and fit.ties.names[i]:
-        return shortened(fit.ties.names[i], LONG_NAME)
+        return shortened(fit.ties.names[i], 48)
     index = fit.basis[i if fit.ties is None else fit.ties.own[i]]
-    if len(index) > MANY:
+    if len(index) > 12:
         return "{" + ", ".join(f"{k}: {index[k]}" for k in np.flatnonzero(index)) + "}"
     return cell_name(index)
+
+
+def statistic_text(statistic: float, df: int, p: float) -> str:
+    """Write a statistic with its degrees of freedom and its p-value."""
+    value = f"{statistic:.4f}" if statistic < 1e12 else f"{statistic:.6g}"
+    return f"{value} on {count_name(df)} df" + (f", p = {p_text(p)}".replace("= <", "< ") if df else "")
 
 
 def stars(p: float) -> str:
@@ -92,13 +91,86 @@ def stars(p: float) -> str:
     >>> [stars(p) for p in (0.2, 0.03, 0.002, 1e-9)]
     ['', '*', '**', '***']
     """
-    return "*" * sum(p < level for level in (0.05, 0.01, 0.001))
+    return "*" * sum(p < bound for bound in (0.05, 0.01, 0.001))
 
 
-def shown(p: float) -> str:
+def p_text(p: float) -> str:
     """Write a p-value; one below the resolution of float64 as an upper bound.
 
-    >>> [shown(p) for p in (0.034567, 1e-20)]
+    >>> [p_text(p) for p in (0.034567, 1e-20)]
     ['0.0346', '<2e-16']
     """
     return "<2e-16" if p < 2e-16 else f"{p:.3g}"
+
+
+def to_frame(columns: Mapping[str, Any], names: Sequence[str], title: str) -> Any:
+    """Make a pandas data frame with a row for each name."""
+    if find_spec("pandas") is None:
+        raise InvalidSetting("to_frame() needs pandas. Install it with: pip install pandas")
+    import pandas
+
+    return pandas.DataFrame(dict(columns), index=pandas.Index(names, name=title))
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+def notes_of(tests: Inference) -> tuple[str, ...]:
+    """List warnings about the numbers in sentences, the gravest first."""
+    fit = tests.fit
+    notes = [*_boundary(fit), *_small_counts(tests)]
+    if fit.path:
+        notes.append("the data chose the basis: p-values of fit are too large, those of parameters too small")
+    if fit.status is Status.UNDECIDED:
+        notes.append("whether all theta are finite was not decided: standard errors may be far too large")
+    return tuple(notes)
+
+
+def _boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
+    """Say that there is no maximum likelihood estimate, which cells are the reason, and what is reported instead."""
+    if fit.status is not Status.AT_BOUNDARY:
+        return ()
+    n = fit.n_vanishing
+    named = []
+    if n <= 1_000_000 and (fit.model.support.points is None or n <= most):
+        labels = fit.labels.straight()
+        named = [f"({labels.cell(cell)})" for cell in fit.vanishing_cells[:most]]
+    cells = f"{n:,} cells without counts" + (f", {', '.join(named)} and others," if named else "")
+    if 0 < n <= most:
+        cells = f"{'the cell' if n == 1 else 'the cells'} {listed_words(named)}"
+    return (
+        f"the maximum likelihood estimate does not exist: the likelihood rises for ever as the means of "
+        f"{cells} go to 0, and some parameters to infinity with them.",
+        "reported instead is the limit: fitted counts and the likelihood are its own, degrees of freedom are counted "
+        "on the other cells, and parameters or contrasts that stay finite have their usual standard errors.",
+    )
+
+
+def _small_counts(tests: Inference) -> tuple[str, ...]:
+    """Warn of fitted counts that are too small for the chi-square distribution.
+
+    Cochran's rule: it is trusted while all fitted counts are at least 1, and at most a fifth of them below 5.
+    """
+    if not tests.df:
+        return ()
+    counts, fit = tests.counts, tests.fit
+    mu, mean = counts.mu, np.inf
+    others = 0 if counts.alive is not None else fit.model.support.n_cells - fit.n_vanishing - len(mu)
+    if others and beyond_memory(fit.shape) is not None:
+        mean = counts.rest / others
+    elif others:
+        means = np.exp(fit.distribution.log_prob(fit.model.support.cells())) * fit.total
+        mu, others = means[means > 0], 0
+    n = len(mu) + others
+    below = int((mu < 5).sum()) + (others if mean < 5 else 0)
+    least = float(f"{min(float(mu.min(initial=np.inf)), mean):.9g}")  # without rounding errors
+    if below <= 0.2 * n and least >= 1:
+        return ()
+    firmer = "differences of G2 between two models with few parameters are on firmer ground."
+    few = f"{below:,} of {n:,} fitted counts are below 5, the smallest {least:.2g}: the chi-square distribution"
+    if tests.missing is not None:  # there is no X2, and no bootstrap
+        return (f"{few} of G2 is rough; {firmer}",)
+    return (
+        f"{few} of G2 and X2 is rough, and where they disagree neither p-value can be trusted. bootstrap() gives "
+        f"p-values without it; {firmer}",
+    )

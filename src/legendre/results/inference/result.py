@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core.arguments import check_choice, check_number
 from legendre.core.cells import frozen
+from legendre.core.errors import InvalidBasis, InvalidQuery
+from legendre.core.labels import Mode
+from legendre.core.origin import rectangular
 from legendre.core.text import Table
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Storable
-from legendre.results.inference.bootstrap import Bootstrap, bootstrapped
-from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
+from legendre.results.distribution import check_formed, checked_cells
+from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
+from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
+from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom, deviances
 from legendre.results.inference.criteria import criteria, support_rank
-from legendre.results.inference.estimates import Estimates, check_level
-from legendre.results.inference.evidence import evidence_of
-from legendre.results.inference.notes import notes_of
-from legendre.results.inference.printout import tables
-from legendre.results.inference.residuals import residuals_of
-from legendre.results.inference.wald import Information, information
+from legendre.results.inference.printout import notes_of, tables
+from legendre.results.inference.wald import (
+    Coefficients,
+    Information,
+    estimate,
+    half_width,
+    information,
+    leverages,
+    two_sided_p,
+)
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 
 @dataclass(frozen=True, eq=False)
-class Inference(Estimates, Storable):
+class Inference(Storable):
     """Tests of fit, standard errors and residuals of a decomposition whose X holds counts.
 
     X is taken as a multinomial sample of size N = `fit.total`, Q as its maximum likelihood estimate. p-values and
@@ -45,8 +56,8 @@ class Inference(Estimates, Storable):
     log_likelihood
         Multinomial, with all constants.
     rank
-        The number of independent parameters on the support. `fit.rank`, used in `df`, counts those on the cells with
-        positive fitted values: at the boundary it is smaller.
+        The number of independent parameters on the support; NaN where it is not known. `fit.rank`, used in `df`,
+        counts those on the cells with positive fitted values: at the boundary it is smaller.
     aic
         As R's ``glm(family = poisson)``: ``-2 L + 2 (rank + 1)``, where L is the Poisson log-likelihood (independent
         counts, N random). It exceeds ``-2 log_likelihood + 2 rank`` by a number that depends on N alone.
@@ -58,9 +69,8 @@ class Inference(Estimates, Storable):
 
     See Also
     --------
-    likelihood_ratio : Test a small model against a larger one.
-    Parameters : The table of all parameters.
-    legendre.geometry.ladder : How much each model of a chain explains.
+    anova : Compare nested models.
+    legendre.results.Parameters : The table of all parameters.
 
     Examples
     --------
@@ -81,24 +91,24 @@ class Inference(Estimates, Storable):
     aic: float
     bic: float
 
-    @cached_property
-    def rank(self) -> float:
-        """The number of independent parameters on the support; NaN where it is not known."""
-        return support_rank(self.fit)
+    rank: float
+    missing: FloatArray | None = field(default=None, repr=False)  # information that rows without some values lack
+    face_rank: int | None = field(default=None, repr=False)  # where it is not `fit.rank`: what such rows determine
 
     @property
     def aic_on_face(self) -> float:
         """AIC with the parameters that are independent on the cells that do not vanish."""
-        return self.aic - 2.0 * (self.rank - self._face_rank)
+        return self.aic - 2.0 * self._hidden
 
     @property
     def bic_on_face(self) -> float:
         """BIC with the same."""
-        return self.bic - float(np.log(self.fit.total)) * (self.rank - self._face_rank)
+        return self.bic - float(np.log(self.fit.total)) * self._hidden
 
     @property
-    def _face_rank(self) -> int:
-        return self.fit.rank
+    def _hidden(self) -> float:
+        """How many parameters only keep cells empty."""
+        return self.rank - (self.fit.rank if self.face_rank is None else self.face_rank)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -108,7 +118,7 @@ class Inference(Estimates, Storable):
     @cached_property
     def information(self) -> Information:
         """The covariance of independent parameters, and why others have none."""
-        return information(self.fit)
+        return information(self.fit, self.missing)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -132,11 +142,9 @@ class Inference(Estimates, Storable):
     @cached_property
     def p_values(self) -> FloatArray:
         """Two-sided p-values of `z`, for theta = 0."""
-        from scipy.special import ndtr
+        return frozen(two_sided_p(self.z))
 
-        return frozen(2.0 * np.asarray(ndtr(-np.abs(self.z)), dtype=np.float64))
-
-    def intervals(self, level: float = 0.95) -> FloatArray:
+    def intervals(self, confidence: float = 0.95) -> FloatArray:
         """Return Wald intervals of theta, a row for each parameter.
 
         Examples
@@ -145,11 +153,116 @@ class Inference(Estimates, Storable):
         >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().intervals().round(4).tolist()
         [[-0.4748, 0.6348], [-0.5544, 0.5544]]
         """
-        from scipy.special import ndtri
-
-        check_level(level, "intervals")
-        half = float(ndtri((1.0 + level) / 2.0)) * self.standard_errors
+        check_number(confidence, "intervals: confidence", above=0, below=1, error=InvalidQuery)
+        half = half_width(self.standard_errors, confidence)
         return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
+
+    def coef(
+        self,
+        contrasts: Coding = "treatment",
+        *,
+        reference: Mapping[Any, Any] | None = None,
+        exp: bool = False,
+        confidence: float = 0.95,
+    ) -> Coefficients:
+        """Return the constant and the coefficients of the log-linear model, as R's ``glm(family = poisson)`` does.
+
+        Parameters
+        ----------
+        contrasts
+            "treatment": against a reference level of each variable. "sum": against the mean over its levels. "local":
+            each level against the one before, which is theta itself.
+        reference
+            For treatment contrasts the reference level of some variables; of the others it is the first.
+        exp
+            Print factors, ``exp(estimate)``: of interactions of two variables these are odds ratios.
+        confidence
+            Of the intervals.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7], [6, 19]], ld.full()).inference()
+        >>> round(tests.coef(exp=True)["mode 0[1]:mode 1[1]"], 4), 18 * 19 / (7 * 6)
+        (8.1429, 8.142857142857142)
+        >>> tests.coef("sum").estimate.round(4).tolist()
+        [2.3931, 0.025, -0.0521, 0.5243]
+        """
+        asked = coefficients_of(self.fit, contrasts, reference)
+        return estimate(self.fit, self.information, asked, confidence, exp=exp, what="coefficient")
+
+    def contrast(
+        self,
+        weights: ArrayLike | Mapping[str, float],
+        cells: ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        exp: bool = False,
+        confidence: float = 0.95,
+    ) -> Coefficients:
+        """Estimate combinations of parameters; those that the counts do not determine say so.
+
+        Parameters
+        ----------
+        weights
+            A row for each combination: weights of theta; with `cells` weights of the logarithms of their means. Or one
+            combination of coefficients of `coef` by their names, ``{"mode 0[1]": 1, "mode 0[2]": -1}``.
+        cells
+            Cells, c x N.
+        names
+            What the combinations are called.
+        exp, confidence
+            As in `coef`.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7], [6, 0]], ld.full()).inference()
+        >>> odds = tests.contrast([[1, -1]], [[0, 0], [1, 0]], names=["first column"])
+        >>> odds.estimate.round(4).tolist(), odds.standard_error.round(4).tolist()
+        ([1.0986], [0.4714])
+        >>> tests.contrast([[0, 0, 1]]).notes
+        ('infinite: it needs cells that have mean 0 in the maximum likelihood estimate',)
+        """
+        asked = read_contrasts(self.fit, weights, cells, names)
+        return estimate(self.fit, self.information, asked, confidence, exp=exp, what="contrast")
+
+    def odds(
+        self,
+        first: Mode,
+        second: Mode,
+        given: Mapping[Any, Any] | None = None,
+        *,
+        contrasts: Literal["local", "treatment"] = "local",
+        reference: Mapping[Any, Any] | None = None,
+        confidence: float = 0.95,
+    ) -> Coefficients:
+        """Return the odds ratios of two variables under the model, with their intervals.
+
+        Parameters
+        ----------
+        first, second
+            The variables, by name or number.
+        given
+            Levels of other variables. Where the odds ratios depend on variables that are not given, they are listed for
+            each of their levels.
+        contrasts, reference
+            "local": of neighbouring levels. "treatment": against reference levels, by default the first.
+        confidence
+            Of the intervals.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7], [6, 19]], ld.full()).inference()
+        >>> print(tests.odds(0, 1))
+        odds ratio               factor  s.e. of log     z        p   2.5 %   97.5 %
+        --------------------------------------------------------------------------------
+        mode 0[1/0]:mode 1[1/0]  8.1429       0.6463  3.24  0.00118  2.2942  28.9010  **
+        p: *** < 0.001, ** < 0.01, * < 0.05
+        """
+        asked = odds_ratios(self.fit, first, second, given, contrasts, reference)
+        return estimate(self.fit, self.information, asked, confidence, exp=True, what="odds ratio")
 
     def bootstrap(
         self,
@@ -184,7 +297,8 @@ class Inference(Estimates, Storable):
         >>> tests.bootstrap(199, 0, conditional=True).g2_p_value
         0.1
         """
-        return bootstrapped(self, n, rng, jobs, conditional=conditional)
+        self._check_complete("bootstrap")
+        return draw_tables(self, n, rng, jobs, conditional=conditional)
 
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
@@ -200,6 +314,7 @@ class Inference(Estimates, Storable):
         >>> round(both.evidence() - alone.evidence(), 3)      # the log Bayes factor for an association
         3.639
         """
+        self._check_complete("evidence")
         return evidence_of(self, alpha)
 
     def residuals(self, kind: str = "pearson", cells: ArrayLike | None = None) -> Any:
@@ -220,7 +335,28 @@ class Inference(Estimates, Storable):
         >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().residuals("adjusted", [[0, 0], [1, 0]]).round(4).tolist()
         [3.3968, -3.3968]
         """
-        return residuals_of(self, kind, cells)
+        self._check_complete("residuals")
+        check_choice(kind, "residuals: kind", ("adjusted", "deviance", "pearson"), InvalidQuery)
+        fit, counts = self.fit, self.counts
+        if cells is not None:
+            index = checked_cells(rectangular(cells, "cells", InvalidBasis), fit.shape)
+            return _residuals(self, kind, fit.labels.places(index))
+        check_formed(fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
+        out = np.full(fit.shape, np.nan)
+        if counts.alive is None or kind == "adjusted":
+            index = fit.model.support.cells()
+            out[tuple(index.T)] = _residuals(self, kind, index)
+        else:
+            out[fit.model.support.on_grid()] = 0.0
+            out[counts.alive] = _raw(kind, counts.n, counts.mu, counts.log_mu)
+        return fit.origin.give(out, what="residual")
+
+    def _check_complete(self, asked: str) -> None:
+        if self.missing is not None:
+            raise InvalidQuery(
+                f"{asked} needs complete rows, and some of these lack values. Fit the complete ones: "
+                "loglinear(..., missing='drop')."
+            )
 
     def tables(self, rows: int = 30) -> list[Table]:
         """List tests of fit, and parameters: those with the largest `z` where there are over `rows`."""
@@ -236,12 +372,49 @@ class Inference(Estimates, Storable):
 
 def infer(fit: Decomposition) -> Inference:
     """Compare X with Q."""
-    return _compared(fit, counts_of(fit))
+    return Inference(**numbers_of(fit))
 
 
-def _compared(fit: Decomposition, counts: Counts) -> Inference:
-    df = degrees_of_freedom(fit)
-    g2, x2, poisson = counts.g2(), counts.x2(), counts.poisson_log_likelihood()
-    g2_p, x2_p = chi_square_p(g2, df), chi_square_p(x2, df)
-    aic, bic = criteria(poisson, support_rank(fit), fit.total)
-    return Inference(fit, counts, g2, x2, df, g2_p, x2_p, counts.log_likelihood(), aic, bic)
+def numbers_of(fit: Decomposition) -> dict[str, Any]:
+    """Compute the fields of an inference."""
+    counts, df, rank = counts_of(fit), degrees_of_freedom(fit), support_rank(fit)
+    g2, x2 = counts.g2(), counts.x2()
+    aic, bic = criteria(counts.poisson_log_likelihood(), rank, fit.total)
+    return {
+        "fit": fit,
+        "counts": counts,
+        "g2": g2,
+        "x2": x2,
+        "df": df,
+        "g2_p_value": chi_square_p(g2, df),
+        "x2_p_value": chi_square_p(x2, df),
+        "log_likelihood": counts.log_likelihood(),
+        "aic": aic,
+        "bic": bic,
+        "rank": rank,
+    }
+
+
+def _residuals(tests: Inference, kind: str, cells: IntArray) -> FloatArray:
+    """Compute residuals of some cells; 0 or NaN where they vanish."""
+    fit = tests.fit
+    log_mu = fit.distribution.log_prob(cells) + float(np.log(fit.total))
+    alive = log_mu > -np.inf
+    out = np.where(fit.model.support.contains(cells) & (kind != "adjusted"), 0.0, np.nan)
+    cells, log_mu = cells[alive], log_mu[alive]
+    mu = np.exp(log_mu)
+    out[alive] = _raw(kind, tests.counts.at(cells), mu, log_mu)
+    if kind == "adjusted":
+        leverage = leverages(fit, tests.information, fit.model.quotient.boxes(cells)) * mu
+        # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
+        out[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
+    return out
+
+
+def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
+    """Compute deviance residuals, or Pearson's, which adjusted ones begin with."""
+    difference = n - mu
+    if kind == "deviance":
+        return np.asarray(np.sign(difference) * np.sqrt(deviances(n, mu, log_mu)))
+    with np.errstate(over="ignore"):
+        return difference * np.exp(-0.5 * log_mu)

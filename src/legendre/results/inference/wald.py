@@ -1,22 +1,37 @@
-"""The asymptotic covariance of theta: the inverse Fisher matrix over N, where theta is identified."""
+"""Estimates with standard errors: the covariance of theta, combinations of parameters, and tables of them.
+
+The covariance is the inverse Fisher matrix over N, where theta is identified. At the boundary theta itself runs to
+infinity, but many combinations of it stay finite: all those that can be written with the cells that keep probability.
+Of the others some go to plus or minus infinity along every path to the limit; the rest have no limit at all.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from legendre.core import limits
+from legendre.core.arguments import check_number
+from legendre.core.cells import frozen
+from legendre.core.errors import InvalidQuery, unknown_name
+from legendre.core.memory import size_name
 from legendre.core.sums.linalg import factorise, limit_blas
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.text import Columns, fragment
+from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import check_fisher, engine_for
+from legendre.results.inference.printout import LEGEND, p_text, stars, to_frame
 from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
 from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
+    from legendre.results.inference.coding import Combinations
 
-ROWS = 1 << 22  # entries of the zeta matrix that are formed at a time
 OPEN = "not identified: other values, with others changed as well, give the same Q"
 INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
 
@@ -56,9 +71,8 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     # the matrix of all parameters: scaling gives dependent ones values of their own
     fisher = engine.fisher(engine.at(fit.theta))
     fisher = fisher if missing is None else fisher - missing
-    whole = len(columns) == fit.n_params
     with limit_blas(fit.n_params):
-        factor = factorise(fisher if whole else fisher[np.ix_(columns, columns)], model.space.n_summed)
+        factor = factorise(fisher[np.ix_(columns, columns)], model.space.n_summed)
         sigma = factor.solve(np.eye(len(columns))) / fit.total
     # the variance of what the factor left out is beyond float64: reported as not identified
     beyond = np.delete(columns, factor.columns)
@@ -68,23 +82,206 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     return Information(columns, (sigma + sigma.T) / 2, tuple(map(str, reasons)), directions)
 
 
-def leverages(fit: Decomposition, info: Information, boxes: IntArray) -> FloatArray:
+def leverages(fit: Decomposition, info: Information, boxes: IntArray, entries: int = 1 << 22) -> FloatArray:
     """``h_v / mu_v`` of merged cells (k x N): the diagonal of the regression's hat matrix, per unit of the mean.
 
-    ``1 / N + (z_v - eta)' sigma (z_v - eta)``, z_v being the row of zeta at v: the variance of ``log mu_v``.
+    ``1 / N + (z_v - eta)' sigma (z_v - eta)``, z_v being the row of zeta at v: the variance of ``log mu_v``. At most
+    so many `entries` of zeta are formed at a time.
     """
     model, eta = fit.model.with_columns(info.columns), fit.eta[info.columns]
     out = np.empty(len(boxes))
-    step = max(1, ROWS // max(1, len(info.columns)))
+    step = max(1, entries // max(1, len(info.columns)))
     for start in range(0, len(boxes), step):
         centred = feature_rows(model, boxes[start : start + step]) - eta
         out[start : start + step] = 1.0 / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
     return out
 
 
-def leverage_grid(fit: Decomposition, info: Information) -> AnyArray:
-    """Compute the same for every cell of X's grid; NaN for those that carry no probability."""
-    alive = fit.model.on_face(fit.alive).alive
-    out = np.full(alive.shape, np.nan)
-    out[alive] = leverages(fit, info, np.argwhere(alive))
-    return fit.model.quotient.spread(out)
+# --- combinations ----------------------------------------------------------------------------------------------------
+
+
+def estimate(
+    fit: Decomposition, info: Information, asked: Combinations, confidence: float, *, exp: bool, what: str
+) -> Coefficients:
+    """Estimate combinations of theta and of the constant ``log N - psi``.
+
+    Estimates are infinite, NaN or known beforehand where the notes say why.
+    """
+    check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
+    weights, constants = asked.weights, asked.constants
+    values = constants * (float(np.log(fit.total)) - fit.psi) + weights @ fit.theta
+    centred = (weights - constants[:, None] * fit.eta)[:, info.columns]
+    variances = constants**2 / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
+    errors = np.sqrt(np.maximum(variances, 0.0))
+    fixed = (weights == 0).all(axis=1) & (constants == 0)
+    notes = np.where(fixed, "fixed by the model, no parameter of which enters it", "").astype(object)
+    for i, sign in _diverging(fit, info.open, weights, constants) if len(info.open) else ():
+        values[i], errors[i] = (sign * np.inf if sign else np.nan), np.nan
+        notes[i] = (
+            "infinite: it needs cells that have mean 0 in the maximum likelihood estimate"
+            if sign
+            else "not estimable: the cells with positive means do not determine it"
+        )
+    return Coefficients(asked.names, frozen(values), frozen(errors), tuple(notes), float(confidence), exp, what)
+
+
+def _diverging(
+    fit: Decomposition, directions: FloatArray, weights: FloatArray, constants: FloatArray
+) -> Iterator[tuple[int, int]]:
+    """Find the combinations that change along some direction in theta that keeps Q where it has probability.
+
+    With each comes the sign with which it diverges along every such direction that lowers the vanishing cells; 0 if
+    the sign differs from direction to direction.
+    """
+    from scipy.optimize import linprog
+
+    space = fit.model.space
+    if space.form == "cliques" and space.n_cells > limits.LARGEST_GRID:
+        raise InvalidQuery(
+            "some cells vanish, and which combinations of parameters stay finite is looked for in all of "
+            f"{size_name(space.n_cells)} merged cells, where at most {limits.LARGEST_GRID:,} are looked through. "
+            "Standard errors of the parameters that do are in standard_errors; elsewhere merge levels."
+        )
+    alive = fit.model.alive if fit.alive is None else space.on_grid(fit.alive)
+    gone = fit.model.alive & ~alive
+    grids = [space.below(direction) for direction in directions]
+    level = np.array([grid[alive][0] for grid in grids])  # by how much each raises all cells with probability
+    falls = np.stack([grid[gone] - rise for grid, rise in zip(grids, level, strict=True)], axis=1)
+    falls = np.unique(falls.round(9), axis=0)
+    steepness = weights @ fit.recession - constants * float(space.below(fit.recession)[alive].max())
+    changes = weights @ directions.T - constants[:, None] * level
+    size = np.abs(weights) @ np.abs(directions.T) + np.abs(constants)[:, None] * np.abs(level)
+    for i in np.flatnonzero((np.abs(changes) > 1e-8 * np.maximum(size, 1.0)).any(axis=1)).tolist():  # beyond rounding
+        zero = 1e-6  # what a linear program reports of a change that is 0
+        if abs(steepness[i]) < zero or not len(falls):
+            yield i, 0
+            continue
+        sign = 1 if steepness[i] > 0 else -1
+        found = linprog(sign * changes[i], A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1.0, 1.0), method="highs")
+        yield i, sign if found.fun is not None and found.fun > -zero else 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Coefficients:
+    """Estimates by name, with standard errors, Wald tests and intervals.
+
+    Attributes
+    ----------
+    names
+        What each row is about.
+    estimate, standard_error
+        On the logarithmic scale. An estimate that diverges is infinite, one that the counts do not determine is NaN;
+        neither has a standard error, and `notes` says why. One that the model fixes, such as the odds ratio 1 of two
+        variables that no term joins, has the standard error 0 and no test.
+    z, p_value
+        Wald tests of an estimate of 0.
+    lower, upper
+        Ends of the Wald intervals, which hold with probability `confidence`.
+    exp
+        True: estimates and intervals are printed as factors, ``exp(estimate)``.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> table = ld.decompose([[18, 7], [6, 19]], ld.full()).inference().coef()
+    >>> print(table)
+    coefficient          estimate    s.e.      z        p    2.5 %   97.5 %
+    ----------------------------------------------------------------------------
+    (intercept)            2.8904  0.2357  12.26   <2e-16   2.4284   3.3523  ***
+    mode 0[1]             -1.0986  0.4714  -2.33   0.0198  -2.0225  -0.1747  *
+    mode 1[1]             -0.9445  0.4454  -2.12    0.034  -1.8175  -0.0714  *
+    mode 0[1]:mode 1[1]    2.0971  0.6463   3.24  0.00118   0.8304   3.3639  **
+    p: *** < 0.001, ** < 0.01, * < 0.05
+    """
+
+    names: tuple[str, ...]
+    estimate: FloatArray
+    standard_error: FloatArray
+    notes: tuple[str, ...]
+    confidence: float = 0.95
+    exp: bool = False
+    what: str = "coefficient"
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __getitem__(self, name: str) -> float:
+        """Return one estimate by its name, as a factor where `exp` says so."""
+        if name not in self.names:
+            raise InvalidQuery(unknown_name(self.what, str(name), self.names))
+        return float(self.shown[self.names.index(name)])
+
+    @property
+    def shown(self) -> FloatArray:
+        """The estimates as they are printed: factors where `exp` says so."""
+        return self._scale(self.estimate)
+
+    @cached_property
+    def z(self) -> FloatArray:
+        """Wald statistics: estimates over their standard errors; NaN where there are none."""
+        return frozen(self.estimate / np.where(self.standard_error > 0, self.standard_error, np.nan))
+
+    @cached_property
+    def p_value(self) -> FloatArray:
+        """Two-sided p-values of `z`."""
+        return frozen(two_sided_p(self.z))
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower ends of the intervals."""
+        return self._scale(self.estimate - half_width(self.standard_error, self.confidence))
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper ends of the intervals."""
+        return self._scale(self.estimate + half_width(self.standard_error, self.confidence))
+
+    def _scale(self, logs: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.exp(logs) if self.exp else logs
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame, a row for each name."""
+        columns = {"estimate": self.shown, "standard_error": self.standard_error, "z": self.z}
+        columns |= {"p_value": self.p_value, "lower": self.lower, "upper": self.upper}
+        return to_frame({**columns, "note": list(self.notes)}, self.names, self.what)
+
+    def table(self) -> Columns:
+        """Lay the rows out for printing."""
+        tail = 50.0 * (1.0 - self.confidence)
+        head = (self.what, "factor" if self.exp else "estimate", "s.e. of log" if self.exp else "s.e.", "z", "p")
+        rows: list[tuple[str, ...]] = [(*head, f"{tail:g} %", f"{100 - tail:g} %", "")]
+        values = zip(self.shown, self.standard_error, self.z, self.p_value, self.lower, self.upper, strict=True)
+        for name, note, (value, error, z, p, lower, upper) in zip(self.names, self.notes, values, strict=True):
+            tested = (_number(error), f"{z:.2f}", p_text(p), _number(lower), _number(upper), stars(p))
+            rows.append((name, _number(value), *(("-",) * 5 + ("",) if note else tested)))
+        reasons = dict.fromkeys(note for note in self.notes if note)
+        notes = [LEGEND, *(f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons)]
+        return Columns("", rows, "<>>>>>><", ruled=True, notes=notes)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return fragment([self.table()])
+
+
+def two_sided_p(z: FloatArray) -> FloatArray:
+    """Return the probability that a normal variable is as far from 0."""
+    from scipy.special import ndtr
+
+    return 2.0 * np.asarray(ndtr(-np.abs(z)), dtype=np.float64)
+
+
+def half_width(errors: FloatArray, confidence: float) -> FloatArray:
+    """Return half the width of Wald intervals."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1.0 + confidence) / 2.0)) * errors
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1e5 or math.isinf(value) else f"{value:.4g}"

@@ -72,12 +72,9 @@ function makeMap(parent, label, onRead) {
   const write = (axis, texts) => { axis.textContent = ""; texts.forEach((text) => add(axis, "span", {}, text)); };
   map.mark = (at) => {
     map.at = at;
-    cross.style.display = at ? "block" : "none";
-    if (!at) return;
-    Object.assign(cross.style, {
-      top: `calc(${(100 * at[0]) / map.rows}% - 2px)`, left: `calc(${(100 * at[1]) / map.columns}% - 2px)`,
-      height: `calc(${100 / map.rows}% + 4px)`, width: `calc(${100 / map.columns}% + 4px)`,
-    });
+    const [top, left] = at ? [at[0] / map.rows, at[1] / map.columns] : [0, 0];
+    const inset = { top: `${100 * top}%`, left: `${100 * left}%`, height: `${100 / map.rows}%`, width: `${100 / map.columns}%` };
+    Object.assign(cross.style, { display: at ? "block" : "none", ...inset });
   };
   const point = (event) => {
     const box = canvas.getBoundingClientRect();

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.core.arguments import check_choice, check_int
-from legendre.core.box_features import boxes_of
 from legendre.core.errors import InvalidQuery
 from legendre.core.figures import (
     BLUE,
@@ -127,12 +126,12 @@ def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray) -> No
 def draw_boxes(fit: Decomposition, most: int, max_modes: int = 6) -> Figure:
     """Draw a row for each of the boxes with the largest factors, and a column for each mode."""
     check_int(most, "plot.boxes: most", 1, InvalidQuery)
-    places, lo, hi = boxes_of(fit.model.terms, fit.shape)
-    if not len(places):
+    theta, ties = fit.theta, fit.model.ties
+    if ties is None or ties.boxes is None or not len(theta):
         raise InvalidQuery("plot.boxes: no parameter of this fit acts on a box; fit with boxes(...).")
     if len(fit.shape) > max_modes:
         raise InvalidQuery(f"plot.boxes draws up to {max_modes} modes; this fit has {len(fit.shape)}.")
-    theta = fit.theta[places]
+    lo, hi = np.hsplit(ties.boxes, 2)
     chosen = np.argsort(-np.abs(theta), kind="stable")[:most]
     # a few ticks of a long arranged mode would not say which levels lie between them: each bar names its own
     named = [fit.labels.order_of(k) is not None and n > 12 for k, n in enumerate(fit.shape)]
@@ -155,7 +154,7 @@ def draw_boxes(fit: Decomposition, most: int, max_modes: int = 6) -> Figure:
     with np.errstate(over="ignore"):
         axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen], fontsize=SMALL)
     axes[0].invert_yaxis()
-    more = f": the {len(chosen)} largest factors of {len(places)}" if len(chosen) < len(places) else ""
+    more = f": the {len(chosen)} largest factors of {len(theta)}" if len(chosen) < len(theta) else ""
     figure.suptitle(f"What each box multiplies{more}", fontsize=LARGE)
     return figure
 
@@ -182,7 +181,7 @@ def draw_odds(
     most: int = 60,
 ) -> Axes:
     """Draw a dot and a line for each odds ratio; an arrow where it is infinite."""
-    found = tests.odds(*pair, given, contrasts=contrasts, level=confidence)
+    found = tests.odds(*pair, given, contrasts=contrasts, confidence=confidence)
     if len(found) > most:
         raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most {most} can be read. Use given=.")
     ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))
@@ -199,9 +198,8 @@ def draw_odds(
     if not known.all():
         ax.margins(x=0.25)
     ax.xaxis.set_major_formatter(plain_number)
-    if known.any() and found.upper[known].max() < 100 * found.lower[known].min():
-        ax.xaxis.set_minor_formatter(lambda v, _: plain_number(v) if f"{v:.0e}"[0] in "25" else "")
-        ax.tick_params(which="minor", labelsize=SMALL)
+    ax.xaxis.set_minor_formatter(lambda v, _: plain_number(v) if f"{v:.0e}"[0] in "25" else "")
+    ax.tick_params(which="minor", labelsize=SMALL)
     ax.set_yticks(rows, list(found.names))
     labels = tests.fit.labels
     names = " and ".join(labels.mode(labels.find_mode(key, "odds")) for key in pair)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Tile(NamedTuple):
-    """Where a cell is drawn: the start of the tile and its length, across and from the top down."""
-
-    cell: tuple[int, ...]
-    starts: tuple[float, float]
-    lengths: tuple[float, float]
-
-
 def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None) -> Axes:
     """Draw the tiles, their shades and the names of the levels on all four sides."""
     from matplotlib import colormaps
@@ -42,18 +34,17 @@ def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None
     if pair.counts:  # mosaics have always had Pearson residuals
         with np.errstate(divide="ignore", invalid="ignore"):
             residuals = np.where(table.q > 0, (table.x - table.q) / np.sqrt(table.q), 0.0)
-    tiles = make_tiles(np.nan_to_num(table.x))
+    starts, lengths = split_square(np.nan_to_num(table.x))
     ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
     bounds = [-8.0, -4.0, -2.0, 0.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so
     steps = ListedColormap([colormaps[DIVERGING](at) for at in (0.06, 0.24, 0.45, 0.55, 0.76, 0.94)])
     shades = ScalarMappable(BoundaryNorm(bounds, steps.N), steps)
-    for tile in tiles:
+    for cell in np.ndindex(table.x.shape):
         style: dict[str, Any] = {"fill": False, "linestyle": "--", "edgecolor": "0.2", "lw": 1.2}  # a structural zero
-        if not np.isnan(table.x[tile.cell]):
-            shade = shades.to_rgba(np.clip(residuals[tile.cell], -7.9, 7.9))
-            style = {"facecolor": shade, "edgecolor": GREY, "lw": 0.8}
-        ax.add_patch(Rectangle(tile.starts, *tile.lengths, **style))
-    _name_levels(ax, tiles, labels)
+        if not np.isnan(table.x[cell]):
+            style = {"facecolor": shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)), "edgecolor": GREY, "lw": 0.8}
+        ax.add_patch(Rectangle(tuple(starts[:, *cell]), *lengths[:, *cell], **style))
+    _name_levels(ax, starts, starts + lengths, labels)
     ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # edges are not cut
     ax.spines[:].set_visible(False)
     bar = add_colour_bar(ax, shades, "Pearson residual" if pair.counts else pair.units[1], shrink=0.7, pad=0.12)
@@ -79,55 +70,44 @@ def _read_modes(
     return kept
 
 
-def make_tiles(counts: FloatArray) -> list[Tile]:
+def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Split the unit square by the first variable from left to right, by the second from top to bottom, and so on.
 
-    >>> [(tile.cell, round(tile.lengths[0], 2)) for tile in make_tiles(np.array([[1.0], [3.0]]))]
-    [((0, 0), 0.24), ((1, 0), 0.73)]
+    Return starts and lengths of the tiles, each across and downwards. A level without counts is a sliver.
+
+    >>> split_square(np.array([[1.0], [3.0]]))[1][0].round(2).tolist()
+    [[0.24], [0.73]]
     """
-    tiles = [Tile((), (0.0, 0.0), (1.0, 1.0))]
-    for k in range(counts.ndim):
-        sums = counts.sum(axis=tuple(range(k + 1, counts.ndim)))
-        tiles = [part for tile in tiles for part in _split(tile, sums[tile.cell], k)]
-    return tiles
+    starts, lengths = np.zeros(2), np.ones(2)
+    for k, (n, gap) in enumerate(zip(counts.shape, (0.022, 0.016, 0.009, 0.006), strict=False)):
+        sums, side = counts.sum(axis=tuple(range(k + 1, counts.ndim))), k % 2
+        starts, lengths = (np.repeat(part[..., None], n, axis=-1) for part in (starts, lengths))
+        least, total = 0.3 * lengths[side] / n, sums.sum(axis=-1, keepdims=True)
+        gaps, slivers = np.minimum(gap, least), np.where(sums == 0, np.minimum(0.012, least), 0.0)
+        free = lengths[side] - gaps * (n - 1) - slivers.sum(axis=-1, keepdims=True)
+        lengths[side] = slivers + free * np.where(total > 0, sums / np.where(total > 0, total, 1.0), 1.0 / n)
+        starts[side] += np.cumsum(lengths[side] + gaps, axis=-1) - lengths[side] - gaps
+    return starts, lengths
 
 
-def _split(tile: Tile, sums: FloatArray, k: int, gaps: Sequence[float] = (0.022, 0.016, 0.009, 0.006)) -> list[Tile]:
-    """Split a tile by the k-th variable; a level without counts becomes a sliver in which a mark has room."""
-    side = k % 2
-    length, n, empty = tile.lengths[side], len(sums), sums == 0
-    gap, sliver = min(gaps[min(k, 3)], 0.3 * length / n), min(0.012, 0.3 * length / n)
-    free = length - gap * (n - 1) - sliver * int(empty.sum())
-    sizes = np.where(empty, sliver, free * sums / sums.sum()) if sums.any() else np.full(n, free / n + sliver)
-    starts = tile.starts[side] + np.cumsum(sizes + gap) - sizes - gap
-    parts = []
-    for i, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
-        place, extent = (start, tile.starts[1]), (size, tile.lengths[1])
-        if side:
-            place, extent = (tile.starts[0], start), (tile.lengths[0], size)
-        parts.append(Tile((*tile.cell, i), place, extent))
-    return parts
-
-
-def _name_levels(ax: Axes, tiles: list[Tile], labels: Labels) -> None:
+def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels) -> None:
     """Write the levels: the first variable below, the second on the left, the third above, the fourth on the right."""
-    shape = labels.shape
-    edges: tuple[dict[int, int], ...] = {}, {0: 0}, {1: 0}, {0: -1, 2: -1}  # levels of other variables beside the names
     ax.tick_params(length=0, labelsize=SMALL)
     ax.set_yticks([])
-    for k in range(len(shape)):
+    # the tiles beside which names stand, and what they are the names of: a third variable for each level of the first
+    beside: tuple[Any, ...] = (), (0,), (slice(None), 0), (-1, slice(None), -1)
+    for k in range(len(labels.shape)):
         side, axis = k % 2, cast(Any, ax)
         if k > 1:
             axis = ax.secondary_yaxis("right") if side else ax.secondary_xaxis("top")
             axis.tick_params(length=0, labelsize=SMALL - 1)
             axis.spines[:].set_visible(False)
-        near = [tile for tile in tiles if all(tile.cell[j] == level % shape[j] for j, level in edges[k].items())]
-        marks: dict[tuple[int, int], list[float]] = {}
-        for tile in near:
-            ends = [tile.starts[side], tile.starts[side] + tile.lengths[side]]
-            marks.setdefault((tile.cell[k - 2] if k > 1 else 0, tile.cell[k]), []).extend(ends)
-        places = [((min(ends) + max(ends)) / 2, labels.level(k, level)) for (_, level), ends in marks.items()]
-        (_write_down if side else _write_across)(axis, sorted(places), labels.mode(k), k > 1)
+        low, high = starts[side][beside[k]], ends[side][beside[k]]
+        others = tuple(range(2 if k > 1 else 1, low.ndim))
+        middles = (low.min(axis=others) + high.max(axis=others)) / 2
+        names = [labels.level(k, i) for i in range(labels.shape[k])] * (middles.size // labels.shape[k])
+        marks = list(zip(middles.ravel().tolist(), names, strict=True))
+        (_write_down if side else _write_across)(axis, marks, labels.mode(k), k > 1)
 
 
 def _write_across(axis: Any, marks: list[tuple[float, str]], name: str, above: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from legendre.core.labels import Mode
 from legendre.results.effects import Measure
@@ -43,7 +43,7 @@ class Plots:
         Parameters
         ----------
         mode
-            The mode to slice along, by name or number. Default: the one whose slices are squarest.
+            The mode to slice along, by name or number. Default: the shortest of the three longest.
         most
             How many slices.
 
@@ -225,16 +225,7 @@ class FitPlots(Plots):
         """
         return effects.draw_boxes(self.fit, most)
 
-    @overload
-    def path(self, ax: None = None, *, quantity: None = None) -> Figure: ...
-
-    @overload
-    def path(self, ax: Axes, *, quantity: Quantity | None = None) -> Axes: ...
-
-    @overload
-    def path(self, ax: None = None, *, quantity: Quantity) -> Axes: ...
-
-    def path(self, ax: Axes | None = None, *, quantity: Quantity | None = None) -> Axes | Figure:
+    def path(self, ax: Axes | None = None, *, quantity: Quantity | None = None) -> Any:
         """Draw how an adaptive basis got better as it grew, with the size that was chosen.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from textwrap import wrap
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +53,7 @@ def draw_slices(pair: Pair, mode: int | str | None, most: int) -> Figure:
     left = pair.residuals(x, q)
     # a few large residuals would turn the others white: one in 200 is beyond the scale
     span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * float(np.nanmax(table.x))) or 1.0
-    values, shades = _colours(np.concatenate([x, q]), pair.counts), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
+    values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
     parts = (pair.seen, x, values), (pair.made, q, values), ("residual", left, shades)
     figure, axes = make_panels("plot.slices", 3 * len(chosen), 3, (4.6, 3.3))
     images: list[Any] = []
@@ -83,24 +83,15 @@ def draw_slices(pair: Pair, mode: int | str | None, most: int) -> Figure:
 
 
 def _slice_modes(labels: Labels, mode: int | str | None) -> Modes:
-    """Choose the mode to slice along and the two that are drawn: of the three longest modes the squarest slices."""
-    shape = labels.shape
-    if len(shape) == 1:
+    """Choose the mode to slice along, by default the shortest of the three longest, and the two that are drawn."""
+    order = len(labels.shape)
+    if order == 1:
         raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
-    if len(shape) == 2:
-        if mode is not None:
-            raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
-        return (0, 1)
-    given = [] if mode is None else [labels.find_mode(mode, "plot.slices")]
-    rest = sorted((k for k in range(len(shape)) if k not in given), key=lambda k: -shape[k])
-    three = given + rest[: 3 - len(given)]
-
-    def ratio(k: int) -> float:
-        sides = [shape[j] for j in three if j != k]
-        return max(sides) / min(sides)
-
-    along = given[0] if given else min(three, key=ratio)
-    return along, *sorted(k for k in three if k != along)
+    if order == 2 and mode is not None:
+        raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
+    longest = sorted(range(order), key=lambda k: -labels.shape[k])[:3]
+    along = [] if order == 2 else [longest[-1] if mode is None else labels.find_mode(mode, "plot.slices")]
+    return *along, *sorted([k for k in longest if k not in along][:2])
 
 
 def _choose_slices(table: PairTable, most: int) -> list[int]:
@@ -113,16 +104,13 @@ def _choose_slices(table: PairTable, most: int) -> list[int]:
     return sorted(chosen)
 
 
-def _colours(values: FloatArray, counts: bool) -> dict[str, Any]:
-    """Choose a scale of colours: logarithmic or of square roots where a few entries are far larger than most."""
-    from matplotlib.colors import Normalize, PowerNorm, SymLogNorm
+def _colours(values: FloatArray) -> dict[str, Any]:
+    """Choose a scale of colours: of square or fourth roots where a few entries are far larger than most."""
+    from matplotlib.colors import PowerNorm
 
     high, positive = float(np.nanmax(values)) or 1.0, values[values > 0]
-    median = float(np.median(positive)) if positive.size else high
-    norm: Any = PowerNorm(0.5, 0.0, high) if high > 4 * median else Normalize(0.0, high)
-    if high > 300 * median:
-        norm = SymLogNorm(1.0 if counts else median, vmin=0.0, vmax=high)
-    return {"cmap": RISING, "norm": norm}
+    skew = high / float(np.median(positive)) if positive.size else 1.0
+    return {"cmap": RISING, "norm": PowerNorm(1.0 if skew <= 4 else 0.5 if skew <= 300 else 0.25, 0.0, high)}
 
 
 def _draw_table(ax: Axes, values: FloatArray, colours: dict[str, Any]) -> Any:
@@ -156,12 +144,10 @@ def draw_residuals(pair: Pair, ax: Axes | None, most: int, max_dots: int = 200_0
         words: dict[str, Any] = {"ha": "center", "va": "center", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
         at = float(found.q[i]), float(found.x[i])
         ax.annotate(str(rank), at, xytext=sides[rank % 4], textcoords="offset points", **words)
-        name = shortened(pair.labels.cell(found.cell(i)), 132).replace(" ", "\N{NO-BREAK SPACE}")
-        lines = wrap(name.replace(",\N{NO-BREAK SPACE}", ", "), 44, break_on_hyphens=False)  # between modes only
+        name = fill(shortened(pair.labels.cell(found.cell(i)), 132), 44)
         off = f"{residuals[i]:+.3g}{' sd' if pair.counts else ''}"
         numbers = f"{plain_number(found.x[i])} {pair.seen}, {plain_number(found.q[i])} {pair.made} ({off})"
-        label = "\n".join([*lines, numbers]).replace("\N{NO-BREAK SPACE}", " ")
-        ax.plot([], [], marker=f"${rank}$", color=ORANGE, markersize=10, linestyle="", label=label)
+        ax.plot([], [], marker=f"${rank}$", color=ORANGE, markersize=10, linestyle="", label=f"{name}\n{numbers}")
     if worst:
         title = "worst cells (sd: standard deviations)" if pair.counts else "worst cells"
         beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "alignment": "left"}
@@ -253,18 +239,11 @@ def _draw_couple(ax: Axes, pair: Pair, table: PairTable) -> None:
     x, q = table.x[inside], table.q[inside]
     ax.plot([0, float(q.max())], [0, float(q.max())], color=GREY, linewidth=1)
     ax.plot(q, x, "o", color=BLUE, markersize=3.5, alpha=0.5, markeredgewidth=0)
-    positive = x[x > 0]
-    if positive.size and positive.max() > 8 * float(np.median(positive)):
-
-        def root(values: FloatArray) -> FloatArray:
-            return np.sign(values) * np.sqrt(np.abs(values))
-
-        def square(values: FloatArray) -> FloatArray:
-            return np.sign(values) * values * values
-
-        ax.set_xscale("function", functions=(root, square))
-        ax.set_yscale("function", functions=(root, square))
-    ax.set(xlabel=pair.made, ylabel=pair.seen)
+    high = max(float(x.max()), float(q.max())) or 1.0
+    ax.set(xlabel=pair.made, ylabel=pair.seen, xlim=(0, 1.05 * high), ylim=(0, 1.05 * high))
+    if (x > 0).any() and high > 8 * float(np.median(x[x > 0])):
+        ax.set_xscale("function", functions=(np.sqrt, np.square))
+        ax.set_yscale("function", functions=(np.sqrt, np.square))
     _set_few_ticks(ax.xaxis, 3)
     _set_few_ticks(ax.yaxis)
 

@@ -22,7 +22,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.dense import Dense, in_memory
+from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
@@ -255,7 +255,7 @@ def balance(
 
     See Also
     --------
-    Balanced : The result of `balance`.
+    legendre.results.Balanced : The result of `balance`.
     decompose : Fit X by a model with some basis.
 
     Examples
@@ -275,7 +275,10 @@ def balance(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
                 "Use auto, gradient, natural, natural-cg, matrix-scaling, scaling."
             )
-        prior = _read_prior(X, names, levels)
+        data = in_memory(read(X, prior=True, names=names, levels=levels), "balance")
+        support = Support(data.values.shape, None if data.positive else data.values > 0)
+        base = frozen(np.asarray(data.values, dtype=np.float64))
+        prior = replace(data, support=support, base=base, positive=True)  # X is the base measure on its own support
         wanted = read_margins(margins, modes, total, prior.labels, settings.tol)
         shares = wanted.normalise()
         basis = interactions(list(shares)).select(prior)
@@ -285,13 +288,6 @@ def balance(
             text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
             warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=2)
         return result if prior.origin is PLAIN else replace(result, origin=prior.origin)
-
-
-def _read_prior(X: TensorLike, names: Names, levels: Levels) -> Dense:
-    """Make X the base measure on its own support."""
-    data = in_memory(read(X, prior=True, names=names, levels=levels), "balance")
-    support = Support(data.values.shape, None if data.positive else data.values > 0)
-    return replace(data, support=support, base=frozen(np.asarray(data.values, dtype=np.float64)), positive=True)
 
 
 def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings) -> Balanced:
@@ -320,7 +316,9 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
 def _solve(program: Program, settings: Settings) -> Outcome:
     """Step from X itself on the cells of the program, with independent parameters where the solver needs them."""
     problem, face = program.problem, program.face
-    model, tol = problem.model, _eta_tol(problem, settings.tol)
+    # A k-way entry is a sum of 2^k expectations, whose rounding error on a large grid is polished away.
+    model, shares = problem.model, [float(m.max()) * 0.5 ** len(modes) for modes, m in program.margins.items()]
+    tol = min(settings.tol, max(1e-14, settings.tol * min(shares)))
     solvers = [settings.solver] if settings.solver else _choose_solvers(problem, prove=not program.certain)
     first, columns = solvers[0], np.arange(model.n_params)
     if not first.accepts_dependent:
@@ -351,15 +349,6 @@ def _choose_solvers(problem: Problem, *, prove: bool, trial: int = 400) -> list[
     if not model.n_params:
         return [newton]
     return [Scaling(horizon=limits.SCALING_HORIZON if small else limits.SCALING_HORIZON_CG), newton]
-
-
-def _eta_tol(problem: Problem, tol: float, rounding: float = 1e-14) -> float:
-    """Return how closely expectations must be met for the margins to be: a k-way entry is a sum of 2^k of them.
-
-    `rounding` is the error of expectations on a large grid; what it leaves in the margins is polished away.
-    """
-    shares = [float(values.max()) * 0.5 ** len(modes) for modes, values in (problem.prescribed or {}).items()]
-    return min(tol, max(rounding, tol * min(shares)))
 
 
 def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, tol: float) -> Balanced:

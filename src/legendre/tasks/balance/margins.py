@@ -20,6 +20,7 @@ from legendre.core.memory import rows_of
 from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, BoolArray, FloatArray
+from legendre.data.checks import check_range, finder
 from legendre.data.readers.labelled import opened
 from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
@@ -78,7 +79,12 @@ def read_margins(
 ) -> Margins:
     """Read and check margins for a tensor with these modes and levels; ``margins=None`` makes uniform ones."""
     if margins is None:
-        return _uniform(_read_sets(modes, labels), total, labels.shape)
+        sets = _read_sets(modes, labels)
+        shapes = [tuple(labels.shape[k] for k in group) for group in sets]
+        size = float(math.prod(shapes[0]))
+        scale = size if total is None else check_number(total, "total", above=0, error=InvalidMargins)
+        pairs = zip(sets, shapes, strict=True)
+        return Margins({group: np.full(shape, scale / math.prod(shape)) for group, shape in pairs}, scale)
     if modes is not None or total is not None:
         raise InvalidMargins("modes and total describe uniform margins; leave them out when margins are given.")
     values = dict(_read_margin(modes, given, labels) for modes, given in _list_margins(margins, labels))
@@ -96,7 +102,7 @@ def _read_sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> 
             f"modes must be an order from 1 to {order} or sets of modes such as [(0, 1)], got {modes!r}. "
             "Margins of your own go to margins, e.g. {0: row_sums}."
         )
-    return [_read_set(group, labels) for group in sets]
+    return [tuple(sorted(_read_set(group, labels))) for group in sets]
 
 
 def _read_set(group: object, labels: Labels) -> Modes:
@@ -109,13 +115,6 @@ def _read_set(group: object, labels: Labels) -> Modes:
     if not found:
         raise InvalidMargins(f"margins: a margin is named by its modes, e.g. 0 or (0, 1); got {group!r}.")
     return found
-
-
-def _uniform(sets: list[Modes], total: float | None, shape: tuple[int, ...]) -> Margins:
-    sizes = [math.prod(shape[k] for k in group) for group in sets]
-    scale = float(sizes[0]) if total is None else check_number(total, "total", above=0, error=InvalidMargins)
-    pairs = zip(sets, sizes, strict=True)
-    return Margins({tuple(sorted(s)): np.full([shape[k] for k in sorted(s)], scale / n) for s, n in pairs}, scale)
 
 
 def _list_margins(margins: MarginsLike, labels: Labels) -> list[tuple[Modes, ArrayLike]]:
@@ -151,30 +150,17 @@ def _read_margin(group: Modes, given: Any, labels: Labels) -> tuple[Modes, Float
             f"{expected}."
         )
     numbers = values.astype(np.float64)
-    _check_entries(numbers, name)
-    return tuple(sorted(group)), frozen(numbers.transpose(np.argsort(group)))
-
-
-def _check_entries(
-    values: FloatArray, name: str, least: float = 1e-100, most: float = 1e100, ratio: float = 1e18
-) -> None:
-    """Refuse what is not the margin of a tensor, and what float64 cannot carry: the range is that of X."""
-    smallest = max(least, float(values.max(initial=0.0)) / ratio)
-    for wrong, what in (
-        (np.isnan(values), "NaN"),
-        (np.isinf(values), "infinite"),
-        (values < 0, "negative"),
-        (values > most, f"above {most:g}"),
-        ((values > 0) & (values < smallest), f"below {least:g} or more than {ratio:g} times below the largest entry"),
-    ):
+    for wrong, what in ((np.isnan(numbers), "NaN"), (np.isinf(numbers), "infinite"), (numbers < 0, "negative")):
         if wrong.any():
             place = np.argwhere(wrong)[0]
             raise InvalidMargins(
-                f"{name} is {what} at {cell_name(place)} = {values[tuple(place)]:g}; margins of a nonnegative tensor "
+                f"{name} is {what} at {cell_name(place)} = {numbers[tuple(place)]:g}; margins of a nonnegative tensor "
                 "are finite and >= 0."
             )
-    if not values.any():
+    if not numbers.any():
         raise InvalidMargins(f"{name} sums to 0; the total must be > 0.")
+    check_range(float(numbers[numbers > 0].min()), float(numbers.max()), finder(numbers), name, InvalidMargins)
+    return tuple(sorted(group)), frozen(numbers.transpose(np.argsort(group)))
 
 
 def _order_levels(labels: Labels, given: Any, name: str) -> Any:

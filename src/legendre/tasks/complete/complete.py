@@ -112,23 +112,9 @@ class Completion(Result):
         status = of_fit("status", "How the fit to the observed cells ended.")
         history = of_fit("history", "One `Step` for each iteration of the fit, the start first.")
 
-    @property
-    def kl(self) -> float:
-        """KL(P, Q) on the observed cells, in nats."""
-        return float(self.fit.kl)
-
-    @property
-    def tol(self) -> float:
-        """The tolerance of the fit."""
-        return float(self.fit.tol)
-
-    @property
-    def rank(self) -> int:
-        """The number of independent parameters on the observed cells (on the face, at the boundary).
-
-        With more than 10,000 parameters it may not have been counted, and is then a bound (`fit.rank_is_bound`).
-        """
-        return int(self.fit.rank)
+    kl = of_fit("kl", "KL(P, Q) on the observed cells, in nats.")
+    tol = of_fit("tol", "The tolerance of the fit.")
+    rank = of_fit("rank", "The number of independent parameters on the observed cells; `fit.rank_is_bound`: a bound.")
 
     @property
     def plot(self) -> Plots:
@@ -299,8 +285,8 @@ def complete(
 
     See Also
     --------
-    Completion : The result of `complete`.
-    CrossValidation : How well candidates predict held-out cells.
+    legendre.results.Completion : The result of `complete`.
+    legendre.results.CrossValidation : How well candidates predict held-out cells.
 
     Examples
     --------
@@ -343,7 +329,9 @@ def complete(
         recipe, table = recipes[0], None
         if folds is not None:
             folding = Folding.read(folds, hold_out, rng, data.labels)
-            recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values, say)
+            recipe, table = select(
+                data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0], say
+            )
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
     warn_if_not_converged(fit, stacklevel=3)
     value, determined = extrapolate(fit, undetermined)
@@ -401,11 +389,6 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     return value, determined
 
 
-def determined_values(fit: Decomposition) -> FloatArray:
-    """Compute the model's values, NaN where the support does not determine them."""
-    return extrapolate(fit)[0]
-
-
 @dataclass(frozen=True)
 class OnGrid(Basis):
     """A basis laid out on all cells of the grid: a gap in X is no gap in the model.
@@ -447,7 +430,5 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: in
 
 def _on_grid(recipe: Basis) -> Basis:
     if (growing := recipe.growing) is not None:
-        return replace(growing, start=OnGrid(as_basis(growing.start)))
-    if (boxed := recipe.boxed) is not None:
-        return boxed if boxed.start == "empty" else replace(boxed, start=OnGrid(as_basis(boxed.start)))
+        return replace(growing, include=OnGrid(as_basis(growing.include)))
     return OnGrid(recipe)

@@ -58,7 +58,7 @@ class CrossValidation(Storable):
     See Also
     --------
     complete : Fill missing cells by a model with some basis.
-    Completion : The result of `complete`.
+    legendre.results.Completion : The result of `complete`.
 
     Examples
     --------
@@ -142,11 +142,11 @@ def _read_modes(hold_out: HoldOut, labels: Labels) -> tuple[int, ...]:
 def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:
     """List the bases to compare in place of one that grows up to a size: sizes spaced evenly in the logarithm."""
     growing = recipe.growing
-    if growing is None or isinstance(growing.size, str):
+    if growing is None or isinstance(growing.n, str):
         return {}
-    least = max(1, len(as_basis(growing.start).select(data)))
-    sizes = np.geomspace(min(least, growing.size), growing.size, count).round()
-    return {n: replace(growing, size=n) for n in sorted({int(size) for size in sizes})}
+    least = max(1, len(as_basis(growing.include).select(data)))
+    sizes = np.geomspace(min(least, growing.n), growing.n, count).round()
+    return {n: replace(growing, n=n) for n in sorted({int(size) for size in sizes})}
 
 
 def select(
@@ -218,15 +218,11 @@ def _compare(
         _score(name, values, answer, turns, common if ok else np.zeros_like(common), int(lost))
         for name, answer, ok, lost in zip(names, filled, usable, open_cells.sum(axis=1), strict=True)
     )
-    best = min(range(len(scores)), key=lambda at: _merit(scores[at], criterion))
+    # where the deviance is infinite for several, the RMSE decides
+    errors = np.array([((s.deviance if criterion == "deviance" else s.rmse), s.rmse) for s in scores])
+    best = int(np.lexsort(np.where(np.isnan(errors), np.inf, errors).T[::-1])[0])
     scored = int(common.sum()) if usable.any() else 0
     return CrossValidation(scores, best, int(turns.max()) + 1, folds, int(held_out.sum()), scored, criterion)
-
-
-def _merit(score: Score, criterion: str) -> tuple[float, ...]:
-    """Smaller is better: where the deviance is infinite for several, the RMSE decides."""
-    errors = (score.deviance, score.rmse) if criterion == "deviance" else (score.rmse,)
-    return tuple(np.inf if np.isnan(error) else error for error in errors)
 
 
 def _score(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.arguments import check_int, check_number, entries, generator_from, is_real
+from legendre.core.arguments import check_int, entries, generator_from, is_real
 from legendre.core.errors import ImpossibleEvent, InvalidSamples, InvalidSetting, NotFitted, unknown_name
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -196,9 +196,6 @@ class Estimator(ABC):
         levels = tuple(column.values for column in self.columns_)
         return Labels(tuple(map(len, levels)), None if self.names_ is None else tuple(self.names_), levels)
 
-    def _pseudo_count(self) -> float:
-        return check_number(self.alpha, "alpha", 0)
-
     def _keep(self, fit: Decomposition, columns: list[Levels], names: list[str] | None, own: list[str] | None) -> None:
         """Keep a fit; `own` are the names of the table's columns, as scikit-learn keeps them."""
         self.decomposition_, self.columns_, self.names_, self.n_features_in_ = fit, columns, names, len(columns)
@@ -210,9 +207,9 @@ class Estimator(ABC):
     def _encode(self, X: ArrayLike, skip: int | None = None) -> IntArray:
         """Read rows as fit did; -1 for a value that is no level. Column `skip` need not be there, and is read as 0."""
         self._check_fitted()
-        table, seen = read_rows(X), self._known_names()
-        now = table.text_names
-        if seen is not None and now is not None and (hasattr(self, "feature_names_in_") or set(seen) & set(now)):
+        table, own = read_rows(X), getattr(self, "feature_names_in_", None)
+        seen, now = self.names_ if own is None else list(map(str, own)), table.text_names
+        if seen is not None and now is not None and (own is not None or set(seen) & set(now)):
             table = table.by_name(seen, "X", None if skip is None else seen[skip])
         if len(table.names) != self.n_features_in_:
             raise InvalidSamples(
@@ -229,11 +226,6 @@ class Estimator(ABC):
     @abstractmethod
     def _check_codes(self, codes: IntArray, column: Column, label: str, k: int) -> IntArray:
         """Refuse values of column k that are no levels, unless these are allowed."""
-
-    def _known_names(self) -> list[str] | None:
-        """Return the names of the columns by which other tables are read."""
-        own = getattr(self, "feature_names_in_", None)
-        return self.names_ if own is None else [str(name) for name in own]
 
 
 def read_rows(X: Any) -> Table:

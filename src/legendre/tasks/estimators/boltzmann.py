@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from legendre.basis.interactions import block, found_modes, mode_sets
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.arguments import check_int, entries, is_whole
+from legendre.core.arguments import check_int, check_number, entries, is_whole
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.types import FloatArray, IntArray
@@ -122,7 +122,7 @@ class BoltzmannMachine(Estimator):
         names = own if names is None else names
         columns, codes = self._read_codes(table, names or table.names, sizes)
         shape = tuple(len(levels.values) for levels in columns)
-        weights, alpha = read_weights(sample_weight, table.n), self._pseudo_count()
+        weights, alpha = read_weights(sample_weight, table.n), check_number(self.alpha, "alpha", 0)
         if math.prod(shape) < limits.COMPILED_CELLS:  # beyond, empty states are not read one by one
             return self._learn(observe(count_rows(codes, shape, weights, alpha)), columns, names, own)
         try:
@@ -134,7 +134,7 @@ class BoltzmannMachine(Estimator):
 
     def fit_tensor(self, X: TensorLike) -> Self:
         """Learn from any tensor that `decompose` takes, one mode per column; NaN is a state not observed."""
-        data, alpha = read(X), self._pseudo_count()
+        data, alpha = read(X), check_number(self.alpha, "alpha", 0)
         shape = data.shape
         names, sizes = self._read_columns(len(shape))
         if shape != tuple(sizes):
@@ -273,9 +273,8 @@ def _check_states(shape: tuple[int, ...], groups: Sequence[Sequence[int]]) -> No
         graph[np.ix_(group, group)] = True
     tree = clique_tree(graph, shape)
     if n_states <= limits.MOST_SWEPT and limits.CLIQUES_GAIN * tree.n_cells > n_states:
-        minutes = limits.USUAL_STEPS * n_states * len(shape) * limits.SWEEP_TIME / 6e10
         raise InvalidBasis(
-            f"the edges couple {len(tree.largest.modes)} columns with each other: all {n_states:,} states are "
-            f"summed in every step: about {minutes:,.0f} minutes. Up to {limits.LARGEST_LEARNED:,} states are learned "
-            "here. Take fewer columns or edges; decompose fits larger ones, and shows its progress."
+            f"the edges couple {len(tree.largest.modes)} columns with each other: all {n_states:,} states would be "
+            f"summed in every step, which takes minutes. Up to {limits.LARGEST_LEARNED:,} states are learned here. "
+            "Take fewer columns or edges; decompose fits larger ones, and shows its progress."
         )

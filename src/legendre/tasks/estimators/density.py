@@ -13,7 +13,7 @@ from legendre.basis.basis import Basis
 from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_int, entries, is_whole
+from legendre.core.arguments import check_choice, check_int, check_number, entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.readers.coordinates import from_coords
@@ -91,7 +91,7 @@ class LegendreDensity(Estimator):
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the levels of the columns and the distribution of the rows."""
         del y
-        table, alpha = read_rows(X), self._pseudo_count()
+        table, alpha = read_rows(X), check_number(self.alpha, "alpha", 0)
         given, weights = self._given_levels(len(table.names)), read_weights(sample_weight, table.n)
         used = slice(None) if weights is None else weights > 0  # a row without weight is no row
         weights = weights if weights is None else weights[used]

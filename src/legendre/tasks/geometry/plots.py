@@ -1,4 +1,4 @@
-"""Pictures of triangles and ladders; matplotlib is imported when one is drawn."""
+"""Pictures of triangles and of nested fits; matplotlib is imported when one is drawn."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.figures import axes_for
 from legendre.core.types import FloatArray, IntArray
 from legendre.model.dual import ROUNDING
-from legendre.tasks.geometry.kl_ladder import Ladder
 from legendre.tasks.geometry.triangle import Triangle, e_geodesic, m_geodesic
+from legendre.tasks.loglinear.anova import Anova
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,38 +133,38 @@ def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
     return cast("Axes", axes)
 
 
-def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
-    """Draw what each rung explains as a staircase from KL(P, uniform) down to what is left.
+def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
+    """Draw what each of several nested fits explains as a staircase, from KL(P, Q) of the first down to what is left.
 
     Parameters
     ----------
-    ladder
-        What `ladder` returned.
+    nested
+        What `anova` returned.
     ax
         Where to draw; a new figure by default.
 
     See Also
     --------
-    legendre.geometry.ladder : How much each model of a chain explains.
+    anova : Compare nested fits.
 
     Examples
     --------
     >>> import legendre as ld
     >>> from matplotlib.figure import Figure
-    >>> plot_ladder(ld.geometry.ladder([[1, 2], [3, 4]]), Figure().add_subplot()).get_ylabel()
+    >>> fits = [ld.decompose([[1, 2], [3, 4]], basis) for basis in ("empty", "B1")]
+    >>> plot_ladder(ld.anova(*fits), Figure().add_subplot()).get_ylabel()
     'KL(P, Q), nats'
     """
-    expect(ladder, Ladder, f"plot_ladder draws a ladder, got {type(ladder).__name__}: plot_ladder(ladder(X)).")
+    expect(nested, Anova, f"plot_ladder draws what anova returns, got {type(nested).__name__}.")
     ax = axes_for("plot_ladder", ax)
-    names = [ladder.ground, *(rung.basis for rung in ladder.rungs)]
-    levels = [ladder.total_kl, *(rung.kl for rung in ladder.rungs)]
+    names, levels = nested.names, nested.kl.tolist()
     ax.bar([0], levels[:1], color="0.8")
-    for k, rung in enumerate(ladder.rungs, start=1):
-        ax.bar([k], [rung.explained], bottom=rung.kl, color=BLUE)
-        ax.bar([k], [rung.kl], color="0.8")
+    for k, (explained, share) in enumerate(zip(nested.explained, nested.share, strict=True), start=1):
+        ax.bar([k], [explained], bottom=levels[k], color=BLUE)
+        ax.bar([k], [levels[k]], color="0.8")
         ax.plot([k - 1.4, k + 0.4], [levels[k - 1]] * 2, color=GREY, linewidth=0.8)
-        share = f"{100 * rung.share:.3g} %" if rung.share > 1e-5 else "< 0.001 %"
-        ax.annotate(share, (k, levels[k - 1]), xytext=(0, 3), textcoords="offset points", ha="center")
+        said = f"{100 * share:.3g} %" if share > 1e-5 else "< 0.001 %"
+        ax.annotate(said, (k, levels[k - 1]), xytext=(0, 3), textcoords="offset points", ha="center")
     ax.set_xticks(range(len(names)), names, rotation=20, ha="right")
     ax.set_ylabel("KL(P, Q), nats")
     ax.margins(y=0.1)

@@ -1,30 +1,63 @@
-"""`anova`: several models of one table, side by side."""
+"""`anova`: nested fits of one tensor side by side, with what each adds to the one before."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.text import Columns, fragment
-from legendre.results.inference.likelihood_ratio import LikelihoodRatio
-from legendre.results.inference.printout import shown, stars
-from legendre.tasks.loglinear.result import LogLinear
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.cells import cell_name, find, unique_cells
+from legendre.core.errors import InvalidQuery
+from legendre.core.memory import check_room
+from legendre.core.text import Columns, fragment, shortened
+from legendre.core.tied_parameters import Terms, joined
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.data.dense import in_memory
+from legendre.data.support import Support
+from legendre.model.cliques.messages import propagate
+from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
+from legendre.model.model import Model
+from legendre.results.base import count_name
+from legendre.results.decomposition import Decomposition
+from legendre.results.inference.counts import chi_square_p, degrees_of_freedom
+from legendre.results.inference.criteria import support_rank
+from legendre.results.inference.printout import p_text, stars, to_frame
+from legendre.results.inference.result import Inference
+from legendre.solvers.structure.rank import Rank, independent, rank_of
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """The statistic ``G2(small) - G2(large)``, its degrees of freedom, and its p-value (NaN without any)."""
+
+    statistic: float
+    df: int
+    p_value: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Anova:
-    """Models of one table, from the smallest to the largest, and tests of each against the one before.
+    """Fits of one tensor, from the smallest to the largest, and tests of each against the one before.
 
     Attributes
     ----------
     models
-        The models.
+        The fits.
     tests
-        For each model but the first its likelihood ratio against the one before: `statistic`, `df`, `p_value`. Empty
-        where no tests were asked for.
+        For each fit but the first its likelihood ratio against the one before: `statistic`, `df`, `p_value`. Empty
+        where no tests were asked for; without counts the statistic is NaN.
+    kl, explained, share
+        KL(P, Q) of each fit; for each but the first by how much it is lower than before, which is KL(Q, Q') between
+        the two by Pythagoras, and which share of the first KL that is. If the first fit has no parameter
+        (``decompose(X, "empty")``), the shares are those of KL(P, uniform).
+
+    See Also
+    --------
+    anova : Compare models of one table.
 
     Examples
     --------
@@ -35,60 +68,121 @@ class Anova:
     ([146.4436, 13.0953], [9, 6])
     """
 
-    models: tuple[LogLinear, ...]
+    models: tuple[Any, ...]
     tests: tuple[LikelihoodRatio, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The formula or the basis of each fit."""
+        ground = "uniform" if _fit_of(self.models[0]).model.base is None else "base measure"
+        return tuple(
+            getattr(m, "formula", "") or (_fit_of(m).recipe if _fit_of(m).n_params else ground) for m in self.models
+        )
+
+    @cached_property
+    def kl(self) -> FloatArray:
+        """KL(P, Q) of each fit; only rounding can raise it, for each fit contains those before."""
+        kls = np.array([_fit_of(m).kl for m in self.models])
+        return np.minimum.accumulate(kls) if self.tests else kls
+
+    @property
+    def explained(self) -> FloatArray:
+        """By how much each fit but the first lowers KL(P, Q)."""
+        return -np.diff(self.kl)
+
+    @property
+    def share(self) -> FloatArray:
+        """The share of the first KL(P, Q) that each fit but the first explains; NaN where that is 0 up to rounding."""
+        return self.explained / (self.kl[0] if self.kl[0] > 1e-14 else np.nan)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """List the columns of the table; what belongs to steps has no first entry."""
+        columns: dict[str, list[Any]] = {}
+        if all(isinstance(m, Inference) for m in self.models):
+            columns = {
+                name: [getattr(m, name) for m in self.models] for name in ("df", "g2", "g2_p_value", "aic", "bic")
+            }
+        else:
+            columns = {"n_params": [_fit_of(m).n_params for m in self.models], "kl": self.kl.tolist()}
+            columns |= {"explained": self.explained.tolist(), "share": self.share.tolist()}
+        if self.tests:
+            columns |= {"change_g2": [test.statistic for test in self.tests]}
+            columns |= {
+                "change_df": [test.df for test in self.tests],
+                "change_p_value": [t.p_value for t in self.tests],
+            }
+        n = len(self.models)
+        return {name: values if len(values) == n else [np.nan, *values] for name, values in columns.items()}
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, a row for each model."""
-        if find_spec("pandas") is None:
-            raise InvalidSetting("to_frame() needs pandas. Install it with: pip install pandas")
-        import pandas
-
-        own = ("df", "g2", "g2_p_value", "aic", "bic")
-        columns: dict[str, Any] = {name: [getattr(m, name) for m in self.models] for name in own}
-        if self.tests:
-            none = float("nan")
-            columns["change_df"] = [0, *(test.df for test in self.tests)]
-            columns["change_g2"] = [none, *(test.statistic for test in self.tests)]
-            columns["change_p_value"] = [none, *(test.p_value for test in self.tests)]
-        return pandas.DataFrame(columns, index=pandas.Index([m.formula for m in self.models], name="model"))
+        return to_frame(self._columns(), self.names, "model")
 
     def table(self) -> Columns:
         """Lay the rows out for printing."""
-        head = ["#", "model", "df", "G2", "p of fit", "AIC", "BIC"]
-        rows = [[*head, *(["LRT", "on df", "p", ""] if self.tests else [])]]
-        for i, m in enumerate(self.models):
-            row = [f"{i + 1}", m.formula, str(m.df), f"{m.g2:.4f}", shown(m.g2_p_value) if m.df else ""]
-            row += [f"{m.aic:.3f}", f"{m.bic:.3f}"]
-            if self.tests and i:
-                test = self.tests[i - 1]
-                p = test.p_value
-                row += [f"{test.statistic:.4f}", str(test.df), *((shown(p), stars(p)) if test.df else ("", ""))]
-            rows.append(row)
-        notes = ["LRT: each model against the one above"] if self.tests else []
-        return Columns("", rows, "<<>>>>>>>><" if self.tests else "<<>", ruled=True, notes=notes)
+        columns = self._columns()
+        if not all(np.isfinite(test.statistic) for test in self.tests):  # no counts
+            columns = {name: values for name, values in columns.items() if not name.startswith("change")}
+        tested = "change_g2" in columns
+        rows = [["#", "model", *(_FORMATS[name][0] for name in columns), *([""] if tested else [])]]
+        for i, name in enumerate(self.names):
+            texts = ["" if np.isnan(values[i]) else _FORMATS[key][1](values[i]) for key, values in columns.items()]
+            rows.append(
+                [f"{i + 1}", shortened(name, 60), *texts, *([stars(self.tests[i - 1].p_value)] if tested and i else [])]
+            )
+        notes = ["LRT: each model against the one above"] if tested else []
+        return Columns("", rows, "<<" + ">" * len(columns) + "<", ruled=True, notes=notes)
 
     def __repr__(self) -> str:
         return self.table().text()
+
+    def summary(self) -> str:
+        """Return the table as text."""
+        return repr(self)
 
     def _repr_html_(self) -> str:
         return fragment([self.table()])
 
 
-def anova(*models: LogLinear, nested: bool = True) -> Anova:
-    """Compare log-linear models of one table: deviances, criteria, and likelihood ratio tests where they are nested.
+_FORMATS: dict[str, tuple[str, Any]] = {
+    "df": ("df", count_name),
+    "g2": ("G2", "{:.4f}".format),
+    "g2_p_value": ("p of fit", p_text),
+    "aic": ("AIC", "{:.3f}".format),
+    "bic": ("BIC", "{:.3f}".format),
+    "n_params": ("parameters", "{:,}".format),
+    "kl": ("KL(P, Q)", "{:.6f}".format),
+    "explained": ("explained", "{:.6f}".format),
+    "share": ("share", "{:.2%}".format),
+    "change_g2": ("LRT", "{:.4f}".format),
+    "change_df": ("on df", count_name),
+    "change_p_value": ("p", p_text),
+}
+"""The heads of the columns, and how their entries are written."""
+
+
+def anova(*fits: Any, nested: bool = True) -> Anova:
+    """Compare fits of one tensor: how much each explains, and likelihood ratio tests where they are nested.
 
     Parameters
     ----------
-        models
-            Two models or more. Nested ones may come from small to large or from large to small.
-        nested
-            False: no tests, so that any models of one table may stand side by side.
+    fits
+        Two or more results of `loglinear`, or of `decompose` with the same X, support and base measure. Nested ones
+        come from small to large or from large to small: every feature of a smaller one must be a linear combination of
+        those of the larger one (and the constant) on the support. The bases need not contain each other.
+    nested
+        False: no tests, so that any fits of one tensor may stand side by side.
+
+    Notes
+    -----
+    The degrees of freedom are the number of additional parameters of the larger fit, counted on the cells that have
+    positive probability in the smaller one. If some of these cells have probability 0 in the larger fit, chi-square is
+    a rough approximation.
 
     See Also
     --------
-    loglinear : Fit the models.
-    likelihood_ratio : The same for two decompositions.
+    loglinear : Log-linear models by formulas.
+    legendre.results.Inference : Standard errors and tests of fit.
 
     Examples
     --------
@@ -100,33 +194,204 @@ def anova(*models: LogLinear, nested: bool = True) -> Anova:
     1  A*C + B*C         2  187.7543    <2e-16  248.798  283.179
     2  A*B + A*C + B*C   1    0.3740     0.541   63.417  103.529  187.3803      1  <2e-16  ***
     LRT: each model against the one above
+
+    What single modes carry, what pairs add, and so on:
+
+    >>> ld.anova(*(ld.decompose(X, b) for b in ("empty", "interactions(1)", "interactions(2)")))
+    #  model            parameters  KL(P, Q)  explained   share        LRT  on df       p
+    ------------------------------------------------------------------------------------------
+    1  uniform                   0  0.626419
+    2  interactions(1)           3  0.282518   0.343902  54.90%  1565.4410      3  <2e-16  ***
+    3  interactions(2)           6  0.000082   0.282435  45.09%  1285.6460      3  <2e-16  ***
+    LRT: each model against the one above
     """
-    if len(models) < 2:
-        raise InvalidQuery(f"anova compares two models or more, got {len(models)}.")
-    for model in models:
-        if not isinstance(model, LogLinear):  # callers may pass anything
-            raise InvalidQuery(f"anova compares models made by loglinear, got a {type(model).__name__}.")
-    first, last = ((m.inference.rank, m.fit.n_params) for m in (models[0], models[-1]))
-    ordered = models if first <= last else models[::-1]
-    if not nested:
-        for other in ordered[1:]:
-            _check_same_table(ordered[0], other)
-        return Anova(tuple(ordered), ())
-    return Anova(tuple(ordered), tuple(_tested(small, large) for small, large in pairwise(ordered)))
+    if len(fits) < 2:
+        raise InvalidQuery(f"anova compares two fits or more, got {len(fits)}.")
+    for fit in fits:
+        if not isinstance(fit, (Decomposition, Inference)):
+            raise InvalidQuery(f"anova compares results of decompose or loglinear, got a {type(fit).__name__}.")
+    sizes = [(support_rank(_fit_of(fit)), _fit_of(fit).n_params) for fit in (fits[0], fits[-1])]
+    ordered = fits if sizes[0] <= sizes[1] else fits[::-1]
+    for small, large in pairwise(ordered):
+        _check_same_rows(small, large)
+    return Anova(tuple(ordered), tuple(compare(*pair) for pair in pairwise(ordered)) if nested else ())
 
 
-def _tested(small: LogLinear, large: LogLinear) -> LikelihoodRatio:
-    try:
-        return small.against(large)
-    except InvalidQuery as problem:
-        if "nested" not in str(problem):
-            raise
+def compare(small: Any, large: Any) -> LikelihoodRatio:
+    """Test a fit against a larger one that contains it."""
+    _check_same_rows(small, large)
+    one, other = _fit_of(small), _fit_of(large)
+    _check_nested(one, other)
+    if (em := getattr(small, "em", None)) is not None:  # the likelihood is that of rows that lack values
+        gain, df = large.em.path[-1] - em.path[-1], large.face_rank - small.face_rank
+        if gain < -1e-6:
+            raise InvalidQuery(
+                f"{large.formula} contains {small.formula}, but its likelihood is lower by {-gain:.3g}: its fit ended "
+                "at another maximum, so that the two cannot be compared."
+            )
+        statistic = max(2.0 * gain, 0.0)
+        return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
+    df = _added_parameters(one, other.model.terms)
+    data = one.data
+    if data is None or not data.counts:
+        return LikelihoodRatio(np.nan, df, np.nan)
+    statistic = max(2.0 * one.total * (one.kl - other.kl), 0.0)  # rounding may leave -1e-13
+    return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
+
+
+def _fit_of(fit: Any) -> Decomposition:
+    found: Decomposition = getattr(fit, "fit", fit)
+    return found
+
+
+# --- the same table --------------------------------------------------------------------------------------------------
+
+
+def _check_same_rows(one: Any, other: Any) -> None:
+    """Refuse fits of different data."""
+    a, b = _fit_of(one), _fit_of(other)
+    ways = [getattr(fit, "em", None) for fit in (one, other)]
+    if (ways[0] is None) != (ways[1] is None):
+        raise InvalidQuery("anova: for one of these models rows that lack values were used, for the other not.")
+    names = [tuple(fit.labels.mode(k) for k in range(len(fit.shape))) for fit in (a, b)]
+    if names[0] != names[1] or a.shape != b.shape:
+        said = " and ".join(f"{', '.join(own)} (shape {fit.shape})" for own, fit in zip(names, (a, b), strict=True))
         raise InvalidQuery(
-            f"anova: {small.formula} is not nested in {large.formula}, so that the difference of their deviances has "
-            "no chi-square distribution. Compare AIC or BIC: anova(..., nested=False)."
-        ) from None
+            f"the tables differ: {said}. Compare fits of one table; of a data frame name the same columns."
+        )
+    if not (a.converged and b.converged):
+        fit = a if not a.converged else b
+        raise InvalidQuery(
+            f"anova needs the maximum of the likelihood, but a fit ended {fit.status.name}. {fit.status.value}"
+        )
+    if ways[0] is not None and ways[1] is not None:
+        pairs = [[(p.modes, p.counts.tolist()) for p in em.likelihood.data.patterns] for em in ways if em is not None]
+        if pairs[0] != pairs[1]:
+            raise InvalidQuery("anova: these are models of different rows.")
+        _check_same_space(a, b)
+        return
+    if a.data is None or b.data is None:
+        raise InvalidQuery("anova needs X, which a loaded result does not hold. Fit X again.")
+    if a.data.entries is not None and b.data.entries is not None:
+        if a.model.support.full != b.model.support.full:
+            raise InvalidQuery("the supports differ: one is the full grid, the other the cells with data.")
+        every = unique_cells(np.concatenate([a.data.entries.cells, b.data.entries.cells]))
+        found = [find(every, data.entries.cells) for data in (a.data, b.data)]
+        n, m = (
+            np.where(place >= 0, data.entries.values[place], 0)
+            for place, data in zip(found, (a.data, b.data), strict=True)
+        )
+        for i in np.flatnonzero(n != m)[:1]:
+            raise InvalidQuery(f"the tables differ, first at {cell_name(every[i])}: {n[i]:g} and {m[i]:g}.")
+        return
+    _check_same_space(a, b)
+    _refuse_difference("tables", a.model.support.on_grid(), *(_grid(fit) for fit in (a, b)))
 
 
-def _check_same_table(one: LogLinear, other: LogLinear) -> None:
-    if not one.same_table(other):
-        raise InvalidQuery(f"anova: {one.formula} and {other.formula} are models of different tables.")
+def _grid(fit: Decomposition) -> AnyArray:
+    assert fit.data is not None
+    if (entries := fit.data.entries) is None:
+        return in_memory(fit.data, "anova").values
+    out = np.zeros(fit.shape)
+    out[tuple(entries.cells.T)] = entries.values
+    return out
+
+
+def _check_same_space(a: Decomposition, b: Decomposition) -> None:
+    """Refuse two fits whose sample spaces or base measures differ."""
+    omega, other = a.model.support.on_grid(), b.model.support.on_grid()
+    _refuse_difference("supports", omega != other, omega, other)
+    if a.model.base is not None or b.model.base is not None:
+        r, s = (np.ones(fit.shape) if fit.model.base is None else fit.model.base for fit in (a, b))
+        _refuse_difference("base measures", omega, r, s)
+
+
+def _refuse_difference(what: str, inside: BoolArray, one: AnyArray, other: AnyArray) -> None:
+    for index in np.argwhere(inside & (one != other))[:1]:
+        place = tuple(index)
+        raise InvalidQuery(f"the {what} differ, first at {cell_name(place)}: {one[place]} and {other[place]}.")
+
+
+# --- nested bases ----------------------------------------------------------------------------------------------------
+
+
+def _check_nested(small: Decomposition, large: Decomposition) -> None:
+    """Refuse two fits of which the first is not contained in the second."""
+    one, other = small.model.terms, large.model.terms
+    place = _places(one, other)
+    if (place >= 0).all():
+        return
+    union = joined([other, one], len(small.shape))
+    if union.n_params > limits.LARGEST_MATRIX:
+        raise InvalidQuery(f"whether the models are nested is not checked beyond {limits.LARGEST_MATRIX:,} parameters.")
+    omega = small.model.support
+    if _rank(union, omega) == _rank(other, omega):
+        return
+    strange = int(np.flatnonzero(place < 0)[0])
+    title, cell = one.titles()[strange], one.own_cells()[strange]
+    raise InvalidQuery(
+        f"{small.recipe} is not nested in {large.recipe}: it has features that are no combinations of those of the "
+        f"larger basis, e.g. {repr(title) if title else f'the one of cell {cell_name(cell)}'}, so that the difference "
+        "of deviances has no chi-square distribution. Compare AIC, BIC or KL: anova(..., nested=False)."
+    )
+
+
+def _places(some: Terms, terms: Terms) -> IntArray:
+    """Find the parameters of a basis among those of another one that has them all; -1 where it lacks one."""
+    if terms.ties is None and some.ties is None:
+        return find(some.cells, terms.cells)
+    known = {key: j for j, key in enumerate(terms.feature_keys())}
+    return np.array([known.get(key, -1) for key in some.feature_keys()], dtype=np.int64)
+
+
+def _added_parameters(small: Decomposition, basis: Terms) -> int:
+    """Count the parameters that a larger basis adds to a fit, on the cells to which the fit gives probability."""
+    degrees_of_freedom(small)  # refuses a rank that is only a bound
+    more = _rank_on_face(basis, small)
+    if not more.exact:
+        raise InvalidQuery(
+            f"the degrees of freedom are not known: of {basis.n_params:,} parameters at most {more.n:,} are "
+            f"independent where the smaller fit has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is "
+            "was not counted. Compare smaller bases, or merge levels."
+        )
+    return more.n - small.rank
+
+
+def _rank(basis: Terms, support: Support) -> Rank:
+    """Count independent features on the cells of a sample space."""
+    model = Model.of(support, None, basis.cells, ties=basis.ties)
+    return rank_of(model, independent(model))
+
+
+def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
+    """Count independent features on the cells to which a fit gives probability."""
+    support = fit.model.support
+    if fit.alive is None:
+        return _rank(basis, support)
+    if (found := _rank_in_tables(basis, fit)) is not None:
+        return found
+    # each box between the cuts of both bases lies in one box of the fit, and carries probability where that does
+    both = joined([basis, fit.model.terms], len(fit.shape))
+    model = Model.of(support, None, both.cells, ties=both.ties)
+    merged = "anova: a grid merged along both bases"
+    check_room(model.n_merged, 24, merged, "Compare bases with fewer cells.")
+    inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
+    face = model.on_face(model.alive & fit.model.space.on_grid(fit.alive)[np.ix_(*inside)])
+    within = face.with_columns(_places(basis, both))
+    return rank_of(within, independent(within))
+
+
+def _rank_in_tables(basis: Terms, fit: Decomposition) -> Rank | None:
+    """Count them in tables over cliques, where the fit and the basis have such; ``None`` elsewhere."""
+    own = fit.model.on_face(fit.alive).space
+    other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties).space
+    if own.form != "cliques" or other.form != "cliques" or other.ties is not None or not saturated(other.tables):
+        return None
+    parts, tree = parts_of(own.tables), other.tables.tree
+    held = all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in parts)
+    if not held or not all(map(np.array_equal, own.quotient.cuts, other.quotient.cuts)):
+        return None
+    tables = with_parts(other.tables, parts)
+    # a table's cell that no cell of the grid is left to has no margin either
+    _, uniform = propagate(tables, np.zeros(len(basis.cells)))
+    return Rank(n_free(replace(tables, alive=uniform.margins > 0)))

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from legendre.core.arguments import is_real
-from legendre.core.errors import InvalidQuery, InvalidSetting
+from legendre.core.arguments import check_choice, check_number
+from legendre.core.errors import InvalidQuery
 from legendre.core.text import Columns, fragment
 from legendre.core.types import FloatArray
-from legendre.results.inference.printout import shown, stars
-from legendre.tasks.loglinear.formula import Model, Term, read_formula
-from legendre.tasks.loglinear.functions import FunctionTerm
-from legendre.tasks.loglinear.graphs import cliques_of, edges_of, neighbours
-from legendre.tasks.loglinear.terms import closed, in_order, term_name
+from legendre.results.inference.printout import p_text, stars, to_frame
+from legendre.tasks.loglinear.anova import LikelihoodRatio, compare
+from legendre.tasks.loglinear.formula import Formula, Term, close, read_formula
 
 if TYPE_CHECKING:
     from legendre.tasks.loglinear.result import LogLinear
@@ -26,8 +23,7 @@ if TYPE_CHECKING:
 Criterion = Literal["aic", "bic"] | float
 Direction = Literal["both", "forward", "backward"]
 Kind = Literal["hierarchical", "decomposable"]
-MOST_MOVES = 10_000  # steps after which a search gives up
-BETTER = 1e-9  # a criterion that is lower by less is the same but for rounding
+Action = Literal["add", "drop"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Move:
         The model after the step.
     """
 
-    action: Literal["add", "drop"]
+    action: Action
     term: str
     criterion: float
     change: float
@@ -52,7 +48,7 @@ class Move:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Terms:
+class TermTests:
     """What becomes of a model without, or with, each of some terms.
 
     Attributes
@@ -70,9 +66,7 @@ class Terms:
     base: LogLinear
     names: tuple[str, ...]
     models: tuple[LogLinear, ...]
-    lrt: FloatArray
-    lrt_df: tuple[int, ...]
-    p_value: FloatArray
+    tests: tuple[LikelihoodRatio, ...]
     what: str
 
     @property
@@ -90,24 +84,34 @@ class Terms:
         """AIC of each model."""
         return np.array([model.aic for model in self.models])
 
+    @property
+    def lrt(self) -> FloatArray:
+        """The likelihood ratio statistics."""
+        return np.array([test.statistic for test in self.tests])
+
+    @property
+    def lrt_df(self) -> tuple[int, ...]:
+        """Their degrees of freedom."""
+        return tuple(test.df for test in self.tests)
+
+    @property
+    def p_value(self) -> FloatArray:
+        """Their p-values."""
+        return np.array([test.p_value for test in self.tests])
+
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, a row for each term."""
-        if find_spec("pandas") is None:
-            raise InvalidSetting("to_frame() needs pandas. Install it with: pip install pandas")
-        import pandas
-
-        columns = {"df": self.df, "g2": self.g2, "aic": self.aic, "lrt": self.lrt, "lrt_df": self.lrt_df}
-        return pandas.DataFrame({**columns, "p_value": self.p_value}, index=pandas.Index(self.names, name=self.what))
+        columns = ("df", "g2", "aic", "lrt", "lrt_df", "p_value")
+        return to_frame({name: getattr(self, name) for name in columns}, self.names, self.what)
 
     def table(self) -> Columns:
         """Lay the rows out for printing."""
-        base = self.base
-        rows = [(self.what, "df", "G2", "AIC", "LRT", "on df", "p", "")]
-        rows.append(("nothing", str(base.df), f"{base.g2:.4f}", f"{base.aic:.3f}", "", "", "", ""))
-        for i, (name, m) in enumerate(zip(self.names, self.models, strict=True)):
-            p, lrt, df = float(self.p_value[i]), float(self.lrt[i]), self.lrt_df[i]
-            tested = (f"{lrt:.4f}", str(df), shown(p) if df else "", stars(p) if df else "")
-            rows.append((name, str(m.df), f"{m.g2:.4f}", f"{m.aic:.3f}", *tested))
+        rows: list[tuple[str, ...]] = [(self.what, "df", "G2", "AIC", "LRT", "on df", "p", "")]
+        for name, m in zip(("nothing", *self.names), (self.base, *self.models), strict=True):
+            rows.append((name, str(m.df), f"{m.g2:.4f}", f"{m.aic:.3f}"))
+        for i, test in enumerate(self.tests):
+            p = (p_text(test.p_value), stars(test.p_value)) if test.df else ("", "")
+            rows[i + 2] = (*rows[i + 2], f"{test.statistic:.4f}", str(test.df), *p)
         return Columns("", rows, "<>>>>>><", ruled=True)
 
     def __repr__(self) -> str:
@@ -117,139 +121,155 @@ class Terms:
         return fragment([self.table()])
 
 
-def dropped(model: LogLinear) -> Terms:
+def drop_terms(model: LogLinear) -> TermTests:
     """Leave out each term that no other one contains, and each function."""
-    _check_hierarchical(model, "drop1")
-    found = [(term_name(term, model.names), smaller) for term, smaller in _without(model.model, model.names)]
-    found += [(str(f), _less(model.model, f)) for f in model.model.functions]
-    models = [model.refitted(smaller) for _, smaller in found]
-    tests = [small.against(model) for small in models]
-    return _terms(model, [name for name, _ in found], models, tests, "without")
+    found = _smaller(model.model)
+    found += [(str(f), replace(model.model, functions=_others(model.model, f))) for f in model.model.functions]
+    models = [_check_hierarchical(model, "drop1").refit(smaller) for _, smaller in found]
+    tests = tuple(compare(small, model) for small in models)
+    return TermTests(model, tuple(name for name, _ in found), tuple(models), tests, "without")
 
 
-def added(model: LogLinear, scope: str | Sequence[Any] | None) -> Terms:
+def add_terms(model: LogLinear, scope: str | Sequence[Any] | None) -> TermTests:
     """Add each term of the scope whose parts are all there."""
-    _check_hierarchical(model, "add1")
-    largest = _scope(model, scope)
-    found = [(term_name(term, model.names), larger) for term, larger in _with(model.model, largest, model.names)]
-    models = [model.refitted(larger) for _, larger in found]
-    tests = [model.against(large) for large in models]
-    return _terms(model, [name for name, _ in found], models, tests, "with")
+    found = _larger(model.model, _scope(model, scope))
+    models = [_check_hierarchical(model, "add1").refit(larger) for _, larger in found]
+    tests = tuple(compare(model, large) for large in models)
+    return TermTests(model, tuple(name for name, _ in found), tuple(models), tests, "with")
 
 
-def _terms(model: LogLinear, names: list[str], models: list[LogLinear], tests: list[Any], what: str) -> Terms:
-    lrt, p = np.array([test.statistic for test in tests]), np.array([test.p_value for test in tests])
-    return Terms(model, tuple(names), tuple(models), lrt, tuple(test.df for test in tests), p, what)
+def _others(model: Formula, function: Any) -> tuple[Any, ...]:
+    return tuple(f for f in model.functions if f != function)
 
 
-def _check_hierarchical(model: LogLinear, asked: str) -> None:
+def _check_hierarchical(model: LogLinear, asked: str) -> LogLinear:
     if not model.hierarchical:
         raise InvalidQuery(f"{asked} goes from one hierarchical model to the next; this one has hierarchical=False.")
+    return model
 
 
 def _scope(model: LogLinear, scope: Any) -> frozenset[Term] | None:
     """Return the terms that may be used; ``None`` is all interactions."""
     if scope is None:
         return None
-    allowed = closed(read_formula(scope, model.names, model.features).terms)
-    for term in in_order(model.terms - allowed, model.names)[:1]:
-        raise InvalidQuery(f"the scope {scope!r} does not hold the model: {term_name(term, model.names)} is missing.")
+    allowed = close(read_formula(scope, model.names, model.features).terms)
+    for term in model.model.order(model.terms - allowed)[:1]:
+        raise InvalidQuery(f"the scope {scope!r} does not hold the model: {model.model.name(term)} is missing.")
     return allowed
 
 
-def _without(model: Model, names: Sequence[str]) -> list[tuple[Term, Model]]:
+def _smaller(model: Formula) -> list[tuple[str, Formula]]:
+    """List the models without one of the largest terms, by its name."""
     largest = [term for term in model.terms if not any(term < other for other in model.terms)]
-    return [(term, replace(model, terms=model.terms - {term})) for term in in_order(largest, names)]
+    return [(model.name(term), replace(model, terms=model.terms - {term})) for term in model.order(largest)]
 
 
-def _less(model: Model, function: FunctionTerm) -> Model:
-    return replace(model, functions=tuple(f for f in model.functions if f != function))
-
-
-def _with(model: Model, scope: frozenset[Term] | None, names: Sequence[str]) -> list[tuple[Term, Model]]:
-    """List the terms that may come next: those whose parts with one variable less are all there."""
-    found: set[Term] = {frozenset([name]) for name in names}
+def _larger(model: Formula, scope: frozenset[Term] | None) -> list[tuple[str, Formula]]:
+    """List the models with one more term, whose parts with one variable less are all there."""
+    found: set[Term] = {frozenset([name]) for name in model.names}
     for term in model.terms:
-        found |= {term | {name} for name in names if name not in term}
+        found |= {term | {name} for name in model.names if name not in term}
     ready = [
         term
-        for term in found - model.terms
+        for term in (found - model.terms if scope is None else (found - model.terms) & scope)
         if all(frozenset(part) in model.terms for part in combinations(term, len(term) - 1) if part)
-        and (scope is None or term in scope)
     ]
-    return [(term, replace(model, terms=model.terms | {term})) for term in in_order(ready, names)]
+    return [(model.name(term), replace(model, terms=model.terms | {term})) for term in model.order(ready)]
 
 
 # --- one step after the other ----------------------------------------------------------------------------------------
 
 
-def stepped(model: LogLinear, criterion: Criterion, direction: Direction, kind: Kind, scope: Any) -> LogLinear:
-    """Take the best step while it lowers the criterion; of equal ones the first in the order of the table."""
+def search(
+    model: LogLinear,
+    criterion: Criterion,
+    direction: Direction,
+    kind: Kind,
+    scope: Any,
+    most: int = 10_000,
+    better: float = 1e-9,
+) -> LogLinear:
+    """Take the best step while it lowers the criterion; of equal ones the first in the order of the table.
+
+    It gives up after `most` steps. A criterion that is lower by less than `better` is the same but for rounding.
+    """
     _check_hierarchical(model, "step")
-    for name, value, known in (("direction", direction, get_args(Direction)), ("type", kind, get_args(Kind))):
-        if value not in known:
-            raise InvalidQuery(f"step({name}={value!r}): it is one of {', '.join(map(repr, known))}.")
-    price = _price(model, criterion)
+    check_choice(direction, "step: direction", get_args(Direction), InvalidQuery)
+    check_choice(kind, "step: type", get_args(Kind), InvalidQuery)
+    if isinstance(criterion, str):
+        check_choice(criterion, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"), InvalidQuery)
+        price = 2.0 if criterion == "aic" else float(np.log(model.fit.total))
+    else:
+        price = check_number(criterion, "step: criterion", 0.0, error=InvalidQuery)
     largest = _scope(model, scope)
-    best, path = model, []
-    for _ in range(MOST_MOVES):
-        moves = [(action, name, best.refitted(other)) for action, name, other in _moves(best, direction, kind, largest)]
-        own = _charged(best, price)
-        changes = [_charged(other, price) - own for _, _, other in moves]
-        if not changes or min(changes) >= -BETTER:
+
+    def charge(some: LogLinear) -> float:
+        """Return AIC with another price of a parameter."""
+        return some.aic + (price - 2.0) * (some.rank + 1.0)
+
+    best, path = model, list[Move]()
+    for _ in range(most):
+        moves = [(action, name, best.refit(other)) for action, name, other in _moves(best, direction, kind, largest)]
+        changes = [charge(other) - charge(best) for _, _, other in moves]
+        if not changes or min(changes) >= -better:
             break
-        first = next(i for i, change in enumerate(changes) if change <= min(changes) + BETTER)
+        first = next(i for i, change in enumerate(changes) if change <= min(changes) + better)
         action, name, best = moves[first]
-        path.append(Move(action, name, own + changes[first], changes[first], best.formula))
+        path.append(Move(action, name, charge(best), changes[first], best.formula))
     return replace(best, path=tuple(path))
-
-
-def _price(model: LogLinear, criterion: Criterion) -> float:
-    if criterion in ("aic", "bic"):
-        return 2.0 if criterion == "aic" else float(np.log(model.fit.total))
-    if not is_real(criterion) or not criterion >= 0:
-        raise InvalidQuery(f'step(criterion={criterion!r}): it is "aic", "bic", or what a parameter costs, >= 0.')
-    return float(criterion)
-
-
-def _charged(model: LogLinear, price: float) -> float:
-    """Return AIC with another price of a parameter."""
-    return model.aic + (price - 2.0) * (model.inference.rank + 1.0)
 
 
 def _moves(
     model: LogLinear, direction: Direction, kind: Kind, scope: frozenset[Term] | None
-) -> Iterator[tuple[Literal["add", "drop"], str, Model]]:
+) -> Iterator[tuple[Action, str, Formula]]:
     """List what may be done next."""
-    if kind == "decomposable":
-        yield from _edges(model, direction, scope)
-        return
-    if direction != "forward":
-        for term, smaller in _without(model.model, model.names):
-            yield "drop", term_name(term, model.names), smaller
-    if direction != "backward":
-        for term, larger in _with(model.model, scope, model.names):
-            yield "add", term_name(term, model.names), larger
+    if kind == "hierarchical":
+        found: list[tuple[Action, str, Formula]] = [("drop", *smaller) for smaller in _smaller(model.model)]
+        found += [("add", *larger) for larger in _larger(model.model, scope)]
+    else:
+        found = list(_edges(model, scope))
+    unwanted = {"forward": "drop", "backward": "add"}.get(direction)
+    yield from (move for move in found if move[0] != unwanted)
 
 
-def _edges(
-    model: LogLinear, direction: Direction, scope: frozenset[Term] | None
-) -> Iterator[tuple[Literal["add", "drop"], str, Model]]:
-    """List the edges whose change leaves the graph without long cycles."""
-    graph = edges_of(model.terms)
-    for name in model.names:
-        if frozenset([name]) not in model.terms:
-            raise InvalidQuery(
-                f"step(type='decomposable'): the graph needs every variable, and {name} is not in the model."
-            )
-    if closed(cliques_of(graph, model.names)) != model.terms or model.model.functions:
+def _edges(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:
+    """List the edges whose change leaves the graph of the model without long cycles."""
+    names, edges = model.names, frozenset(frozenset(pair) for term in model.terms for pair in combinations(term, 2))
+    absent = [name for name in names if frozenset([name]) not in model.terms]
+    cliques = find_cliques(edges, names)
+    if absent or cliques is None or close(cliques) != model.terms or model.model.functions:
+        why = f"{absent[0]} is not in it" if absent else "a cycle of four or more variables has no chord"
+        why = why if absent or cliques is None else "they are not"
         raise InvalidQuery(
-            f"step(type='decomposable') begins with a model whose generators are the cliques of its graph; "
-            f"{model.formula} is none."
+            f"step(type='decomposable') begins with a model that has every variable, and whose generators are the "
+            f"cliques of its graph; of {model.formula}, {why}. Begin with another, or take type='hierarchical'."
         )
-    for action, edge, other in neighbours(graph, model.names):
-        if (direction == "forward" and action == "drop") or (direction == "backward" and action == "add"):
-            continue
-        terms = closed(cliques_of(other, model.names))
-        if scope is None or terms <= scope:
-            yield action, term_name(edge, model.names), Model(terms)
+    for pair in combinations(names, 2):
+        edge = frozenset(pair)
+        cliques = find_cliques(edges ^ {edge}, names)
+        terms = None if cliques is None else close(cliques)
+        if terms is not None and (scope is None or terms <= scope):
+            yield "drop" if edge in edges else "add", model.model.name(edge), replace(model.model, terms=terms)
+
+
+def find_cliques(edges: frozenset[Term], names: Sequence[str]) -> list[Term] | None:
+    """List the largest sets of variables that are all joined; ``None`` for a graph with long cycles without a chord.
+
+    Variables are eliminated whose neighbours are all joined.
+
+    >>> square = frozenset(map(frozenset, ["ab", "bc", "cd", "ad"]))
+    >>> find_cliques(square, "abcd"), [sorted(c) for c in find_cliques(square | {frozenset("ac")}, "abcd")]
+    (None, [['a', 'b', 'c'], ['a', 'c', 'd']])
+    """
+    around = {name: {other for edge in edges if name in edge for other in edge - {name}} for name in names}
+    found: list[Term] = []
+    while around:
+        simple = (name for name, near in around.items() if all(frozenset(p) in edges for p in combinations(near, 2)))
+        if (name := next(simple, None)) is None:
+            return None
+        clique = frozenset({name} | around[name])
+        if not any(clique <= other for other in found):
+            found.append(clique)
+        for other in around.pop(name):
+            around[other].discard(name)
+    return found

@@ -1,53 +1,166 @@
-"""Formulas of log-linear models: R's words for terms, generators in brackets, and lists of names.
+"""Formulas of log-linear models: R's signs for terms, generators in brackets, lists of names, functions of variables.
 
 A formula is read to a set of terms, each a set of variables, and to functions of variables, such as ``uniform(a, b)``,
-that stand for features of their own: see `functions`.
+that stand for features of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from inspect import signature
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
+from legendre.basis import ties
+from legendre.basis.basis import Basis, cells, empty, is_basis
+from legendre.basis.features import features as features_of
+from legendre.basis.interactions import block, interactions
 from legendre.core.arguments import entries
-from legendre.core.errors import InvalidBasis
-from legendre.tasks.loglinear.functions import FunctionTerm, called
-from legendre.tasks.loglinear.generators import generators_of, resolved
-from legendre.tasks.loglinear.words import NAME, NUMBER, Word, sides_of
+from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 
 Term = frozenset[str]
-MOST_TERMS = 100_000  # terms that a formula may stand for
+LOST = object()
+"""Stands for a feature of a model that was read from a file, which does not hold it."""
 
 
 @dataclass(frozen=True)
-class Model:
-    """What a formula stands for."""
+class FunctionTerm:
+    """A function of variables in a formula, ``uniform(a, b)``: its name, and its arguments as they were written."""
 
-    terms: frozenset[Term]
+    name: str
+    args: tuple[Any, ...]
+    keywords: tuple[tuple[str, Any], ...] = ()
+    feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function, array or basis
+
+    def __str__(self) -> str:
+        if self.feature is not None and not self.args:
+            return self.name
+        written = [*map(_plain, self.args), *(f"{key}={_plain(value)}" for key, value in self.keywords)]
+        return f"{self.name}({', '.join(written)})"
+
+    def basis(self) -> Basis:
+        """Make its basis, which finds its variables by name when it sees a table."""
+        if self.feature is LOST:
+            raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
+        if self.feature is not None:
+            return (
+                self.feature
+                if is_basis(self.feature)
+                else features_of({str(self): self.feature}, modes=self.args or None)
+            )
+        make = getattr(ties, self.name)
+        try:
+            return make(*self.args, **dict(self.keywords))  # type: ignore[no-any-return]
+        except TypeError:
+            wanted = ", ".join(signature(make).parameters)
+            raise InvalidBasis(f"the formula has {self}; write {self.name}({wanted}).") from None
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What a formula over some variables stands for."""
+
+    names: tuple[str, ...]  # the variables, in the order of the table
+    terms: frozenset[Term] = frozenset()
     functions: tuple[FunctionTerm, ...] = ()
-    removed: frozenset[Term] = frozenset()
+    removed: frozenset[Term] = frozenset()  # terms that were taken away on purpose
+    hierarchical: bool = True  # whether each term stands for all that it contains, too
 
-    def __add__(self, other: Model) -> Model:
+    def __add__(self, other: Formula) -> Formula:
         functions = (*self.functions, *(f for f in other.functions if f not in self.functions))
-        return Model(self.terms | other.terms, functions, self.removed - other.terms)
+        return replace(self, terms=self.terms | other.terms, functions=functions, removed=self.removed - other.terms)
 
-    def __sub__(self, other: Model) -> Model:
+    def __sub__(self, other: Formula) -> Formula:
         functions = tuple(f for f in self.functions if f not in other.functions)
-        return Model(self.terms - other.terms, functions, self.removed | other.terms)
+        return replace(self, terms=self.terms - other.terms, functions=functions, removed=self.removed | other.terms)
 
-    def without(self, names: Sequence[str]) -> Model:
+    def without(self, names: Sequence[str]) -> Formula:
         """Leave variables out of every term."""
         terms = frozenset(term - set(names) for term in self.terms)
-        removed = frozenset(term for term in self.removed if not term & set(names))
-        return Model(terms - {frozenset()}, self.functions, removed - terms if names else removed)
+        removed = frozenset(term for term in self.removed if not term & set(names)) - (terms if names else set())
+        return replace(self, terms=terms - {frozenset()}, removed=removed)
 
-    def joined(self, other: Model, formula: str) -> Model:
-        """Return the terms of both, each with each: what ``:`` does."""
-        if self.functions or other.functions:
-            raise InvalidBasis(f"the formula {formula!r}: functions of variables can be added, not multiplied.")
-        return Model(_limited({one | two for one in self.terms for two in other.terms}, formula))
+    def complete(self, *, hierarchical: bool) -> Formula:
+        """Add lower terms to a hierarchical model; refuse it if one of them was taken away on purpose."""
+        if not hierarchical:
+            return replace(self, removed=frozenset(), hierarchical=False)
+        terms = close(self.terms)
+        for lost in self.order(self.removed & terms)[:1]:
+            above = self.name(next(term for term in self.order(self.terms) if lost < term))
+            raise InvalidBasis(
+                f"the term {above} needs {self.name(lost)}, which the formula takes away. Take {above} away as well, "
+                "or pass hierarchical=False: then the model depends on which levels come first."
+            )
+        return replace(self, terms=terms, removed=frozenset(), hierarchical=True)
+
+    def order(self, terms: Iterable[Term]) -> list[Term]:
+        """Sort terms: single variables first, in the order of the table."""
+        place = {name: k for k, name in enumerate(self.names)}
+        return sorted(terms, key=lambda term: (len(term), sorted(place.get(name, len(place)) for name in term)))
+
+    def name(self, term: Term) -> str:
+        """Write a term as R does."""
+        return ":".join(quote(name) for name in self._in_order(term)) if term else "1"
+
+    def _in_order(self, term: Term) -> tuple[str, ...]:
+        known = tuple(name for name in self.names if name in term)
+        return (*known, *sorted(term - set(known)))
+
+    @property
+    def generators(self) -> list[tuple[str, ...]]:
+        """The largest terms, each with its variables in the order of the table."""
+        largest = [self._in_order(t) for t in self.terms if not any(t < other for other in self.terms)]
+        return sorted(largest, key=lambda group: [self.names.index(name) for name in group])
+
+    def __str__(self) -> str:
+        if self.hierarchical:
+            parts = ["*".join(map(quote, group)) for group in self.generators]
+        else:
+            parts = [self.name(term) for term in self.order(self.terms)]
+        return " + ".join([*parts, *map(str, self.functions)]) or "1"
+
+    def basis(self, shape: tuple[int, ...]) -> Basis:
+        """Make the basis of the model on a table."""
+        groups = [[self.names.index(name) for name in group] for group in self.generators]
+        if self.hierarchical:
+            basis = interactions(groups) if groups else empty()
+        else:
+            modes = sorted(tuple(sorted(map(self.names.index, term))) for term in self.terms)
+            basis = cells(np.concatenate([block(shape, group) for group in modes])) if modes else empty()
+        for function in self.functions:
+            basis = basis | function.basis()
+        return basis
+
+
+def close(terms: Iterable[Term]) -> frozenset[Term]:
+    """Add to each term all that it contains."""
+    parts = (part for term in terms for size in range(1, len(term) + 1) for part in combinations(sorted(term), size))
+    return frozenset(map(frozenset, parts))
+
+
+def quote(name: str) -> str:
+    """Put a name that is no plain word between backticks, or quotes if it has one of these.
+
+    >>> quote("age"), quote("hair colour")
+    ('age', '`hair colour`')
+    """
+    mark = next((mark for mark in "`\"'" if mark not in name), "`")
+    return name if name.isidentifier() else f"{mark}{name}{mark}"
+
+
+def _plain(value: Any) -> str:
+    """Write an argument so that it is read back: names in quotes where they need them, numbers without exponents."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_plain, value))}]"
+    return quote(value) if isinstance(value, str) else format(Decimal(repr(value)), "f")
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_formula(
@@ -55,8 +168,8 @@ def read_formula(
     names: Sequence[str],
     features: Mapping[str, Any] | None = None,
     dropped: Sequence[str] = (),
-    dot: Model | None = None,
-) -> Model:
+    dot: Formula | None = None,
+) -> Formula:
     """Read a formula over some variables; a list of names, or of lists of names, is one of generators.
 
     `features` are functions of one's own, by the names that they have in the formula. Variables that were `dropped`, as
@@ -65,228 +178,298 @@ def read_formula(
     >>> sorted("".join(sorted(term)) for term in read_formula("(a + b + c)^2 - a:b", "abc").terms)
     ['a', 'ac', 'b', 'bc', 'c']
     """
+    every = Formula(tuple(names), frozenset(frozenset([name]) for name in names))
     known = (*names, *dropped)
     if not isinstance(formula, str):
-        return _listed(formula, known).without(dropped)
-    words = sides_of(formula)[1]
-    if not words:
+        groups = [[_find(str(name), known) for name in group] for group in _groups(formula)]
+        return replace(every, terms=frozenset(map(frozenset, groups))).without(dropped)
+    tokens = _sides(formula)[1]
+    if not tokens:
         raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
-    if words[0].text == "[" and not words[0].quoted:
-        return Model(frozenset(generators_of(words, formula, known))).without(dropped)
-    every = Model(frozenset(frozenset([name]) for name in names))
-    reader = _Reader(words, formula, every if dot is None else dot, features or {}, known)
-    found = reader.sum()
-    reader.expect_end()
+    try:
+        if tokens[0].sign == "[":
+            found = replace(every, terms=frozenset(_read_generators(tokens, known)))
+        else:
+            found = _Reader(tokens, every if dot is None else dot, features or {}, known).read()
+    except InvalidBasis as problem:
+        raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
     return found.without(dropped)
 
 
-def updated(old: str, formula: Any, names: Sequence[str], features: Mapping[str, Any]) -> Model:
+def update_formula(old: Formula, formula: Any, features: Mapping[str, Any]) -> Formula:
     """Read a formula in which a dot is an old one, as in R's ``update``; before a first + or - the dot may be left out.
 
-    >>> sorted("".join(sorted(term)) for term in updated("a*b", ". ~ . + c", "abc", {}).terms)
-    ['a', 'ab', 'b', 'c']
+    >>> str(update_formula(read_formula("a*b", "abc"), ". ~ . + c", {}))
+    'a*b + c'
     """
     if (left := left_side(formula)) not in (None, "."):
         raise InvalidBasis(f"the formula {formula!r} names {left!r} before ~; update keeps the counts: write '. ~'.")
     if isinstance(formula, str) and formula.lstrip()[:1] in ("+", "-"):
         formula = f". {formula}"
-    return read_formula(formula, names, features, dot=read_formula(old, names, features))
+    return read_formula(formula, old.names, features, dot=read_formula(str(old), old.names, features))
 
 
 def left_side(formula: Any) -> str | None:
     """Return what stands before ``~``, which a formula may have: the name of the column of counts, or a dot."""
-    words = sides_of(formula)[0] if isinstance(formula, str) else []
-    if len(words) > 1 or any(word.kind != NAME and word.text != "." for word in words):
+    tokens = _sides(formula)[0] if isinstance(formula, str) else []
+    if len(tokens) > 1 or any(token.kind != "name" and token.text != "." for token in tokens):
         raise InvalidBasis(f"the formula {formula!r}: before ~ stands the name of a column of counts, or nothing.")
-    return words[0].text if words else None
+    return tokens[0].text if tokens else None
 
 
 def names_in(formula: Any) -> list[str] | None:
     """List the names that a formula speaks of, in order; ``None`` where it means all that there are (a dot)."""
     if not isinstance(formula, str):
-        listed = [[item] if isinstance(item, str) else list(item) for item in entries(formula) or []]
-        return list(dict.fromkeys(str(name) for group in listed for name in group))
-    words = sides_of(formula)[1]
-    bracketed = bool(words) and words[0].text == "["
-    if bracketed or any(word.text == "." and word.kind != NAME for word in words):
+        return list(dict.fromkeys(str(name) for group in _groups(formula) for name in group))
+    tokens = _sides(formula)[1]
+    if any(token.sign == "." for token in tokens) or (tokens and tokens[0].sign == "["):
         return None
-    called = {i for i, word in enumerate(words[:-1]) if words[i + 1].text == "(" and word.kind == NAME}
-    keys = {i for i, word in enumerate(words[:-1]) if words[i + 1].text == "="}
-    return list(
-        dict.fromkeys(word.text for i, word in enumerate(words) if word.kind == NAME and i not in called | keys)
-    )
+    following = [token.sign for token in tokens[1:]] + [""]
+    named = [t.text for t, sign in zip(tokens, following, strict=False) if t.kind == "name" and sign not in ("(", "=")]
+    return list(dict.fromkeys(named))
 
 
-def _listed(formula: Any, names: Sequence[str]) -> Model:
+def check_features(features: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Read what a caller passes as features, given the names of the variables."""
+    if features is None:
+        return {}
+    if not isinstance(features, Mapping) or not all(isinstance(name, str) and name.isidentifier() for name in features):
+        raise InvalidBasis(
+            "features must be a dict of names and functions or arrays, such as {'near': lambda a, b: abs(a - b) < 2}; "
+            f"got {features!r}."
+        )
+    for name in features:
+        if name in ties.__all__ or name in names:
+            what = "a variable" if name in names else "an association model"
+            raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
+    return dict(features)
+
+
+def check_used(features: Mapping[str, Any], functions: Sequence[FunctionTerm], formula: Any) -> None:
+    """Refuse features that the formula does not name: one of them is misspelt."""
+    for name in features:
+        if all(term.name != name for term in functions):
+            raise InvalidBasis(
+                f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables "
+                f"that it depends on, or {name} alone if it depends on all of them, in the order of the table."
+            )
+
+
+class _Token(NamedTuple):
+    kind: str  # "name", "number", "sign" or "end"
+    text: str
+    place: int
+    quoted: bool = False
+
+    @property
+    def sign(self) -> str:
+        return self.text if self.kind == "sign" else ""
+
+
+def _tokens(formula: str) -> list[_Token]:
+    """Cut a formula into names, numbers and signs."""
+    pattern = r"""(`[^`]*`|"[^"]*"|'[^']*')|([^\W\d]\w*(?:\.\w+)*)|(\d+(?:\.\d+)?)|(\*\*|[-+*:^().,~=\[\]])|(\S)"""
+    found = []
+    for match in re.finditer(pattern, formula):
+        quoted, _, number, sign, other = match.groups()
+        if other:
+            hint = " A name that is not closed needs its second quote." if other in "`\"'" else ""
+            raise InvalidBasis(
+                f"the formula {formula!r} has {other!r} at place {match.start() + 1}, which is no sign of a "
+                f"formula.{hint} Put names with blanks or signs in quotes: `hair colour`."
+            )
+        kind = "number" if number else "sign" if sign else "name"
+        text = quoted[1:-1] if quoted else "^" if sign == "**" else match.group()
+        found.append(_Token(kind, text, match.start() + 1, bool(quoted)))
+    return found
+
+
+def _sides(formula: str) -> tuple[list[_Token], list[_Token]]:
+    """Return what stands before ``~`` and behind it; without one all is behind."""
+    tokens = _tokens(formula)
+    places = [i for i, token in enumerate(tokens) if token.sign == "~"]
+    if len(places) > 1:
+        raise InvalidBasis(f"the formula {formula!r} has {len(places)} signs ~; at most one stands before the terms.")
+    return (tokens[: places[0]], tokens[places[0] + 1 :]) if places else ([], tokens)
+
+
+def _groups(formula: Any) -> list[list[Any]]:
+    """Read generators from a list of names and lists of names."""
     listed = entries(formula)
     if listed is None:
         raise InvalidBasis(
             f"a model is a formula such as 'a*b + c', '[ab][c]', or a list of generators such as [['a', 'b'], ['c']]; "
             f"got {formula!r}."
         )
-    groups = [[item] if isinstance(item, str) else entries(item) or [] for item in listed]
-    return Model(frozenset(frozenset(resolved(str(name), names) for name in group) for group in groups if group))
+    return [group for item in listed if (group := [item] if isinstance(item, str) else entries(item) or [])]
+
+
+def _find(name: str, names: Sequence[str]) -> str:
+    if name not in names:
+        raise InvalidBasis(unknown_name("variable", name, names))
+    return name
+
+
+def _read_generators(tokens: list[_Token], names: Sequence[str]) -> list[Term]:
+    """Read generators in brackets: ``[AB][BC]`` by initials, ``[class, sex][age]`` by names."""
+    groups: list[Term] = []
+    inside: list[str] | None = None
+    for token in tokens:
+        if token.sign == "[" and inside is None:
+            inside = []
+        elif token.sign == "]" and inside:
+            groups.append(frozenset(inside))
+            inside = None
+        elif token.kind == "name" and inside is not None:
+            whole = token.quoted or token.text in names
+            inside += [_find(token.text, names)] if whole else [_initial(c, token.text, names) for c in token.text]
+        elif not (token.sign in (",", ":", "*") and inside):
+            raise InvalidBasis(
+                f"{token.text!r} at place {token.place}. Generators are written '[AB][BC]', or with full names "
+                "'[class, sex][sex, age]'."
+            )
+    if inside is not None:
+        raise InvalidBasis("a '[' that is not closed.")
+    return groups
+
+
+def _initial(letter: str, word: str, names: Sequence[str]) -> str:
+    """Find the variable that begins with a letter."""
+    found = [name for name in names if name == letter] or [n for n in names if n[:1].lower() == letter.lower()]
+    if len(found) > 1:
+        raise InvalidBasis(
+            f"{letter!r} in [{word}] may be {' or '.join(found)}. Write the names in full, with commas between them."
+        )
+    if not found:
+        raise InvalidBasis(f"[{word}] is no variable and no initials of some. {unknown_name('variable', word, names)}")
+    return found[0]
 
 
 class _Reader:
-    """A formula, read from left to right: sums of products of powers."""
+    """Reads sums of products of joint terms of powers, from left to right."""
 
-    def __init__(
-        self,
-        words: list[Word],
-        formula: str,
-        dot: Model,
-        features: Mapping[str, Any],
-        known: tuple[str, ...],
-    ) -> None:
-        self.words, self.formula, self.at = words, formula, 0
+    def __init__(self, tokens: list[_Token], dot: Formula, features: Mapping[str, Any], known: Sequence[str]) -> None:
+        self.tokens, self.at = [*tokens, _Token("end", "", 0)], 0
         self.dot, self.features, self.known = dot, features, known
+        self.nothing = Formula(dot.names)
 
-    def sign(self) -> str:
-        """Return the sign that comes next; empty if it is none."""
-        if self.at >= len(self.words) or self.words[self.at].kind in (NAME, NUMBER):
-            return ""
-        return self.words[self.at].text
+    def read(self) -> Formula:
+        found = self.chain()
+        return found if self.tokens[self.at].kind == "end" else self.refuse("terms are joined by + - * : and ^")
 
-    def take(self) -> Word:
-        if self.at >= len(self.words):
-            raise InvalidBasis(f"the formula {self.formula!r} ends too early: a name is missing.")
-        self.at += 1
-        return self.words[self.at - 1]
+    def refuse(self, why: str) -> NoReturn:
+        """Say that the formula cannot be read from here on."""
+        token = self.tokens[self.at]
+        if token.kind == "end":
+            raise InvalidBasis(f"it ends too early: {why}.")
+        raise InvalidBasis(f"it cannot be read from {token.text!r} on (place {token.place}): {why}.")
 
-    def expect(self, text: str) -> None:
-        word = self.take() if self.at < len(self.words) else None
-        if word is None or word.text != text or word.kind in (NAME, NUMBER):
-            found = "the end" if word is None else repr(word.text)
-            raise InvalidBasis(f"the formula {self.formula!r} has {found} where {text!r} should stand.")
+    def skip(self, *signs: str) -> str:
+        """Go past one of some signs, if it comes next, and return it."""
+        sign = self.tokens[self.at].sign
+        self.at += sign in signs
+        return sign if sign in signs else ""
 
-    def expect_end(self) -> None:
-        if self.at < len(self.words):
-            word = self.words[self.at]
-            raise InvalidBasis(
-                f"the formula {self.formula!r} cannot be read from {word.text!r} on (place {word.place + 1}); terms "
-                "are joined by + - * : and ^."
-            )
+    def close(self, bracket: str) -> None:
+        if not self.skip(bracket):
+            self.refuse(f"{bracket!r} is missing")
 
-    def sum(self) -> Model:
-        minus = self.sign() == "-"
-        if self.sign() in ("-", "+"):
-            self.take()
-        found = Model(frozenset()) - self.product() if minus else self.product()
-        while (sign := self.sign()) in ("+", "-"):
-            self.take()
-            found = found + self.product() if sign == "+" else self.without(found, self.product())
+    def chain(self, signs: tuple[str, ...] = ("+-", "*", ":", "^")) -> Formula:
+        """Read what the first of these kinds of signs joins; its parts are joined by the others."""
+        if not signs:
+            return self.atom()
+        minus = signs[0] == "+-" and self.skip("+", "-") == "-"
+        found = self.chain(signs[1:])
+        found = self.nothing - found if minus else found
+        while sign := self.skip(*signs[0]):
+            if sign == "^":
+                found = self.power(found)
+                continue
+            other = self.chain(signs[1:])
+            if sign == "-":
+                lost = [found.name(t) for t in other.terms if t and not any(t <= own for own in found.terms)]
+                for name in sorted([*lost, *(str(f) for f in other.functions if f not in found.functions)]):
+                    raise InvalidBasis(f"it takes {name} away, which is not in it.")
+                found = found - other
+            else:
+                joint = self.nothing if sign == "+" else self.join(found, other)
+                found = joint if sign == ":" else found + other + joint
         return found
 
-    def without(self, found: Model, other: Model) -> Model:
-        """Take terms away; those that are not there are probably misspelt."""
-        for term in sorted(other.terms, key=sorted):
-            if term and not any(term <= own for own in found.terms):
-                raise InvalidBasis(
-                    f"the formula {self.formula!r} takes {':'.join(sorted(term))} away, which is not in it."
-                )
-        for function in other.functions:
-            if function not in found.functions:
-                raise InvalidBasis(f"the formula {self.formula!r} takes {function} away, which is not in it.")
-        return found - other
+    def join(self, one: Formula, other: Formula, most: int = 100_000) -> Formula:
+        """Return the terms of both, each with each."""
+        if one.functions or other.functions:
+            raise InvalidBasis("functions of variables can be added, not multiplied.")
+        terms = frozenset(a | b for a in one.terms for b in other.terms)
+        if len(terms) > most:
+            raise InvalidBasis(f"it stands for over {most:,} terms. Take a lower power.")
+        return replace(self.nothing, terms=terms)
 
-    def product(self) -> Model:
-        found = self.joint()
-        while self.sign() == "*":
-            self.take()
-            other = self.joint()
-            found = found + other + found.joined(other, self.formula)
-        return found
-
-    def joint(self) -> Model:
-        found = self.power()
-        while self.sign() == ":":
-            self.take()
-            found = found.joined(self.power(), self.formula)
-        return found
-
-    def power(self) -> Model:
-        found = self.atom()
-        if self.sign() in ("^", "**"):
-            self.take()
-            word = self.take()
-            if word.kind != NUMBER or "." in word.text or int(word.text) < 1:
-                raise InvalidBasis(f"the formula {self.formula!r}: a power is a whole number, not {word.text!r}.")
-            found = self.raised(found, int(word.text))
-        return found
-
-    def raised(self, found: Model, power: int) -> Model:
+    def power(self, found: Formula) -> Formula:
         """Return all interactions of up to so many terms."""
-        if found.functions:
-            raise InvalidBasis(f"the formula {self.formula!r}: functions of variables have no powers.")
-        terms = sorted(found.terms, key=sorted)
-        out: set[Term] = set()
-        for size in range(1, min(power, len(terms)) + 1):
-            out |= {frozenset().union(*some) for some in combinations(terms, size)}
-            _limited(out, self.formula)
-        return Model(frozenset(out))
+        token = self.tokens[self.at]
+        if token.kind != "number" or not token.text.isdigit() or int(token.text) < 1:
+            self.refuse("a power is a whole number")
+        self.at += 1
+        out = found
+        for _ in range(min(int(token.text), len(found.terms)) - 1):
+            out = out + self.join(out, found)
+        return out
 
-    def atom(self) -> Model:
-        word = self.take()
-        if word.kind == NUMBER:
-            if word.text in ("0", "1"):
-                return Model(frozenset([frozenset()]))
-            raise InvalidBasis(f"the formula {self.formula!r} has the number {word.text} where a name should stand.")
-        if word.kind == NAME:
-            if self.sign() == "(" and not word.quoted:
-                return self.function(word)
-            if word.text in self.features:
-                return Model(frozenset(), (called(word.text, (), (), self.features, self.formula),))
-            return Model(frozenset([frozenset([resolved(word.text, self.known)])]))
-        if word.text == ".":
+    def atom(self) -> Formula:
+        token = self.tokens[self.at]
+        self.at += 1
+        if token.kind == "number" and token.text in ("0", "1"):
+            return replace(self.nothing, terms=frozenset([frozenset()]))
+        if token.kind == "name" and not token.quoted and self.skip("("):
+            return replace(self.nothing, functions=(self.function(token.text),))
+        if token.kind == "name" and token.text in self.features:
+            return replace(self.nothing, functions=(FunctionTerm(token.text, (), (), self.features[token.text]),))
+        if token.kind == "name":
+            return replace(self.nothing, terms=frozenset([frozenset([_find(token.text, self.known)])]))
+        if token.sign == ".":
             return self.dot
-        if word.text == "(":
-            found = self.sum()
-            self.expect(")")
-            return found
-        raise InvalidBasis(
-            f"the formula {self.formula!r} has {word.text!r} at place {word.place + 1}, where a name should stand."
-        )
+        if token.sign != "(":
+            self.at -= 1
+            self.refuse("a name is missing")
+        found = self.chain()
+        self.close(")")
+        return found
 
-    def function(self, word: Word) -> Model:
-        """Read a function of variables and its arguments: names, numbers, lists, and keywords."""
-        self.expect("(")
+    def function(self, name: str) -> FunctionTerm:
+        """Read the arguments of a function of variables."""
         args: list[Any] = []
         keywords: list[tuple[str, Any]] = []
-        while self.sign() != ")":
-            following = self.words[self.at + 1].text if self.at + 1 < len(self.words) else ""
-            if following == "=":
-                key = self.take().text
-                self.expect("=")
-                keywords.append((key, self.argument()))
-            else:
-                args.append(self.argument())
-            if self.sign() == ",":
-                self.take()
-        self.expect(")")
-        term = called(word.text, tuple(args), tuple(keywords), self.features, self.formula)
-        return Model(frozenset(), (term,))
+        for value in self.listed(")"):
+            keywords.append((value, self.argument())) if self.skip("=") else args.append(value)
+        if name in self.features:
+            own = is_basis(self.features[name])
+            if keywords or (args and own) or not all(isinstance(arg, str) for arg in args):
+                none = ", and none where it is a basis" if own else ""
+                raise InvalidBasis(f"the feature {name} takes names of variables only{none}.")
+        elif name not in ties.__all__:
+            unknown = unknown_name("function", name, [*ties.__all__, *self.features])
+            raise InvalidBasis(f"{unknown} A function of your own is passed as features={{{name!r}: ...}}.")
+        return FunctionTerm(name, tuple(args), tuple(keywords), self.features.get(name))
+
+    def listed(self, bracket: str) -> Iterator[Any]:
+        """Read arguments one by one, up to a bracket."""
+        while not self.skip(bracket):
+            yield self.argument()
+            if not self.skip(","):
+                self.close(bracket)
+                return
 
     def argument(self) -> Any:
-        word = self.take()
-        if word.text == "-" and word.kind not in (NAME, NUMBER):
+        """Read a name, a number, or a list of these."""
+        if self.skip("-"):
             return -self.argument()
-        if word.kind == NUMBER:
-            return float(word.text) if "." in word.text else int(word.text)
-        if word.kind == NAME:
-            return word.text
-        if word.text != "[":
-            raise InvalidBasis(f"the formula {self.formula!r} has {word.text!r} among the arguments of a function.")
-        listed = []
-        while self.sign() != "]":
-            listed.append(self.argument())
-            if self.sign() == ",":
-                self.take()
-        self.expect("]")
-        return tuple(listed)
-
-
-def _limited(terms: set[Term], formula: str) -> frozenset[Term]:
-    if len(terms) > MOST_TERMS:
-        raise InvalidBasis(f"the formula {formula!r} stands for over {MOST_TERMS:,} terms. Take a lower power.")
-    return frozenset(terms)
+        if self.skip("["):
+            return tuple(self.listed("]"))
+        token = self.tokens[self.at]
+        if token.kind not in ("name", "number"):
+            self.refuse("arguments of functions are names, numbers and lists")
+        self.at += 1
+        if token.kind == "name":
+            return token.text
+        return float(token.text) if "." in token.text else int(token.text)

@@ -1,1 +1,0 @@
-"""Bases that the data choose."""

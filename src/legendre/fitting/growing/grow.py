@@ -1,0 +1,382 @@
+"""Growing a basis: add a few features a round, swap those missed least, cut back, drop those that do not pay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from legendre.basis.adaptive import Adaptive
+from legendre.basis.parse import as_basis
+from legendre.core import limits
+from legendre.core.errors import InvalidBasis
+from legendre.core.memory import size_name
+from legendre.core.progress import Say
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.dense import Dense
+from legendre.fitting.growing.candidates import NOTHING, WINDOWS, choose
+from legendre.fitting.growing.features import Features, Ground
+from legendre.fitting.growing.state import DAMPING, Inverse, State
+from legendre.results.growth_path import GrowthStep, add_round
+
+ROUGH, STEPS = 1e-4, 8
+"""Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What to grow: the data, the features that stay, the candidates, and what a parameter must gain."""
+
+    ground: Ground
+    start: Features  # in every basis, first
+    candidates: BoolArray | None  # True for the places of cells that may be added; None: boxes are
+    most: int  # the largest number of parameters
+    known: bool = True  # whether that is the size to reach, or only a limit
+    price: float = 0.0  # the gain in KL at which a parameter pays for itself
+
+    @classmethod
+    def of(cls, data: Dense, recipe: Adaptive) -> Search:
+        """Prepare: one suffix-sum pass over X."""
+        ground, allowed = Ground.of(data, boxes=recipe.boxed), data.support.on_grid().copy()
+        if recipe.candidates is not None:
+            named = np.zeros(data.shape, dtype=np.bool_)
+            named[tuple(as_basis(recipe.candidates).select(data).T)] = True
+            allowed &= named
+        start = ground.boxes(as_basis(recipe.include).select(data))
+        candidates = None if recipe.boxed else allowed.ravel()
+        if candidates is not None:
+            candidates[0] = False
+            candidates[start.places] = False
+        most = recipe.n if isinstance(recipe.n, int) else recipe.max_params
+        cells = limits.LARGEST_GROWN if candidates is None else int(candidates.sum())
+        size = min(int((recipe.overshoot or 1.0) * (most or 1)), len(start) + cells)
+        if isinstance(recipe.n, int) and size > limits.LARGEST_GROWN:
+            raise InvalidBasis(
+                f"{recipe!r}: of {size_name(cells)} cells {size_name(size)} would be chosen a few at a time, with a "
+                f"fit in every round; a basis grows up to {limits.LARGEST_GROWN:,} parameters. Ask for fewer, name "
+                "fewer candidates, or take a basis that need not grow, such as interactions(2), B3(n) or full()."
+            )
+        if most is not None and len(start) > most:
+            raise InvalidBasis(f"{recipe!r}: the basis to include already has {len(start)} parameters.")
+        return cls(ground, start, candidates, len(start) + cells if most is None else most, isinstance(recipe.n, int))
+
+    def among_uncertain(self) -> Search:
+        """Leave out cells with none or all of the counts above them: no sample shows that an event is impossible."""
+        if self.candidates is None:
+            return self
+        return replace(self, candidates=self.candidates & (self.ground.eta_hat > 0) & (self.ground.eta_hat < 1))
+
+    def cost(self, state: State) -> float:
+        """Weigh the fit and the number of its parameters."""
+        return state.kl + self.price * state.size
+
+    def first(self) -> State:
+        """Fit the start alone."""
+        return State.of(self.ground, self.start, np.zeros(len(self.start))).fit(1e-10, 60)[0].anchored()
+
+    def larger(self, state: State, most: int | None = None, turn: int = 0) -> State | None:
+        """Add the features of a round and fit; ``None`` when the size is reached or no candidate pays.
+
+        A round adds a tenth of the basis; at first a 40th of the size to reach, from 1 to 16 features.
+        """
+        left, choice = (self.most if most is None else most) - state.size, None
+        count = max(min(max(self.most // 40, 1), 16) if self.known else 1, state.size // 10)
+        count = left if left < 1.5 * count else count
+        for idle in range(1 if self.candidates is not None else WINDOWS):
+            if left > 0 and choice is None:
+                state, choice = choose(state, self.candidates, count, self.price, turn + idle, idle)
+            if choice is None and self.candidates is None:  # what a rough fit leaves may hide smaller gains
+                state = state.fit(NOTHING, STEPS)[0]
+        if choice is None:
+            return None
+        ground, anchor, added = self.ground, state.anchor, choice.moments.features.of(choice.listed)
+        features, theta = state.features.joined(added), np.append(state.theta, np.zeros(len(added)))
+        dead = ground.vanishing(features, state.size, state.dead)
+        grown = replace(
+            state,
+            features=features,
+            goal=np.append(state.goal, ground.means(ground.eta_hat, added)),
+            theta=theta,
+            known=replace(
+                anchor,
+                moments=anchor.moments.joined(choice.moments, choice.listed),
+                factor=anchor.factor.append(choice.left, choice.lower),
+            ),
+        )
+        # on a large grid that few features cut: the same fit in less time
+        boxes, merged = ground.merged(features, 6) if ground.size > limits.NUMPY_CELLS else (ground, features)
+        if boxes is not ground:
+            theta = State.of(boxes, merged, theta).fit(ROUGH * choice.gain, STEPS)[0].theta
+            return grown.at(theta, dead).anchored()
+        if dead is not None and not (state.dead is not None and np.array_equal(dead, state.dead)):
+            grown = grown.at(theta, dead)
+        fitted, steps = grown.fit(ROUGH * choice.gain, STEPS)
+        return fitted.renew(steps)
+
+    def weigh(self, state: State) -> FloatArray:
+        """Estimate what each feature is worth; those of the start are never given back."""
+        loss = losses(state)
+        loss[: len(self.start)] = np.inf
+        return loss
+
+    def smaller(self, state: State, fewest: int | None = None, below: float = math.inf) -> State | None:
+        """Give back 15 % of the features, those missed least, but no more than exceed `fewest`; fit the others.
+
+        ``None`` where no estimated loss is less than `below`, or where KL comes out several times what was estimated.
+        """
+        fewest = len(self.start) if fewest is None else fewest
+        loss, count = self.weigh(state), min(max(1, int(0.15 * state.size)), state.size - fewest)
+        gone = least_missed(state, loss, count, below)
+        if not len(gone):
+            return None if below < math.inf else self._leave_out(state, np.arange(fewest, state.size), loss)
+        less = self._leave_out(state, gone, loss)
+        return None if below < math.inf and less.kl > 4.0 * (state.kl + float(loss[gone].sum())) + NOTHING else less
+
+    def _leave_out(self, state: State, gone: IntArray, loss: FloatArray) -> State:
+        lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
+        fitted, steps = state.without(gone).fit(ROUGH * lost, STEPS)
+        return fitted.renew(steps)
+
+    def prune(self, state: State, sharply: float = 1e-6, large: int = 500) -> State:
+        """Give back the features without which KL, the others fitted again, rises by less than the price.
+
+        The fits are of boxes of the grid, which are fewer. Those with small estimated losses are looked at; of a
+        `large` basis only some in a pass, and once only those of which chord steps do not tell what they are worth.
+        """
+        now = State.of(*state.ground.merged(state.features), state.theta)
+        now, unknown, kept = now.fit(sharply * self.price, 60)[0].anchored(), set[int](), np.arange(state.size)
+        while True:
+            loss, estimate = np.full(now.size, np.inf), self.weigh(now)
+            estimate[[int(name) in unknown for name in kept]] = np.inf
+            tried = np.argsort(estimate, kind="stable")[: 128 if now.size > large else None]
+            tried = tried[estimate[tried] < 4.0 * self.price]  # a loss that is estimated at more is not computed
+            loss[tried] = [self._loss(now, u, sharply * self.price, refit=now.size <= large) for u in tried.tolist()]
+            unknown |= set(kept[tried[np.isinf(loss[tried])]].tolist())
+            count = int((loss < self.price).sum())
+            if not count:
+                return State.of(state.ground, state.features.of(kept), now.theta).anchored()
+            while True:  # several at once, if that lowers the cost; else the worst alone
+                gone = least_missed(now, loss, count, self.price) if count > 1 else np.argsort(loss)[:1]
+                less = now.without(gone).fit(sharply * self.price, 40)[0].anchored()
+                if count == 1 or self.cost(less) < self.cost(now):
+                    break
+                count = max(len(gone) // 2, 1)
+            now, kept = less, np.delete(kept, gone)
+
+    def _loss(self, state: State, u: int, goal: float, *, refit: bool) -> float:
+        """Return how much KL rises without a feature, so exactly that it is known whether it pays.
+
+        Its parameter is held at 0, and the others are fitted by steps with the factor, which must be fresh. Where that
+        does not soon decide, and where the feature keeps cells empty, the model is fitted again; infinity if not.
+        """
+        scale, anchor = state.scale, state.anchor
+        unit = np.zeros(state.size)
+        unit[u] = scale[u]
+        column = anchor.factor.solve(unit) * scale
+        chords = 8 if scale[u] and u not in state.keepers else 0
+        theta = state.theta - column * (state.theta[u] / column[u]) if chords else state.theta
+        for _ in range(chords):
+            theta[u] = 0.0
+            at = state.at(theta, state.dead)
+            rise, gradient = at.objective - state.objective, state.goal - at.mean
+            step = anchor.factor.solve(gradient * scale) * scale
+            step -= column * (step[u] / column[u])
+            left = float(gradient @ step) / 2.0
+            if not (math.isfinite(rise) and 0.0 <= left < rise):
+                break
+            if rise < self.price or rise - 2.0 * left >= self.price or left <= goal:
+                return rise if rise < self.price else rise - left
+            theta = theta + step
+        return state.without(np.array([u])).fit(goal, 40)[0].kl - state.kl if refit else math.inf
+
+    def finish(self, state: State) -> tuple[State, Inverse | None]:
+        """Fit as exactly as a fit is asked for by default; a large factor saves the last fit a factor of its own.
+
+        Where four factors do not lead there, theta is on its way to infinity, and the last fit finds what vanishes.
+        """
+        fit = state.fit(0.0, 40, tol=5e-11, factors=4)[0]
+        if fit.size < limits.INVERSE_KEPT or fit.known is None or not (fit.scale > 0.0).all():
+            return fit, None
+        sharp = fit.anchor.damping <= DAMPING[fit.anchor.factor.kind]
+        return fit, Inverse(fit.anchor.factor, fit.scale) if sharp else None
+
+
+def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[State, list[GrowthStep]]:
+    """Add features until the size is reached, no candidate is left or none pays; return the fit and the rounds.
+
+    A size of up to 500 is exceeded by half, and what is missed least is given back. On the way to a larger one, and to
+    an end that a criterion finds, features are swapped.
+    """
+    most, swaps, over = search.most, recipe.swaps, recipe.overshoot
+    plain = search.candidates is None and swaps is None  # boxes are not swapped
+    if over is None:
+        over = 1.5 if swaps is None and search.known and most <= 500 and not plain else 1.0
+    swaps = int(over == 1.0 and not plain) if swaps is None else swaps
+
+    def forward(state: State, rounds: list[GrowthStep], size: int) -> tuple[State, list[GrowthStep]]:
+        while (larger := search.larger(state, size, len(rounds) - 1)) is not None:
+            state, rounds = larger, add_round(rounds, measure(larger))
+            if say is not None:
+                say(f"growing   {state.size} of {size} parameters   KL = {state.kl:.4g}")
+        return state, rounds
+
+    state = search.first()
+    rounds = [measure(state)]
+    for size in _sizes(search, swaps):
+        state, rounds = forward(state, rounds, size)
+        for _ in range(swaps):
+            less = search.smaller(state, below=4.0 * state.kl + NOTHING) if state.size > len(search.start) else None
+            if less is None:
+                break
+            other, more = forward(less, rounds, size)
+            if search.cost(other) >= search.cost(state):
+                break
+            state, rounds = other, more
+        if state.size < size:
+            break
+    if search.known and int(over * most) > most and state.size == most:
+        other, more = forward(state, rounds, int(over * most))
+        while other.size > most:
+            other = search.smaller(other, most) or other
+        if other.kl < state.kl:
+            state, rounds = other, add_round(more, measure(other))
+    if search.price:
+        state = search.prune(state)
+        while True:  # where there is room again, go on as long as that pays
+            rounds = add_round(rounds, measure(state))
+            other, more = forward(state, rounds, most)
+            other = search.prune(other) if other.size > state.size else state
+            if not search.cost(other) < 0.99 * search.cost(state):
+                break
+            state, rounds = other, more
+    return state, rounds
+
+
+def _sizes(search: Search, swaps: int) -> Iterator[int]:
+    """List the sizes at which features are swapped: the one to reach; with a criterion, many on the way."""
+    most, first = search.most, len(search.start)
+    if swaps and search.price:
+        size = first + 20
+        while size < most:
+            yield size
+            size = int(1.4 * size) + 1
+    yield most
+
+
+def measure(state: State) -> GrowthStep:
+    """Measure the size of a basis and how well it fits."""
+    data, ground = state.ground.data, state.ground
+    q = state.q.reshape(ground.shape)[tuple(slice(n) for n in data.shape)]
+    difference = data.values / np.float64(data.total) - q  # in float64, as X may not be
+    if data.missing is not None:
+        difference = difference[~data.missing]
+    square = float(np.einsum("i,i->", difference.ravel(), difference.ravel())) / max(difference.size, 1)
+    return GrowthStep.measured(state.size, state.kl, math.sqrt(square) * data.total, data.total)
+
+
+def losses(state: State) -> FloatArray:
+    """Estimate for each feature how much KL would rise without it, the others making up for it.
+
+    Wald's form ``theta^2 / (2 (G^-1)_uu)`` is right for a small theta and tends to 0 for a large one. It is multiplied
+    by what it is wrong by where no other parameter moves, which is known exactly: with f the feature, of mean eta,
+    ``log E exp(-theta f) + theta eta`` in place of ``theta^2 var(f) / 2``. A feature that keeps cells empty loses, on
+    top of that, what the probability that comes back takes from the data.
+    """
+    theta, eta, scale, half = state.theta, state.mean, state.scale, state.anchor.factor.inverse
+    with np.errstate(all="ignore"):
+        scaled = np.where(scale > 0, theta / np.where(scale > 0, scale, 1.0), 0.0)
+        wald = scaled**2 / (2.0 * np.einsum("ij,ij->j", half, half))
+        alone = np.logaddexp(np.log1p(-eta), np.log(eta) - theta) + theta * eta
+        ratio = np.where(np.abs(theta) > 1e-3, 2.0 * alone / np.where(scaled == 0, 1.0, scaled) ** 2, 1.0)
+    ratio = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
+    return np.where(np.isfinite(wald * ratio), wald * ratio, 0.0) + _of_emptiness(state)
+
+
+def _of_emptiness(state: State) -> FloatArray:
+    """Return for every feature what KL rises by when the cells come back that it alone keeps empty."""
+    ground, out = state.ground, np.zeros(state.size)
+    if state.dead is None:
+        return out
+    with np.errstate(over="ignore"):
+        back = np.exp(state.log_density(state.theta, None) - state.psi)
+    back = np.where(state.dead, back, 0.0).reshape(ground.shape)
+    regions, covered = ground.empty_regions(state.features), np.zeros(ground.shape, dtype=np.int32)
+    for outer, hole, _ in regions:
+        covered[outer] += 1
+        if hole is not None:
+            covered[hole] -= 1
+    for owner in {i for *_, owners in regions for i in owners}:
+        mine = [region for region in regions if owner in region[2]]
+        corner = [min(s.start for s in side) for side in zip(*(outer for outer, *_ in mine), strict=True)]
+        part = tuple(slice(start, None) for start in corner)  # all regions of one feature
+        own = np.zeros(covered[part].shape, dtype=np.int32)
+        for outer, hole, _ in mine:
+            for box, sign in ((outer, 1), (hole, -1)):
+                if box is not None:
+                    own[tuple(slice(s.start - a, s.stop - a) for s, a in zip(box, corner, strict=True))] += sign
+        out[owner] = np.log1p(float(back[part][(own > 0) & (own == covered[part])].sum()))
+    return np.where(np.isfinite(out), out, np.inf)
+
+
+def least_missed(state: State, loss: FloatArray, count: int, below: float = math.inf) -> IntArray:
+    """List up to `count` features to leave out together, each given that those before it are gone, worst first.
+
+    Their estimated losses are less than `below`. Of two parameters that can stand for each other, neither is missed;
+    once one has gone the other is: with C the inverse of the Fisher matrix, ``theta_v -= C_uv theta_u / C_uu`` and
+    ``C_vv -= C_uv^2 / C_uu``. At most one that keeps cells empty is among them: two may do so together.
+    """
+    listed = np.argsort(loss, kind="stable")[: int(1.3 * count) + 8]
+    theta, half = state.theta[listed], state.anchor.factor.inverse[:, listed] * state.scale[listed]
+    inverse = half.T @ half
+    spread, now = inverse.diagonal().copy(), loss[listed].copy()
+    second = np.divide(theta**2, 2.0 * spread, out=np.zeros_like(theta), where=spread > 0)
+    ratio = np.divide(now, second, out=np.zeros_like(theta), where=second > 0)
+    keeps = np.array([int(i) in state.keepers for i in listed], dtype=np.bool_)
+    count = min(count, len(listed))
+    rows, gone = np.empty((count, len(theta))), list[int]()
+    while len(gone) < count:
+        u, done = int(now.argmin()), len(gone)
+        if not now[u] < below:
+            break
+        gone.append(u)
+        now[u] = np.inf
+        if keeps[u]:
+            now[keeps] = np.inf
+        row = inverse[u] - rows[:done, u] @ rows[:done]
+        row = row / np.sqrt(row[u]) if row[u] > 0 else np.zeros_like(row)
+        rows[done] = row
+        if row[u]:
+            theta = theta - row * (theta[u] / row[u])
+            spread = spread - row * row
+            free = np.isfinite(now) & (spread > 0) & (ratio > 0)
+            now[free] = theta[free] ** 2 / (2.0 * spread[free]) * ratio[free]
+    return listed[gone]
+
+
+def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
+    """Return the positions of the features of a basis so that for every m the first m are a good basis.
+
+    A tenth is left out in one go, those that are missed least, and the others are fitted anew; the last `singly` one by
+    one, by what fits without some of them lose. The last to go come first, after those of the start.
+    """
+    first, left, dropped = len(search.start), np.arange(state.size), list[IntArray]()
+    state = State.of(*state.ground.merged(state.features), state.theta).fit(0.0, 40, tol=1e-9)[0].anchored()
+    merged_at = state.size
+    while state.size > first + 1:
+        if state.size <= 0.7 * merged_at:  # fewer features cut the grid into fewer boxes
+            merged_at = state.size
+            state = State.of(*state.ground.merged(state.features), state.theta).anchored()
+        loose, loss = state.size - first, search.weigh(state)
+        if loose > singly:
+            gone = least_missed(state, loss, min(loose // 10, loose - singly))
+        else:
+            tried = np.argsort(loss, kind="stable")[: min(8, max(1, (1 << 20) // state.ground.size), loose)]
+            goal = max(1e-2 * float(loss[tried].max()), 1e-13)
+            left_out = [state.without(np.array([u])).fit(goal, 40)[0].kl for u in tried.tolist()]
+            gone = tried[[int(np.argmin(left_out))]]
+        dropped.append(left[gone])
+        left = np.delete(left, gone)
+        state = search._leave_out(state, gone, loss).anchored()
+    return np.concatenate([left, *(gone[::-1] for gone in reversed(dropped))])

@@ -1,0 +1,287 @@
+"""How large a basis grows: a number, a criterion that each parameter must pay for, or what predicts held-out data best.
+
+Of counts each event is held out once, and its loss is minus its log-likelihood. Of other tensors each cell is: fits to
+the remaining cells predict it, for a model says something about cells that it was not fitted to, and its loss is its
+part of the I-divergence, ``p log(p / q) - p + q``. Where X has zeros that is soon infinite, for a fit may rule out what
+it did not see; the loss is then the squared error, as a share of the sum of squares of X. It is finite whatever a fit
+rules out, so that cells with none of X above them, such as the border of an image, are candidates too; where events
+are held out they are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from legendre.basis.adaptive import Adaptive
+from legendre.basis.basis import most_of
+from legendre.basis.parse import as_basis
+from legendre.core.errors import InvalidBasis
+from legendre.core.labels import Labels
+from legendre.core.progress import Say
+from legendre.core.sums.linalg import limit_blas
+from legendre.core.tied_parameters import Terms, box_terms
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.data.dense import Dense, in_memory
+from legendre.data.observation import Observation, Rankings
+from legendre.data.support import Support
+from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
+from legendre.fitting.growing.features import Ground
+from legendre.fitting.growing.grow import Search, grow, measure, order_features
+from legendre.fitting.growing.state import Inverse, State
+from legendre.results.growth_path import Grown, GrowthStep, add_round
+
+LEAST_HELD_OUT = 5  # events, or cells, of each fold
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """The end of growing: the features in the order of their choice, a start for their fit, and the rounds."""
+
+    terms: Terms
+    theta: FloatArray
+    rounds: tuple[GrowthStep, ...]
+    inverse: Inverse | None = None  # near that of the Fisher matrix; None where it does not save time
+    grown: Grown | None = None  # where cells can be put in order
+    negentropy: float | None = None  # of sums of X over boxes, where it was coarsened
+
+
+def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> Growth:
+    """Grow a basis on X.
+
+    Where X is not in memory as a whole, or very large, the cells are chosen among the corners of a coarser grid.
+    """
+    counts = isinstance(recipe.n, str) and data.counts
+    if recipe.n in ("aic", "bic") and not counts:
+        other = "" if recipe.boxed else " adaptive('cv') holds cells out instead."
+        raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.{other}")
+    if recipe.boxed:
+        dense = in_memory(data, "boxes", "adaptive(n) and bases that you name take it as it is")
+        if len(data.shape) > 8:
+            raise InvalidBasis(f"{recipe!r} on {len(data.shape)} modes: boxes grow on up to 8 modes. Sum modes out.")
+    elif too_large(data):
+        coarse = coarsen(data, recipe)
+        between = None if say is None else lambda text, share=None: say(text.replace("KL", "KL between boxes"), share)
+        growth = _grow(coarse.recipe, coarse.data, data.labels, counts, between)
+        terms, negentropy = Terms(coarse.cells(growth.terms.cells)), coarse.data.negentropy()
+        assert growth.grown is not None
+        grown = growth.grown._replace(totals=coarse.totals)
+        return replace(growth, terms=terms, inverse=None, grown=grown, negentropy=negentropy)
+    else:
+        dense = in_memory(data, "adaptive")
+    return _grow(recipe, dense, data.labels, counts, say)
+
+
+def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say | None) -> Growth:
+    """Grow by the recipe's criterion; `counts` tells whether it has counts to weigh: sums over boxes do not show it."""
+    with limit_blas():
+        search, curve = Search.of(data, recipe), None
+        if isinstance(recipe.n, str):
+            search = search.among_uncertain() if counts else search
+            if recipe.n == "cv":
+                parts = _deal_events(data, recipe.folds) if counts else _deal_cells(data, recipe.folds)
+                curve = held_out_curve(search, parts, say)
+                # with sizes that are tried one after the other all of the curve is in the path
+                search = replace(search, most=curve.best, known=counts)
+            else:
+                search = replace(search, price=_price(recipe, data, search) / (2.0 * data.total))
+        state, rounds = grow(search, recipe, say)
+        state, inverse = search.finish(state)
+        rounds = add_round(rounds, measure(state))
+        lo, hi = state.ground.corners(state.features)
+    terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
+    noted = rounds if curve is None else curve.note(rounds, data.total)
+    return Growth(terms, state.theta, tuple(noted), inverse, None if recipe.boxed else Grown(len(search.start), None))
+
+
+def _price(recipe: Adaptive, data: Dense, search: Search) -> float:
+    """Return what a parameter costs on the scale of the deviance: 2, or for bic more, as the best of M is taken.
+
+    M is the number of cells to choose from; of boxes there are n (n + 1) / 2 intervals for each mode of n levels.
+    """
+    if recipe.n == "aic":
+        return 2.0
+    if search.candidates is None:
+        log_number = sum(math.log(n * (n + 1) / 2) for n in data.shape)
+    else:
+        log_number = math.log(max(int(search.candidates.sum()), 1))
+    return math.log(data.total) + 2.0 * log_number
+
+
+def order_basis(data: Observation, cells: IntArray, theta: FloatArray, grown: Grown) -> IntArray:
+    """Return the positions of cells, so that for every m the first m are a good basis; those included come first."""
+    if grown.totals is not None:
+        data, cells = observe_boxes(data, grown.totals), grown.totals.quotient.boxes(cells)
+    ground = Ground.of(in_memory(data, "adaptive"))
+    features = ground.boxes(cells)
+    search = Search(ground, features.of(np.arange(grown.n_included)), None, len(cells))
+    with limit_blas(), np.errstate(all="ignore"):
+        return order_features(search, State.of(ground, features, theta))
+
+
+def rankings_while_growing(recipe: Adaptive) -> Rankings:
+    """Name the slices of X that will be ranked while a basis grows, for an X of a given shape."""
+    include, candidates = as_basis(recipe.include), as_basis(recipe.candidates or "empty")
+    return lambda shape: most_of(include.rankings(shape), candidates.rankings(shape))
+
+
+class Curve(NamedTuple):
+    """Held-out losses, summed over the folds, by the number of parameters."""
+
+    sizes: tuple[int, ...] = ()
+    losses: tuple[float, ...] = ()
+    spreads: tuple[float, ...] = ()  # standard errors of the losses
+
+    @property
+    def best(self) -> int:
+        """The number of parameters with the least loss so far."""
+        return self.sizes[int(np.argmin(self.losses))]
+
+    def add(self, size: int, losses: list[float]) -> Curve:
+        """Add the losses of the folds at a size."""
+        finite = all(map(math.isfinite, losses))
+        spread = math.sqrt(len(losses)) * float(np.std(losses, ddof=1)) if finite else math.nan
+        return Curve((*self.sizes, size), (*self.losses, sum(losses)), (*self.spreads, spread))
+
+    def note(self, rounds: Sequence[GrowthStep], unit: float) -> tuple[GrowthStep, ...]:
+        """Write losses, divided by `unit`, into the rounds of sizes that were tried."""
+        known = {n: (loss / unit, spread / unit) for n, loss, spread in zip(*self, strict=True)}
+        found = [(step, *known.get(step.n_params, (math.nan, math.nan))) for step in rounds]
+        return tuple(replace(step, held_out=loss, spread=spread) for step, loss, spread in found)
+
+
+def held_out_curve(
+    search: Search, parts: list[AnyArray], say: Say | None = None, sizes: Sequence[int] | None = None
+) -> Curve:
+    """Grow without each of the parts, all paths side by side, until the best size is surely behind.
+
+    A part is an array of counts or of booleans, see `held_out_path`; `sizes` are tried, or those of usual rounds.
+    """
+    curve, paths = Curve(), [held_out_path(search, part, sizes) for part in parts]
+    for stage in zip(*paths, strict=False):  # the shortest path ends the race
+        size = stage[0][0].size
+        curve = curve.add(size, [loss for _, loss in stage])
+        if say is not None:
+            say(f"{len(parts)} folds   {size} parameters   best so far {curve.best}")
+        if size >= 1.5 * curve.best + 12:
+            break
+    return curve
+
+
+def curve_of_cells(data: Dense, sizes: Sequence[int], folds: int, say: Say | None = None) -> Curve:
+    """Hold out cells, of counts too, along paths with given numbers of parameters."""
+    with limit_blas():
+        # of the candidates that a criterion has
+        search = Search.of(data, Adaptive("bic", max_params=max(*sizes, 1))).among_uncertain()
+        return held_out_curve(search, _deal_cells(data, folds), say, sizes)
+
+
+def held_out_path(search: Search, part: AnyArray, sizes: Sequence[int] | None = None) -> Iterator[tuple[State, float]]:
+    """Yield fits grown without a part of X, and their losses on it.
+
+    They have the given sizes, or those of usual rounds. A part is an array of counts, the events that are held out, or
+    of booleans: the cells that are.
+    """
+    data, of_cells = search.ground.data, part.dtype == np.bool_
+    others = _other_cells(data, part) if of_cells else _other_events(data, part)
+    search = replace(search, ground=Ground.of(others), known=False)
+    search = search if of_cells else search.among_uncertain()
+    first = search.first()
+    loss = _cell_loss(data, part, others.total) if of_cells else _event_loss(part, first)
+    state: State | None = first
+    while state is not None:
+        yield state, loss(state)
+        size = min((n for n in sizes or () if n > state.size), default=None)
+        if sizes is not None and size is None:
+            return
+        state = search.larger(state, size)
+        while state is not None and size is not None and state.size < size:
+            state = search.larger(state, size)
+
+
+def _other_events(data: Dense, counts: FloatArray) -> Dense:
+    values = np.where(np.isnan(data.values), 0.0, data.values) - counts
+    return replace(data, values=values, total=float(data.total - counts.sum()), positive=False, by_mode=())
+
+
+def _event_loss(counts: FloatArray, first: State) -> Callable[[State], float]:
+    """Return minus the log-likelihood of held-out events."""
+    # cells that the start rules out would make the loss of every round infinite
+    counted = np.where(first.q > 0, counts.ravel(), 0.0)
+    seen = counted > 0
+
+    def loss(state: State) -> float:
+        with np.errstate(divide="ignore"):  # a fit that rules a held-out event out loses infinitely much
+            return -float(counted[seen] @ np.log(state.q[seen]))
+
+    return loss
+
+
+def _other_cells(data: Dense, cells: BoolArray) -> Dense:
+    mask = data.support.on_grid() & ~cells
+    own = data.values[mask]
+    total, positive = float(own.sum(dtype=np.float64)), bool((own > 0).all())
+    support = Support(data.shape, mask)
+    return replace(data, support=support, total=total, positive=positive, by_mode=(), last_ranking=None)
+
+
+def _cell_loss(data: Dense, cells: BoolArray, total: float) -> Callable[[State], float]:
+    """Return the I-divergence of held-out cells from their predictions, or the squared error: see above."""
+    places = np.flatnonzero(cells)
+    values = data.values.ravel()[places].astype(np.float64)
+    log_base = 0.0 if data.base is None else np.log(data.base.ravel()[places])
+    squares = 0.0 if data.positive else float(np.square(data.values[data.support.on_grid()] / data.total).sum())
+
+    def loss(state: State) -> float:
+        # a fit to the other cells sums to 1 there
+        log_q = state.ground.spread(state.features, state.theta)[places] + log_base - state.psi
+        if state.dead is not None:
+            log_q = np.where(state.dead[places], -np.inf, log_q)
+        with np.errstate(over="ignore"):  # a prediction beyond float64 loses infinitely much
+            predicted = total * np.exp(log_q)
+            if data.positive:
+                return float((predicted - values + values * (np.log(values / total) - log_q)).sum())
+            return float(np.square((predicted - values) / data.total).sum()) / squares * data.total
+
+    return loss
+
+
+def _deal_events(data: Dense, folds: int) -> list[AnyArray]:
+    """Deal every count out to the folds, each event to one of them with equal chances; always the same way."""
+    if not LEAST_HELD_OUT * folds <= data.total < 2.0**53:
+        raise InvalidBasis(
+            f"adaptive('cv'): X sums to {data.total:g}; {folds} folds take from {LEAST_HELD_OUT * folds} to 2^53 "
+            "events. Use adaptive('bic')."
+        )
+    rng, parts = np.random.default_rng(0), []
+    left = np.where(data.support.on_grid() & ~np.isnan(data.values), data.values, 0).astype(np.int64)
+    for fold in range(folds, 0, -1):
+        dealt = rng.binomial(left, 1.0 / fold)
+        left -= dealt
+        parts.append(dealt.astype(np.float64))
+    return parts
+
+
+def _deal_cells(data: Dense, folds: int) -> list[AnyArray]:
+    """Deal the cells of the support out to the folds, about as many to each; always the same way."""
+    places, parts = np.random.default_rng(0).permutation(np.flatnonzero(data.support.on_grid())), []
+    for fold in range(folds):
+        part = np.zeros(data.shape, dtype=np.bool_)
+        part.ravel()[places[fold::folds]] = True
+        parts.append(part)
+    seen = count_nonzero(data)
+    if len(places) < LEAST_HELD_OUT * folds or any(np.count_nonzero(data.values[part]) == seen for part in parts):
+        raise InvalidBasis(
+            f"adaptive('cv'): X is not 0 in {seen} of {len(places)} cells, too few for {folds} folds of at least "
+            f"{LEAST_HELD_OUT} cells, of which none holds all of X. Name a number of parameters, as in adaptive(3)."
+        )
+    return parts
+
+
+def count_nonzero(data: Dense) -> int:
+    """Count the cells of the support in which X is not 0."""
+    return data.support.n_cells if data.positive else int(np.count_nonzero(data.values[data.support.on_grid()]))

@@ -1,0 +1,228 @@
+"""Seriation: an order for levels that have none of their own, such as names of places, carriers, people.
+
+A parameter of a grown basis acts on all levels from one on, so that the order of levels decides what few parameters can
+say. Levels without an order are put beside those that they resemble: a tree of their slices by Hellinger distance and,
+a little, by their sums, its branches turned so that neighbours are close (Bar-Joseph, Gifford and Jaakkola 2001). Very
+many levels have no tree, for it needs the distances of all pairs; they are put on the main axis of their slices. Which
+end comes first is settled by growing a small basis both ways. The arrangement is a function of X alone, whatever order
+its levels come in.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date, time, timedelta
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from legendre.basis.adaptive import Adaptive
+from legendre.core import limits
+from legendre.core.arguments import entries
+from legendre.core.errors import InvalidSetting
+from legendre.core.labels import Labels, Mode, ascending
+from legendre.core.progress import Say
+from legendre.core.sums.linalg import limit_blas, rounding_level
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.observation import Observation, Orders
+from legendre.fitting.growing.select import grow_basis
+
+Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
+"""Modes whose levels have no order, or a mapping of modes to orders of their levels; ``None``: by their labels."""
+
+
+def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> Observation:
+    """Return X with the levels of its unordered modes in an order that the data choose, or that the caller gives.
+
+    If the caller names no modes, those whose levels are names are unordered, where X is in memory or sparse.
+    """
+    if isinstance(unordered, Mapping):
+        return _note(data.arranged(_read_orders(data.labels, unordered)), "as given")
+    if unordered is None:
+        held = data.entries is not None or data.here() is not None
+        levels = enumerate(data.labels.levels or () if held else ())
+        modes = [k for k, own in levels if own is not None and are_names(own) and k not in data.origin.ranked]
+    else:
+        listed = [unordered] if isinstance(unordered, (str, int, np.integer)) else entries(unordered)
+        if listed is None:
+            raise InvalidSetting(f"unordered={unordered!r}: name modes, such as ['zone'], or give orders of levels.")
+        modes = sorted({data.labels.find_mode(mode, "unordered", InvalidSetting) for mode in listed})
+    modes = [k for k in modes if data.shape[k] > 2 or (data.shape[k] == 2 and unordered is not None)]
+    if not modes:
+        return data
+    if say is not None:
+        say("arranging levels")
+    if not data.whole and data.entries is None:
+        data = data.arranged([None] * len(data.shape))  # as it stands, but in memory, where it ends anyway
+    order: list[IntArray | None] = [seriate(data, k) if k in modes else None for k in range(len(data.shape))]
+    return _note(_turn_ends(data, order, modes), "by the data")
+
+
+def are_names(labels: AnyArray) -> bool:
+    """Whether labels are names: texts that are no numbers, dates, times, days of the week or months in their order.
+
+    Of objects those are names that are no dates, times, numbers, nor periods and intervals of pandas.
+
+    >>> [are_names(np.array(texts)) for texts in (["BOS", "LAX"], ["7", "10"], ["18-24", "65+"], ["Mon", "Tue"])]
+    [True, False, False, False]
+    """
+    listed = labels.tolist()
+    if labels.dtype.kind in "UO" and all(isinstance(label, str) for label in listed):
+        return not ascending(listed)
+    ordered = (date, time, timedelta, Number)
+    return labels.dtype.kind == "O" and not all(
+        isinstance(label, ordered) or type(label).__name__ in ("Period", "Interval") for label in listed
+    )
+
+
+def _read_orders(labels: Labels, orders: Mapping[Any, Any]) -> list[IntArray | None]:
+    """Read orders of levels, by labels or by indices."""
+    found: list[IntArray | None] = [None] * len(labels.shape)
+    for mode, given in orders.items():
+        k = labels.find_mode(mode, "unordered", InvalidSetting)
+        levels = entries(given) or []
+        places = [labels.find_level(k, level, "unordered", InvalidSetting) for level in levels]
+        if sorted(places) != list(range(labels.shape[k])):
+            raise InvalidSetting(
+                f"unordered: {len(places)} levels of {labels.mode(k)} are listed, {len(set(places))} of them "
+                f"different; list each of its {labels.shape[k]} levels once."
+            )
+        found[k] = np.array(places, np.int64)
+    return found
+
+
+def _note(data: Observation, how: str) -> Observation:
+    """Say in summaries which modes were arranged."""
+    names = [data.labels.mode(k) for k, by in enumerate(data.labels.order or ()) if by is not None]
+    note = f"levels of {', '.join(names)} arranged {how}; see fit.arrangement"
+    return replace(data, origin=replace(data.origin, notes=(*data.origin.notes, note)))
+
+
+def seriate(data: Observation, mode: int) -> IntArray:
+    """Put the levels of a mode in an order in which neighbours have similar slices; empty ones come last.
+
+    Examples
+    --------
+    >>> from legendre.data.dense import observe
+    >>> seriate(observe([[9, 1], [1, 9], [8, 2], [2, 8]]), 0).tolist()
+    [0, 2, 3, 1]
+    """
+    slices = _slices(data, mode)
+    sums = slices.sum(axis=1)
+    full = np.flatnonzero(sums > 0)
+    with limit_blas():
+        order = _order(np.sqrt(slices[full] / sums[full, None]), sums[full])
+    return np.concatenate((full[order], np.flatnonzero(sums == 0))).astype(np.int64)
+
+
+def _order(roots: FloatArray, sums: FloatArray) -> IntArray:
+    """Order slices: few by a tree, many on an axis, after groups that share nothing have been put one by one."""
+    if len(roots) <= 2:
+        return np.arange(len(roots))
+    if len(roots) <= limits.MOST_LEAVES:
+        return _order_by_tree(roots, np.log(sums))
+    group = _groups(roots)
+    if not group.any():
+        return _order_on_axis(roots, sums)
+    largest_first = np.lexsort((-np.bincount(group), -np.bincount(group, sums)))
+    members = [np.flatnonzero(group == which) for which in largest_first]
+    return np.concatenate([some[_order(roots[some], sums[some])] for some in members])
+
+
+def _groups(roots: FloatArray) -> IntArray:
+    """Give each slice the number of its group: those that share a cell with data, or are linked by others that do."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    rows, columns = np.nonzero(roots)
+    n, m = roots.shape
+    links = coo_array((np.ones(len(rows), dtype=np.bool_), (rows, columns + n)), shape=(n + m, n + m))
+    _, label = connected_components(links, directed=False)
+    return np.asarray(np.unique(label[:n], return_inverse=True)[1])
+
+
+def _order_by_tree(roots: FloatArray, log_sums: FloatArray, by_size: float = 0.1) -> IntArray:
+    """Order by the leaves of a tree of similarity.
+
+    A factor of e between the sums of two slices adds `by_size` to their distance, which is 0 for slices of one shape
+    and the square root of 2 for slices that share no cell.
+    """
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
+    first, second = np.triu_indices(len(alike), 1)
+    apart = np.hypot(np.sqrt(2.0 - 2.0 * alike[first, second]), by_size * (log_sums[first] - log_sums[second]))
+    return np.asarray(leaves_list(linkage(apart, "average", optimal_ordering=True)), dtype=np.int64)
+
+
+def _order_on_axis(roots: FloatArray, sums: FloatArray) -> IntArray:
+    """Order very many levels by their places on the main axis of their slices, and levels at one place by their sums.
+
+    The places are those of the second eigenvector of the similarities ``roots @ roots.T``, scaled so that the first is
+    the same for all levels; they grow towards larger sums. It is found on the smaller side of the slices, a matrix.
+    Slices that are all alike have no axis, and go by sums. Rows are summed one by one, not by BLAS, so that slices of
+    one shape have one place to the last bit.
+    """
+    from scipy.linalg import eigh
+
+    side = np.sqrt((roots * roots.sum(axis=0)).sum(axis=1))  # the square roots of the sums of similarities
+    scaled = roots / side[:, None]
+    wide, size = scaled.shape[1] > len(scaled), min(scaled.shape)
+    if size < 2:
+        return np.argsort(sums, kind="stable")
+    gram = scaled @ scaled.T if wide else scaled.T @ scaled
+    values, vectors = eigh(gram, subset_by_index=[size - 2, size - 1], overwrite_a=True)
+    if values[0] <= rounding_level(size, scaled.size):
+        return np.argsort(sums, kind="stable")
+    axis = vectors[:, 0] @ scaled if wide else vectors[:, 0]
+    places = (scaled * axis).sum(axis=1) / side
+    return np.lexsort((sums, places if (places * sums).sum() >= 0 else -places))
+
+
+def _slices(data: Observation, mode: int) -> FloatArray:
+    """Return X with a row for each level of a mode; the other modes are merged where X is large."""
+    room, pieces = max(1, limits.LARGEST_SLICES // data.shape[mode]), list(data.shape)
+    pieces[mode] = 1
+    while np.prod([float(n) for n in pieces]) > room:
+        longest = int(np.argmax(pieces))
+        pieces[longest] = (pieces[longest] + 1) // 2
+    pieces[mode] = data.shape[mode]
+    cuts = [
+        np.unique(np.linspace(0, n, count, endpoint=False).astype(np.int64)) if count < n else np.arange(n)
+        for n, count in zip(data.shape, pieces, strict=True)
+    ]
+    merged = data.merged(Quotient(data.shape, tuple(cuts)))
+    return np.moveaxis(merged, mode, 0).reshape(data.shape[mode], -1)
+
+
+def _turn_ends(data: Observation, order: Orders, modes: list[int]) -> Observation:
+    """Turn arranged modes around where a small basis is better then; of equal ones the first tried stays.
+
+    Of up to three modes all combinations are tried; of more, one mode after the other.
+    """
+    if len(modes) <= 3:
+        tries = [_turn(order, ends) for n in range(len(modes) + 1) for ends in itertools.combinations(modes, n)]
+        found = [data.arranged(some) for some in tries]
+        return found[int(np.argmin([_try(some) for some in found]))]
+    best = data.arranged(order)
+    least = _try(best)
+    for k in modes:
+        other = data.arranged(turned := _turn(order, (k,)))
+        if (kl := _try(other)) < least:
+            best, least, order = other, kl, turned
+    return best
+
+
+def _turn(order: Orders, modes: Sequence[int]) -> list[IntArray | None]:
+    return [by[::-1] if by is not None and k in modes else by for k, by in enumerate(order)]
+
+
+def _try(data: Observation, most: int = 24) -> float:
+    """Return KL of a basis of at most an eighth of the cells, up to `most`."""
+    grown = grow_basis(Adaptive(max(1, min(most, data.support.n_cells // 8)), swaps=0), data)
+    kl = grown.rounds[-1].kl
+    return kl if grown.negentropy is None else kl + data.negentropy() - grown.negentropy

@@ -1,0 +1,409 @@
+"""Expectation-maximisation for values that were not observed: of some rows, or of hidden modes, which every row lacks.
+
+Each row counts for the margin of the modes that it has. The E step shares its count among the cells that it may belong
+to; the M step is an exact fit to the table that was completed in this way. Newton's step for the likelihood of what was
+observed comes first wherever it raises it: near the maximum it converges fast, where the two steps alone creep. That
+likelihood is not concave in general, so that what is found is a stationary point.
+
+Values are taken to be missing at random (Little and Rubin): whether one is missing may depend on what was observed, not
+on the value itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from legendre.basis.basis import Basis
+from legendre.core import limits
+from legendre.core.cells import frozen
+from legendre.core.errors import InvalidSetting, InvalidSupport
+from legendre.core.origin import Origin
+from legendre.core.sums.zeta import zeta, zeta_adjoint
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.dense import Dense, observe
+from legendre.data.partial_table import Pattern
+from legendre.fitting.fit import fit_on
+from legendre.fitting.plan import Settings
+from legendre.results.decomposition import Decomposition
+from legendre.solvers.linesearch import backtrack
+from legendre.solvers.structure.rank import independent
+
+
+@dataclass(frozen=True, eq=False)
+class Incomplete:
+    """Rows that lack values of some modes, with their sample space and base measure."""
+
+    shape: tuple[int, ...]
+    patterns: tuple[Pattern, ...]  # rows by the modes that they have
+    mask: BoolArray | None  # False where a cell cannot occur
+    base: FloatArray | None
+    origin: Origin
+    unknown: BoolArray | None = None  # cells outside the mask to which a fit gives values all the same
+
+    @cached_property
+    def total(self) -> float:
+        """The number of rows, or the sum of X."""
+        return float(sum(pattern.counts.sum() for pattern in self.patterns))
+
+    @cached_property
+    def inside(self) -> BoolArray:
+        """Mark the cells that can occur."""
+        return np.ones(self.shape, dtype=np.bool_) if self.mask is None else self.mask
+
+    @property
+    def complete(self) -> bool:
+        """Whether some rows lack nothing."""
+        return any(len(pattern.modes) == len(self.shape) for pattern in self.patterns)
+
+    def sums(self, q: FloatArray, pattern: Pattern) -> FloatArray:
+        """Sum a table over the modes that a pattern lacks, which are kept with length 1."""
+        lost = tuple(k for k in range(len(self.shape)) if k not in pattern.modes)
+        out: FloatArray = q.sum(axis=lost, keepdims=True)
+        return out
+
+    def counts(self, pattern: Pattern) -> FloatArray:
+        """Return the counts of a pattern in the same form."""
+        return np.asarray(pattern.counts, dtype=np.float64).reshape(
+            [n if k in pattern.modes else 1 for k, n in enumerate(self.shape)]
+        )
+
+    def share(self, q: FloatArray, pattern: Pattern) -> FloatArray:
+        """Share the counts of one pattern among the cells in proportion to q."""
+        sums = self.sums(q, pattern)
+        return self.counts(pattern) * np.divide(q, sums, out=np.zeros_like(q), where=sums > 0)
+
+    def expect(self, q: FloatArray) -> FloatArray:
+        """E step: the expected table given what was observed."""
+        return np.asarray(sum(self.share(q, pattern) for pattern in self.patterns))
+
+    def value(self, q: FloatArray) -> float:
+        """Return the log-likelihood, ``sum of n log q`` over what rows show."""
+        total = 0.0
+        for pattern in self.patterns:
+            counts = self.counts(pattern)
+            seen = counts > 0
+            with np.errstate(divide="ignore"):  # a step that leaves an entry nothing is not taken
+                total += float(counts[seen] @ np.log(self.sums(q, pattern)[seen]))
+        return total
+
+    def spread(self) -> FloatArray:
+        """Share the rows evenly among the cells that can occur; refuse rows that cannot."""
+        even = self.inside / self.inside.sum()
+        for pattern in self.patterns:
+            sums = self.sums(even, pattern)
+            for place in np.argwhere((self.counts(pattern) > 0) & (sums == 0))[:1]:
+                labels, n = self.origin.of(self.shape), int(self.counts(pattern)[tuple(place)])
+                named = ", ".join(f"{labels.mode(k)} {labels.level(k, int(place[k]))}" for k in pattern.modes)
+                rows = "row has" if n == 1 else "rows have"
+                raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
+        return self.expect(even)
+
+    def fit(self, expected: FloatArray, basis: Basis, settings: Settings, theta: FloatArray | None) -> Decomposition:
+        """M step: fit a completed table."""
+        # shares below the smallest normal number would lose their digits
+        least = 4 * float(np.finfo(np.float64).tiny) * self.total
+        values = np.where(expected > 0, np.maximum(expected, least), 0.0)
+        if self.unknown is not None:
+            values[self.unknown] = np.nan
+        observed: Dense = observe(frozen(values), "all" if self.mask is None else self.mask, self.base)
+        return fit_on(replace(observed, origin=self.origin), basis, settings, start=theta)
+
+    def saturated(self, most: int = 20_000) -> float:
+        """Return the largest log-likelihood that any probabilities have: it is concave in them.
+
+        Expectation-maximisation, extrapolated over two steps (SQUAREM, Varadhan and Roland 2008). It ends when
+        ``sum of n / (N q_entry) <= 1`` on every cell to a relative 1e-10, which bounds what is missing.
+        """
+        q = self.inside / self.inside.sum()
+        for _ in range(most):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios = self.expect(q) / (self.total * q)
+            if np.nanmax(ratios) <= 1.0 + 1e-10:
+                break
+            first = self.expect(q) / self.total
+            second = self.expect(first) / self.total
+            change = first - q
+            bend = float(np.linalg.norm(second - first - change))
+            length = max(float(np.linalg.norm(change)) / bend, 1.0) if bend else 1.0
+            jump = q + 2 * length * change + length**2 * (second - first - change)
+            far = self.expect(np.maximum(jump, 0.0)) / self.total if jump.sum() > 0 else second
+            q = far if self.value(far) > self.value(second) else second
+        return self.value(q)
+
+    def free(self, alive: BoolArray) -> int:
+        """Count the probabilities of some cells that rows can tell apart where no model is assumed."""
+        if self.complete:
+            return int(alive.sum()) - 1
+        cells = np.argwhere(alive)
+        sizes = [pattern.counts.shape for pattern in self.patterns]
+        entries = [
+            np.ravel_multi_index(tuple(cells[:, p.modes].T), n) for p, n in zip(self.patterns, sizes, strict=True)
+        ]
+        rows = [np.eye(math.prod(n))[entry] for entry, n in zip(entries, sizes, strict=True)]
+        return int(np.linalg.matrix_rank(np.hstack(rows))) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """The log-likelihood of what was observed as a function of theta, on the cells to which a fit gives probability."""
+
+    data: Incomplete
+    fit: Decomposition
+
+    @cached_property
+    def log_base(self) -> FloatArray:
+        """Logarithms of the base measure; minus infinity on cells without probability."""
+        alive = self.fit.model.support.on_grid().copy()
+        if self.fit.alive is not None:
+            alive[tuple(self.fit.labels.places(self.fit.vanishing_cells).T)] = False
+        with np.errstate(divide="ignore"):
+            return np.log(alive if self.data.base is None else alive * self.data.base)
+
+    def at(self, theta: FloatArray) -> FloatArray:
+        """Return the probability of each cell."""
+        grid, ties = np.zeros(self.fit.shape), self.fit.ties
+        grid[tuple(self.fit.basis.T)] = theta if ties is None else ties.matrix() @ theta
+        with np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is not taken
+            logs = zeta(grid) + self.log_base
+            q = np.exp(logs - logs.max())
+            return np.asarray(q / q.sum())
+
+    def gradient(self, q: FloatArray) -> FloatArray:
+        """Return the gradient per row: expectations of the completed table less those of q."""
+        excess = zeta_adjoint(self.data.expect(q) / self.data.total - q)[tuple(self.fit.basis.T)]
+        return excess if self.fit.ties is None else excess @ self.fit.ties.matrix()
+
+    def residual(self, q: FloatArray) -> float:
+        """Return the largest entry of the gradient."""
+        return float(np.abs(self.gradient(q)).max(initial=0.0))
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """Parameters that are independent on the cells with probability."""
+        return independent(self.fit.model.on_face(self.fit.alive))
+
+    @property
+    def large(self) -> bool:
+        """Whether the features are too many to be formed on every cell."""
+        return math.prod(self.fit.shape) * max(len(self.fit.basis), 1) > limits.LARGEST_FEATURES
+
+    @cached_property
+    def features(self) -> FloatArray:
+        """The feature of each parameter on each cell of the grid, whose shape comes first."""
+        out = np.zeros((*self.fit.shape, len(self.fit.basis)))
+        for j, cell in enumerate(self.fit.basis.tolist()):
+            out[(*(slice(i, None) for i in cell), j)] = 1.0
+        if self.fit.ties is None:
+            return out
+        return np.asarray((out.reshape(-1, out.shape[-1]) @ self.fit.ties.matrix()).reshape(*self.fit.shape, -1))
+
+    def complete_information(self, q: FloatArray) -> FloatArray:
+        """Return the information of a complete table, per row: the covariance of the features."""
+        flat = self.features.reshape(q.size, -1)
+        return _moments(flat - q.ravel() @ flat, q)
+
+    def missing_information(self, q: FloatArray) -> FloatArray:
+        """Return what of the information is missing, per row: the covariance of the features given what was observed.
+
+        Louis (1982): the information in the rows is that of a complete table less this.
+        """
+        out = np.zeros((self.features.shape[-1],) * 2)
+        for pattern in self.data.patterns:
+            lost = tuple(k for k in range(q.ndim) if k not in pattern.modes)
+            if lost:
+                shared = self.data.share(q, pattern)
+                weight = shared.sum(axis=lost, keepdims=True)[..., None]
+                mean = (shared[..., None] * self.features).sum(axis=lost, keepdims=True)
+                mean = np.divide(mean, weight, out=np.zeros_like(mean), where=weight > 0)
+                out += _moments((self.features - mean).reshape(q.size, -1), shared)
+        return out / self.data.total
+
+    def identified(self, q: FloatArray) -> int:
+        """Count the independent parameters that the rows can tell apart, near q."""
+        if self.data.complete or not len(self.columns):
+            return len(self.columns)
+        flat = self.features.reshape(q.size, -1)[:, self.columns]
+        centred = (q.reshape(-1, 1) * (flat - q.ravel() @ flat)).reshape(*q.shape, -1)
+        lost = [tuple(k for k in range(q.ndim) if k not in pattern.modes) for pattern in self.data.patterns]
+        margins = np.vstack([centred.sum(axis=axes).reshape(-1, len(self.columns)) for axes in lost])
+        return int(np.linalg.matrix_rank(margins))
+
+    def jump(self, start: FloatArray, first: FloatArray, second: FloatArray, height: float) -> FloatArray | None:
+        """Extrapolate two M steps (SQUAREM, Varadhan and Roland 2008); ``None`` where that lowers the likelihood."""
+        change, bend = first - start, second - 2 * first + start
+        if not np.linalg.norm(change) > np.linalg.norm(bend) > 0:
+            return None
+        length = float(np.linalg.norm(change) / np.linalg.norm(bend))
+        theta = start + 2 * length * change + length**2 * bend
+        q = self.at(theta)
+        return theta if np.isfinite(q).all() and self.data.value(q) > height else None
+
+    def newton(self, theta: FloatArray, q: FloatArray) -> FloatArray | None:
+        """Take Newton's step, shortened if need be; ``None`` where it does not raise the likelihood.
+
+        Along axes of negative curvature, where the likelihood is not concave, the step goes up as well.
+        """
+        from scipy.linalg import eigh
+
+        own = np.ix_(self.columns, self.columns)
+        complete = self.complete_information(q)
+        try:
+            shares, axes = eigh((complete - self.missing_information(q))[own], complete[own])
+        except (np.linalg.LinAlgError, ValueError):
+            return None
+        gradient = self.gradient(q)
+        direction = np.zeros_like(theta)
+        # a share of the information near 0 does not show how far to go
+        direction[self.columns] = axes @ ((axes.T @ gradient[self.columns]) / np.maximum(np.abs(shares), 1e-6))
+        height = self.data.value(q)
+
+        def phi(step: float) -> tuple[float, float, FloatArray]:
+            following = theta + step * direction
+            there = self.at(following)
+            value = self.data.value(there) if np.isfinite(there).all() else -np.inf
+            slope = float(self.gradient(there) @ direction) if np.isfinite(value) else 0.0
+            return (height - value) / self.data.total, -slope, following
+
+        noise = blur(height) / self.data.total
+        found = backtrack(phi, -float(gradient @ direction), shortest=0.01, noise=noise)
+        return None if found is None else found[1]
+
+
+def _moments(features: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray(features.T @ (weights.reshape(-1, 1) * features))
+
+
+def blur(log_likelihood: float) -> float:
+    """Return by how much two sums for the same log-likelihood may differ by rounding."""
+    return 8 * float(np.finfo(np.float64).eps) * abs(log_likelihood)
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """Where expectation-maximisation stands."""
+
+    likelihood: Likelihood
+    theta: FloatArray
+    path: tuple[float, ...]  # the log-likelihood at the start and after each round: it never falls
+    residuals: tuple[float, ...]  # likewise the largest entry of its gradient per row
+
+    @cached_property
+    def q(self) -> FloatArray:
+        """The probability of each cell."""
+        return self.likelihood.at(self.theta)
+
+    @property
+    def residual(self) -> float:
+        """The largest entry of the gradient of the log-likelihood per row."""
+        return self.residuals[-1]
+
+    @classmethod
+    def at(cls, likelihood: Likelihood, theta: FloatArray) -> Ascent:
+        """Stand at theta."""
+        q = likelihood.at(theta)
+        return cls(likelihood, theta, (likelihood.data.value(q),), (likelihood.residual(q),))
+
+    def then(self, later: Ascent) -> Ascent:
+        """Go on to where another one stands."""
+        return replace(later, path=(*self.path, later.path[-1]), residuals=(*self.residuals, later.residual))
+
+
+def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: float = 0.0, patience: int = 10) -> Ascent:
+    """Take Newton's step, or an E and an M step, until the gradient is at most tol or the likelihood rises no more.
+
+    It also ends after `most` rounds, after `patience` rounds without progress, and as soon as a fitted count, relative
+    to the base measure, is below `gone`.
+    """
+    exact = Settings(tol=0.1 * tol)
+    best, idle, trail = np.inf, 0, list[FloatArray]()
+    while now.residual > tol and len(now.path) <= most and idle < patience:
+        if gone and _relative_counts(now).min() < gone:
+            break
+        likelihood, data = now.likelihood, now.likelihood.data
+        step = None if likelihood.large else likelihood.newton(now.theta, now.q)
+        if step is None and len(trail) == 2:
+            step = likelihood.jump(trail[0], trail[1], now.theta, now.path[-1])
+            trail = []
+        if step is not None:
+            following, trail = Ascent.at(likelihood, step), []
+        else:
+            fit = data.fit(data.expect(now.q), basis, exact, now.theta)
+            if fit.n_vanishing != likelihood.fit.n_vanishing:  # its theta is that of the cells which are left
+                likelihood = Likelihood(data, fit)
+                trail = []
+            trail.append(now.theta)
+            following = Ascent.at(likelihood, fit.theta)
+        rise, noise = following.path[-1] - now.path[-1], blur(now.path[-1])
+        if not rise >= -noise:
+            break
+        best = min(best, now.residual)
+        idle = idle + 1 if following.residual > 0.9 * best and rise <= noise else 0
+        now = now.then(following)
+    return now
+
+
+def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
+    """Fit the table that was completed at the end; go on where the gradient at that fit is above tol.
+
+    The fit is one more M step, which raises the likelihood; yet its gradient may be the larger one.
+    """
+    for share in (1.0, 0.1, 0.01):
+        now = ascend(now, basis, share * tol, most=most)
+        data = now.likelihood.data
+        # from 0, not from theta: where parameters have run far out, what is left of them on a face may be far off
+        fit = data.fit(data.expect(now.q), basis, Settings(tol=min(0.1 * tol, 1e-12)), None)
+        end = Ascent.at(Likelihood(data, fit), fit.theta)
+        if now.residual > tol or end.residual <= tol:
+            break
+    return now.then(end)
+
+
+def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
+    """Maximise the likelihood from rows that are shared evenly; fitted counts that go to 0 are 0 in the end."""
+    fit = data.fit(data.spread(), basis, Settings(tol=0.1 * tol), None)
+    if Likelihood(data, fit).large:
+        raise InvalidSetting(
+            f"missing='em' forms a table of {math.prod(data.shape):,} cells by {fit.n_params:,} parameters; at most "
+            f"{limits.LARGEST_FEATURES:,} entries are allowed. Name fewer columns, or leave rows that lack values out: "
+            "missing='drop'."
+        )
+    gone = 1e-12  # relative fitted counts below this are tried as 0 on the way
+    now = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol, gone=gone)
+    now = _to_limit(now, basis, tol, gone, ended=False)
+    if now.residual > tol and _relative_counts(now).min() < gone:
+        now = _to_limit(ascend(now, basis, tol), basis, tol, gone, ended=True)
+    return finish(now, basis, tol)
+
+
+def _relative_counts(now: Ascent) -> FloatArray:
+    """Return fitted counts relative to the base measure, by which they may be small without going to 0."""
+    log_base = now.likelihood.log_base
+    alive = log_base > -np.inf
+    return np.asarray(now.likelihood.data.total * now.q[alive] / np.exp(log_base[alive] - log_base.max()))
+
+
+def _to_limit(now: Ascent, basis: Basis, tol: float, gone: float, *, ended: bool) -> Ascent:
+    """Take fitted counts that went to 0 as 0, as long as there are any, so that the limit is exact.
+
+    It is the limit if cells vanish from the fit without them, and the likelihood is no lower there. On the way, counts
+    that are small may rise again; at the end those below 1e-4 are tried.
+    """
+    while True:
+        data = now.likelihood.data
+        small = now.likelihood.log_base > -np.inf
+        at_end = ended or now.residual <= tol
+        small[small] = data.total * now.q[small] < 1e-4 if at_end else _relative_counts(now) < gone
+        kept = np.where(small, 0.0, now.q)
+        if not small.any() or not np.isfinite(data.value(kept)):
+            return now
+        fit = data.fit(data.expect(kept), basis, Settings(tol=0.1 * tol), None)
+        if fit.n_vanishing == now.likelihood.fit.n_vanishing:
+            return now
+        limit = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol, gone=gone)
+        if not limit.path[-1] >= now.path[-1] - blur(now.path[-1]):
+            return now
+        now = now.then(limit)

@@ -1,0 +1,441 @@
+"""Hidden variables: modes that were not observed (the paper's Section 2.4.2 calls them ongoing research)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.basis import Basis, Cells
+from legendre.basis.parse import as_basis
+from legendre.core import limits
+from legendre.core.arguments import check_int, entries, generator_from, is_whole
+from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
+from legendre.core.labels import Labels
+from legendre.core.origin import Origin
+from legendre.core.progress import Say, line
+from legendre.core.sums.linalg import limit_blas
+from legendre.core.text import NamedValues, Table, shape_name
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.dense import Dense, in_memory, observe
+from legendre.data.partial_table import Pattern
+from legendre.data.read import TensorLike, read
+from legendre.data.readers.labelled import Levels, Names
+from legendre.fitting.plan import Settings
+from legendre.results.base import Certificate, Result, of_fit, rank_name
+from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor
+from legendre.results.effects import Effect
+from legendre.results.views import ArrayPair
+from legendre.solvers.loop import Step
+from legendre.solvers.status import Status
+from legendre.tasks.em import Ascent, Incomplete, Likelihood, ascend, finish
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import FitPlots
+    from legendre.results.report import ReportContent
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenRun:
+    """One run from one start."""
+
+    theta: FloatArray  # natural parameters on B where it ended
+    residual: float  # the largest entry of the gradient of the visible KL(P, Q): 0 at a stationary point
+    history: tuple[Step, ...]  # the start and each step; the objective is the visible KL(P, Q), which never rises
+
+    @property
+    def kl(self) -> float:
+        """The visible KL(P, Q) where it ended."""
+        return self.history[-1].objective
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HiddenDecomposition(Result):
+    """A decomposition with hidden modes: the best of several runs of expectation-maximisation.
+
+    Attributes
+    ----------
+    fit
+        The `Decomposition` of X shared out by the posterior, on visible and hidden modes; it has theta and eta.
+    n_visible
+        The number of visible modes, which come first.
+    total
+        The sum of X over the support.
+    kl, log_likelihood
+        Between X and the visible marginal of Q: KL(P, Q) in nats, and ``sum of X log q``.
+    residual, status, converged
+        The largest entry of the gradient of that KL, how the best run ended, and whether the residual is at most tol: a
+        stationary point, which need not be the global minimum.
+    history, n_iter
+        One `Step` for each step of the best run, the start first; the objective is KL(P, Q), which never rises.
+    runs
+        A `HiddenRun` for each start, with its own history; the best is `best`.
+
+    See Also
+    --------
+    hidden : Fit a model with hidden modes.
+    Decomposition : The result of `decompose`.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> X = np.einsum("ka,kb,kc->abc", [[9, 1], [2, 8]], [[8, 2], [1, 9]], [[7, 3], [3, 7]])
+    >>> mixture = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]))
+    >>> mixture.n_visible, mixture.kl < 1e-6
+    (3, True)
+    """
+
+    fit: Decomposition
+    n_visible: int
+    runs: tuple[HiddenRun, ...]
+    best: int
+    status: Status
+    tol: float
+    recipe: str
+    total: float
+    kl: float
+    log_likelihood: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of X."""
+        return self.fit.shape[: self.n_visible]
+
+    if not TYPE_CHECKING:  # `Result` declares their types
+        theta = of_fit("theta", "Natural parameters on B.")
+        eta = of_fit("eta", "Expectations on B, eq. (3).")
+
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """The best run: its start and each of its steps; the objective is KL(P, Q), which never rises."""
+        return self.runs[self.best].history
+
+    @property
+    def residual(self) -> float:
+        """The largest entry of the gradient of KL(P, Q) in theta."""
+        return self.runs[self.best].residual
+
+    @property
+    def gap(self) -> float:
+        """Upper bound of KL(P, Q) minus its minimum: KL(P, Q) itself, since the problem is not convex."""
+        return self.kl
+
+    def tensor(self, *, extend: bool = False) -> Any:
+        """Return the visible marginal of Q in X's units and array library; `extend` as in `Decomposition.tensor`."""
+        return self.fit.origin.part(range(self.n_visible)).give(
+            visible_sums(tensor(self.fit, extend=extend), self.n_visible)
+        )
+
+    def posterior(self) -> Any:
+        """Return Q(hidden | visible) on the whole grid; NaN where the visible cell has probability 0."""
+        q = tensor(self.fit, extend=False)
+        visible = visible_sums(q, self.n_visible, keepdims=True)
+        shares = np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
+        return self.fit.origin.give(shares, what="probability")
+
+    @property
+    def plot(self) -> FitPlots:
+        """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
+        return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
+
+    def _pair(self, data: TensorLike | None) -> ArrayPair:
+        """Return X, or the data that are given for it, beside the visible sums of Q."""
+        from legendre.results.report import read_shaped
+
+        def arrays() -> tuple[FloatArray, FloatArray]:
+            omega = self.fit.model.support.on_grid()
+            if data is not None:
+                x = in_memory(read_shaped(data, self.shape), "report").values
+            elif self.fit.data is not None:
+                x = visible_sums(np.where(omega, in_memory(self.fit.data, "plot").values, 0.0), self.n_visible)
+            else:
+                raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
+            seen = omega.reshape(*self.shape, -1)[..., 0]
+            return np.where(seen, x, np.nan), visible_sums(tensor(self.fit, extend=False), self.n_visible)
+
+        return ArrayPair(self.fit.labels.part(range(self.n_visible)), arrays=arrays)
+
+    def certificate(self) -> Certificate:
+        """Say in plain words what is known of the fit: with hidden modes there is no proof of a global minimum."""
+        off = f"The largest entry of the gradient of KL(P, Q) is {self.residual:.1e}; {self.tol:g} was asked for."
+        why = (
+            "With hidden modes the problem is not convex: this is the best of "
+            f"{len(self.runs)} starts, and a better one may exist."
+        )
+        if not self.converged:
+            return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
+        return Certificate(True, "This is a stationary point.", (off, why))
+
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: effects and parameters of all modes, X beside the visible sums."""
+        from legendre.results.report import content_of_fit, read_shaped
+
+        if data is not None:
+            read_shaped(data, self.shape)
+        return replace(
+            content_of_fit(self.fit),
+            result=self,
+            title="Legendre decomposition with hidden modes",
+            pair=None if data is None and self.fit.data is None else self._pair(data),
+            call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
+        )
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do, visible and hidden ones."""
+        return self.fit.small_effects()
+
+    def tables(self) -> list[Table]:
+        """List the fit and its runs."""
+        kls = [run.kl for run in self.runs]
+        same = sum(kl <= (1.0 + 1e-4) * kls[self.best] + self.tol for kl in kls)
+        dependent = f" ({rank_name(self.fit)})" if self.fit.rank < self.n_params else ""
+        rows = [
+            ("visible", f"{shape_name(self.shape)}, sum {self.total:.6g}"),
+            ("hidden", shape_name(self.fit.shape[self.n_visible :])),
+            ("basis", self.recipe),
+            ("parameters", f"{self.n_params}{dependent}"),
+            ("KL(P, Q)", f"{self.kl:.10g}"),
+            ("log-likelihood", f"{self.log_likelihood:.10g}"),
+            ("steps", str(self.n_iter)),
+            ("max|gradient|", f"{self.residual:.2e}, tol {self.tol:g}"),
+            ("runs", f"{len(kls)}, of which {same} reached this KL; the worst {max(kls):.6g}"),
+        ]
+        return [NamedValues("Legendre decomposition with hidden modes", rows)]
+
+    def __repr__(self) -> str:
+        hidden = shape_name(self.fit.shape[self.n_visible :])
+        how = "converged" if self.converged else "not converged"
+        return (
+            f"<HiddenDecomposition of {shape_name(self.shape)} with hidden {hidden}: {self.n_params} parameters, "
+            f"KL {self.kl:.4g}, {how} after {self.n_iter} steps, best of {len(self.runs)} runs>"
+        )
+
+
+def hidden(
+    X: TensorLike,
+    basis: Basis | str | ArrayLike,
+    sizes: int | Sequence[int] = 2,
+    *,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    names: Names = None,
+    levels: Levels = None,
+    restarts: int = 10,
+    rng: int | np.random.Generator | None = 0,
+    tol: float = 1e-8,
+    max_iter: int | None = None,
+    progress: bool | None = None,
+) -> HiddenDecomposition:
+    """Fit X by the visible marginal of a model with more modes than X has.
+
+    Parameters
+    ----------
+    X, support, base, names, levels
+        As in `decompose`; every cell is held in memory.
+    basis
+        As in `decompose`, on X's modes followed by the hidden ones: on a tensor of order 3 the first hidden mode is 3.
+        B1, B2 and B3 choose their cells on X spread evenly over the hidden levels.
+    sizes
+        How many levels each hidden mode has; at least 2.
+    restarts
+        The number of random starts. The problem is not convex, so the answer depends on the start. Each run goes on
+        until it reaches tol, or until its KL falls too slowly to become the best.
+    rng
+        Draws the starts: an integer, a `numpy.random.Generator`, or ``None`` for other starts each time.
+    tol
+        A run has converged when the gradient of KL(P, Q) in theta is at most tol everywhere.
+    max_iter
+        The largest number of steps of a run; by default 5000.
+    progress
+        Show a line on the terminal from the third second on.
+
+    Returns
+    -------
+    HiddenDecomposition
+        Always, with a `ConvergenceWarning` where the best run has not converged. Its KL is a local minimum; levels of a
+        hidden mode come in no particular order.
+
+    See Also
+    --------
+    legendre.results.HiddenDecomposition : The result of `hidden`.
+    decompose : Fit X by a model with some basis.
+
+    Examples
+    --------
+    One of two biased coins is picked and thrown three times:
+
+    >>> import legendre as ld
+    >>> coins = [0.5 * np.array([1 - p, p]) for p in (0.2, 0.7)]
+    >>> X = sum(4.0 * np.einsum("i,j,k->ijk", c, c, c) for c in coins)
+    >>> fit = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]))
+    >>> fit.kl < 1e-10, fit.tensor().shape
+    (True, (2, 2, 2))
+    """
+    with limit_blas(), line("reading X", progress) as say:
+        settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
+        generators = _generators(rng, check_int(restarts, "restarts", 1))
+        data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
+        rows = _rows(data, added)
+        n_visible = len(data.shape)
+        even = rows.spread()
+        joint = replace(observe(even, "all" if rows.mask is None else rows.mask, rows.base), origin=rows.origin)
+        cells = _cells(recipe, joint, n_visible)
+        # which cells vanish depends on the visible zeros alone
+        likelihood = Likelihood(rows, rows.fit(even, Cells(cells), Settings(tol=1e-6), None))
+        # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
+        ties = (cells[:, n_visible:] > 0).any(axis=1)
+        thetas = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
+        most = 5000 if settings.max_iter is None else settings.max_iter
+        runs, best = _race([Ascent.at(likelihood, theta) for theta in thetas], Cells(cells), settings.tol, most, say)
+        say("the last fit, of the best start")
+        runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
+        end = finish(runs[best], Cells(cells), settings.tol, most)
+        met = end.residual <= settings.tol
+        fit = end.likelihood.fit
+        kl, log_likelihood = _visible_fit(data, fit)
+        result = HiddenDecomposition(
+            fit=fit,
+            n_visible=n_visible,
+            runs=tuple(_run_of(run, data) for run in runs),
+            best=best,
+            status=fit.status if met else Status.OUT_OF_STEPS if len(runs[best].path) > most else Status.STALLED,
+            tol=settings.tol,
+            recipe=repr(recipe),
+            total=data.total,
+            kl=kl,
+            log_likelihood=log_likelihood,
+        )
+        if not result.converged:
+            where = f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of"
+            advice = f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
+            warnings.warn(f"{where} {advice}", ConvergenceWarning, stacklevel=2)
+        return result
+
+
+def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
+    """Take each entry of X for rows that lack the hidden modes."""
+    shape = (*data.shape, *added)
+    n_cells = math.prod(shape)
+    if len(shape) > limits.MOST_AXES or n_cells > limits.LARGEST_HELD:
+        raise InvalidSetting(
+            f"visible and hidden modes together make {len(shape)} modes and {n_cells:,} cells; at most "
+            f"{limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
+        )
+    seen = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), 0.0)
+
+    def repeat(grid: AnyArray | None) -> Any:
+        """Repeat what belongs to visible cells for every hidden level."""
+        whole = None if grid is None else np.expand_dims(grid, tuple(range(grid.ndim, len(shape))))
+        return None if whole is None else np.broadcast_to(whole, shape)
+
+    pattern = Pattern(tuple(range(len(data.shape))), seen)
+    gaps = repeat(np.isnan(data.values)) if data.values.dtype.kind == "f" else None
+    origin = _with_hidden(data, shape)
+    return Incomplete(shape, (pattern,), repeat(data.support.mask), repeat(data.base), origin, gaps)
+
+
+def _with_hidden(data: Dense, shape: tuple[int, ...]) -> Origin:
+    """Name the hidden modes after those of X."""
+    origin, labels = data.origin, data.origin.labels
+    if labels is None:
+        return origin
+    more = range(len(shape) - len(data.shape))
+    names = None if labels.names is None else (*labels.names, *(f"hidden {k}" for k in more))
+    levels = None if labels.levels is None else (*labels.levels, *(None for _ in more))
+    own = None if origin.own_names is None else (*origin.own_names, *(f"hidden {k}" for k in more))
+    return replace(origin, labels=Labels(shape, names, levels), own_names=own)
+
+
+def _generators(rng: int | np.random.Generator | None, restarts: int) -> list[np.random.Generator]:
+    """Make a source of random numbers for each start; with an integer, start i does not depend on `restarts`."""
+    if is_whole(rng, 0):
+        return [np.random.default_rng([int(rng), i]) for i in range(restarts)]
+    return generator_from(rng, InvalidSetting).spawn(restarts)
+
+
+def _race(
+    starts: list[Ascent], basis: Basis, tol: float, most: int, say: Say, first: int = 60
+) -> tuple[list[Ascent], int]:
+    """Follow every start for some steps, then those that may still become the best.
+
+    A run is given up when ten times its rise in the last half of the `first` steps would not make it the best by a
+    share of 1e-6.
+    """
+    runs: list[Ascent] = []
+    for i, start in enumerate(starts):
+        say(f"start {i + 1} of {len(starts)}", i / len(starts))
+        runs.append(ascend(start, basis, tol, most=min(first, most)))
+    total = starts[0].likelihood.data.total
+    for i, run in enumerate(runs):
+        highest = max(other.path[-1] for other in runs)
+        rise = run.path[-1] - run.path[max(-1 - first // 2, -len(run.path))]
+        if len(run.path) > first and run.path[-1] + 10 * rise > highest + 1e-6 * total:
+            say(f"following start {i + 1} of {len(starts)}")
+            runs[i] = ascend(run, basis, tol, most=most)
+    return runs, int(np.argmax([run.path[-1] for run in runs]))
+
+
+def _run_of(run: Ascent, data: Dense) -> HiddenRun:
+    """Describe a run by KL(P, Q)."""
+    p = data.values[data.support.on_grid() & (data.values > 0)] / np.float64(data.total)
+    constant = float(p @ np.log(p))
+    kls = [max(constant - value / run.likelihood.data.total, 0.0) for value in run.path]
+    steps = enumerate(zip(kls, run.residuals, strict=True))
+    return HiddenRun(
+        run.theta, run.residual, tuple(Step(i, kl, gradient, gradient, 1.0) for i, (kl, gradient) in steps)
+    )
+
+
+def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
+    """Compute KL(P, Q) and the log-likelihood of the visible marginal of Q."""
+    means = visible_sums(tensor(fit, extend=False), len(data.shape))
+    inside = data.support.on_grid() & (data.values > 0)
+    p = data.values[inside] / np.float64(data.total)  # in float64, whatever the type of X is
+    log_q = np.log(means[inside] / data.total)
+    return max(float(p @ (np.log(p) - log_q)), 0.0), data.total * float(p @ log_q)  # rounding may leave -1e-17
+
+
+def visible_sums(grid: FloatArray, n_visible: int, *, keepdims: bool = False) -> FloatArray:
+    """Sum a tensor over its hidden modes, which come last."""
+    sums: FloatArray = grid.sum(axis=tuple(range(n_visible, grid.ndim)), keepdims=keepdims)
+    return sums
+
+
+def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
+    """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
+    if recipe.growing is not None:
+        raise InvalidBasis(
+            "adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. interactions([(0, 2)])."
+        )
+    try:
+        cells = recipe.select(joint)
+    except InvalidBasis as trouble:
+        grid = "x".join(map(str, joint.shape))
+        raise InvalidBasis(
+            f"{trouble} The basis of a fit with hidden modes is laid out on visible and hidden modes together, here "
+            f"{grid}: modes {n_visible} and up are hidden, one for each entry of sizes."
+        ) from None
+    for k in range(n_visible, len(joint.shape)):
+        tied = (cells[:, k] > 0) & (np.delete(cells, k, axis=1) > 0).any(axis=1)
+        if not tied.any():
+            raise InvalidBasis(
+                f"no cell of the basis ties hidden mode {k} to another mode, so that it cannot explain anything. "
+                f"Hidden modes come after the visible ones, 0 to {n_visible - 1}; e.g. interactions([(0, {k})])."
+            )
+    return cells
+
+
+def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
+    listed = [sizes] if is_whole(sizes) else entries(sizes)
+    if not listed or not all(is_whole(size, 2) for size in listed):
+        raise InvalidSetting(
+            f"sizes={sizes!r}: a hidden mode needs at least 2 levels, as an integer; a list has one for each mode. "
+            "Without hidden modes use decompose."
+        )
+    return tuple(int(size) for size in listed)

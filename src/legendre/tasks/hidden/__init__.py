@@ -1,1 +1,0 @@
-"""Hidden modes, by expectation-maximisation."""
