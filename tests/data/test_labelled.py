@@ -138,21 +138,6 @@ def test_names_given_with_a_labelled_tensor_go_first() -> None:
     assert list(fit.tensor().coords["h"].values) == HOURS
 
 
-def test_a_text_file_with_files_of_levels(tmp_path: Path) -> None:
-    (tmp_path / "x.tns").write_text("1 1 3\n2 2 4\n")
-    (tmp_path / "dest.map").write_text("BOS\nSFO\nXNA\n")
-    x = ld.read_tns(tmp_path / "x.tns", names=["dest", "hour"], levels=[tmp_path / "dest.map", [6, 20]])
-    assert isinstance(x, ld.SparseTensor)
-    assert x.shape == (3, 2)
-    assert ld.decompose(x, "interactions(1)").most_probable() == ("SFO", 20)
-    with pytest.raises(ld.errors.InvalidFile, match=r"^cannot read the levels in .*nothing\.map"):
-        ld.read_tns(tmp_path / "x.tns", levels=[tmp_path / "nothing.map", None])
-    with pytest.raises(ld.errors.InvalidLabels, match=r"^levels has 1 items, the file has 2 modes"):
-        ld.read_tns(tmp_path / "x.tns", levels=[None])
-    with pytest.raises(ld.errors.InvalidLabels, match=r"^levels of hour: 1 labels, but the mode has 2 levels"):
-        ld.read_tns(tmp_path / "x.tns", names=["dest", "hour"], levels=[None, [6]])
-
-
 # what is not listed, and what is missing
 
 

@@ -675,7 +675,7 @@ def test_levels_of_arrays_in_batches_are_those_of_all_of_them() -> None:
             [{"a": [0]}, {"a": ["x"]}],
             {},
             ld.errors.InvalidSamples,
-            "column 'a' holds values of different kinds in different tables",
+            "column 'a' of several tables mixes values of types int, str",
         ),
         (
             [{"a": [0]}],

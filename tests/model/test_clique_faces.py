@@ -75,7 +75,7 @@ def test_what_vanishes_in_tables_is_what_vanishes_on_the_grid(
     }
     assert_allclose(fit.tensor(), dense.tensor(), atol=1e-7)
     assert_allclose([fit.kl, fit.rmse], [dense.kl, dense.rmse], atol=1e-8)
-    if fit.alive is None:
+    if fit._alive is None:
         return
     every = np.argwhere(np.ones(fit.shape))
     assert_array_equal(np.isneginf(fit.log_prob(every)), np.isneginf(dense.log_prob(every)))
