@@ -161,7 +161,7 @@ class Balanced(ModelResult):
         unique = "Of all tensors with these margins it is the nearest to X: the minimum of KL(Q, X), which is unique."
         return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
 
-    def content(self, data: TensorLike | None = None) -> ReportContent:
+    def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows: X beside the balanced tensor, both with the same sum."""
         from legendre.results.report import ReportContent, refuse_data, shape_line
 
