@@ -53,7 +53,7 @@ def fit_recipe(
     totals = None if growth.grown is None else growth.grown.totals
     fit = fit_on(data, basis, settings, start=growth.theta, known=WarmStart(totals, growth.inverse))
     path = GrowthPath(growth.rounds, fit, growth.negentropy)
-    return replace(fit, recipe=repr(recipe), path=path, grown=growth.grown)
+    return replace(fit, recipe=repr(recipe), path=path, _grown=growth.grown)
 
 
 def fit_on(
@@ -83,13 +83,13 @@ def fit_on(
         psi=point.psi,
         eta_hat=problem.eta_hat,
         total=data.total,
-        alive=face.alive,
+        _alive=face.alive,
         recession=face.recession,
         missing=data.missing,
         status=outcome.status,
         rank=plan.rank.n,
         rank_is_bound=not plan.rank.exact,
-        newton_gap=outcome.gap,
+        _newton_gap=outcome.gap,
         history=outcome.history,
         solver=outcome.solver.name,
         tol=settings.tol,

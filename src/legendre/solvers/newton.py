@@ -93,12 +93,14 @@ class Workspace:
 
     matrix: FloatArray | None = None
     factor: Factor | None = None
+    n_summed: int = 0
     point: Evaluation = None  # type: ignore[assignment]  # of the factor
 
     def factorise(self, target: Target, point: Evaluation) -> Factor:
         """Compute and factorise G at a point, in place of the last one."""
         self.matrix, self.point = target.engine.fisher(point, self.matrix), point
-        self.factor = factorise(self.matrix, target.problem.model.n_summed)
+        self.n_summed = self.n_summed or target.problem.model.n_summed
+        self.factor = factorise(self.matrix, self.n_summed)
         return self.factor
 
 
@@ -255,7 +257,7 @@ def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, fl
     assert work.factor is not None
     full = len(work.factor.columns) == len(point.theta)
     direction = work.factor.solve(point.gradient)
-    noise = rounding_level(len(point.theta), target.problem.model.n_summed) * target.engine.sizes(point)
+    noise = rounding_level(len(point.theta), work.n_summed) * target.engine.sizes(point)
     if not full:
         with np.errstate(over="ignore", invalid="ignore"):
             left = np.abs(point.gradient - target.engine.fisher(work.point) @ direction)
@@ -299,8 +301,8 @@ def bound_nearby(
     )
     left = -point.gradient - product(direction)
     rest = float(left @ inverse.apply(left))
-    plain = float((point.gradient / variance) @ point.gradient)
-    if not (0.0 <= rest <= unsolved**2 * size and float((left / variance) @ left) <= unsolved**2 * plain):
+    plain = float(point.gradient / variance @ point.gradient)
+    if not (0.0 <= rest <= unsolved**2 * size and float(left / variance @ left) <= unsolved**2 * plain):
         return None
     tilt = target.engine.swing(direction)
     return (max(-float(point.gradient @ direction) + rest, 0.0), tilt) if tilt <= 1.0 else None

@@ -24,7 +24,7 @@ def support_rank(fit: Decomposition) -> float:
     `Decomposition.rank` counts on the cells that carry probability. At the boundary it is smaller: parameters that run
     to infinity keep cells empty, and they were chosen by the data like any other.
     """
-    if fit.alive is None:
+    if fit._alive is None:
         return float("nan") if fit.rank_is_bound else float(fit.rank)
     found = rank_of(fit.model, independent(fit.model))
     return float(found.n) if found.exact else float("nan")
