@@ -23,13 +23,13 @@ from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, certificate_of, count_name, modes_row, rank_name
-from legendre.results.effects import Effects, Measure, effects_of
 from legendre.results.growth_path import Grown, GrowthStep
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
 
 if TYPE_CHECKING:
+    from legendre.results.effects import Effects, Measure
     from legendre.results.inference.result import Inference
     from legendre.results.parameters import Asked, Parameters
     from legendre.results.plots.plots import FitPlots
@@ -378,6 +378,8 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 12]], "B1").effects()[0].values.round(4).tolist()
         [-0.8047, 0.8047]
         """
+        from legendre.results.effects import effects_of
+
         return effects_of(self, measure, max_order)
 
     def parameters(self, *, kl_lost: Asked | None = "auto") -> Parameters:
