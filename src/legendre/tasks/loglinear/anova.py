@@ -210,8 +210,9 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     for fit in fits:
         if not isinstance(fit, (Decomposition, Inference)):
             raise InvalidQuery(f"anova compares results of decompose or loglinear, got a {type(fit).__name__}.")
-    sizes = [(support_rank(_fit_of(fit)), _fit_of(fit).n_params) for fit in (fits[0], fits[-1])]
-    ordered = fits if sizes[0] <= sizes[1] else fits[::-1]
+    first, last = (_fit_of(fit) for fit in (fits[0], fits[-1]))
+    more = support_rank(last) - support_rank(first) or last.n_params - first.n_params
+    ordered = fits[::-1] if more < 0 else fits
     for small, large in pairwise(ordered):
         _check_same_rows(small, large)
     return Anova(tuple(ordered), tuple(compare(*pair) for pair in pairwise(ordered)) if nested else ())
