@@ -142,7 +142,7 @@ def _read_model(formula: Any, names: tuple[str, ...], features: Any, dropped: An
     """Read the formula, with features of the caller's own; variables with a single level change nothing."""
     own = check_features(features, names)
     model = read_formula(formula, names, own, dropped)
-    check_used(own, model.functions, formula)
+    check_used(own, model, formula)
     return model.complete(hierarchical=hierarchical)
 
 

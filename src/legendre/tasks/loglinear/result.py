@@ -261,7 +261,7 @@ class LogLinear(Inference):
         """
         more = check_features(features, self.names)
         model = update_formula(self.model, formula, self.features | more)
-        check_used(more, model.functions, formula)
+        check_used(more, model, formula)
         return self.refit(model.complete(hierarchical=self.hierarchical))
 
     def refit(self, model: Formula) -> LogLinear:
