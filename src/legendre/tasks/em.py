@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -168,7 +169,7 @@ class Likelihood:
     def gradient(self, q: FloatArray) -> FloatArray:
         """Return the gradient per row: expectations of the completed table less those of q."""
         excess = zeta_adjoint(self.data.expect(q) / self.data.total - q)[tuple(self.fit.basis.T)]
-        return excess if self.fit.ties is None else excess @ self.fit.ties.matrix()
+        return excess if self.fit.ties is None else np.asarray(excess @ self.fit.ties.matrix())
 
     def residual(self, q: FloatArray) -> float:
         """Return the largest entry of the gradient."""
@@ -189,7 +190,8 @@ class Likelihood:
         """The feature of each parameter on each cell of the grid, whose shape comes first."""
         out = np.zeros((*self.fit.shape, len(self.fit.basis)))
         for j, cell in enumerate(self.fit.basis.tolist()):
-            out[(*(slice(i, None) for i in cell), j)] = 1.0
+            above: tuple[Any, ...] = tuple(slice(i, None) for i in cell)
+            out[(*above, j)] = 1.0
         if self.fit.ties is None:
             return out
         return np.asarray((out.reshape(-1, out.shape[-1]) @ self.fit.ties.matrix()).reshape(*self.fit.shape, -1))

@@ -241,7 +241,7 @@ class LogLinear(Inference):
         for pattern in data.patterns:
             seen = pattern.counts[pattern.counts > 0]
             best += float(seen @ np.log(seen / seen.sum()))
-            df += int((data.sums(inside * 1.0, pattern) > 0).sum()) - 1
+            df += int((data.sums(inside.astype(np.float64), pattern) > 0).sum()) - 1
         statistic = max(2.0 * (best - self.em.path[-1]) - self.g2, 0.0)  # g2 / 2: what the saturated model has beyond
         return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
 
