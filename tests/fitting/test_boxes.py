@@ -328,7 +328,7 @@ def test_every_box_that_a_criterion_keeps_pays(criterion: Any, start: str) -> No
         price = 2.0 if criterion == "aic" else np.log(n) + 2.0 * np.log(21 * 28)
         assert fit.n_params > own
         for i in range(own, fit.n_params):
-            without = fit.refitted(np.delete(np.arange(fit.n_params), i))
+            without = fit._refitted(np.delete(np.arange(fit.n_params), i))
             assert 2.0 * n * (without.kl - fit.kl) > 0.999 * price
         assert [step.n_params for step in fit.path] == sorted(step.n_params for step in fit.path)
         assert fit.path[-1].kl == fit.kl

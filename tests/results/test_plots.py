@@ -129,7 +129,7 @@ def test_path_and_history_show_the_numbers_of_the_fit(rng: np.random.Generator) 
     figure = fit.plot.path()
     for part, name in zip(figure.axes, ("kl", "rmse", "bic"), strict=True):
         np.testing.assert_array_equal(part.lines[0].get_ydata(), [getattr(step, name) for step in fit.path])
-        assert part.lines[1].get_xdata().tolist() == [8]  # type: ignore[union-attr]
+        assert part.lines[1].get_xdata().tolist() == [8]
         assert part.texts[0].get_text() == "8 parameters"
     assert len(ld.decompose(rng.random((4, 4, 4)), "adaptive(8)").plot.path().axes) == 2, "BIC is meant for counts"
     ax = fit.plot.history()
@@ -205,7 +205,7 @@ def test_bad_questions() -> None:
     with pytest.raises(ld.errors.InvalidQuery, match="was not grown, so it has no path"):
         fit.plot.path()
     with pytest.raises(ld.errors.InvalidQuery, match=r"plot.path: quantity must be 'kl', 'rmse', .* got 'r2'"):
-        fit.plot.path(quantity="r2")  # type: ignore[call-overload]
+        fit.plot.path(quantity="r2")  # type: ignore[arg-type]
     with pytest.raises(ld.errors.InvalidQuery, match="most must be an integer >= 1, got 0"):
         fit.plot.effects(most=0)
     with pytest.raises(ld.errors.InvalidQuery, match=r"no parameter that tells levels apart.*interactions\(1\)"):
@@ -242,7 +242,8 @@ def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
     """Their factors depend on the choice of theta, and the darkest colour was theirs."""
     X = np.random.default_rng(0).poisson(20.0, size=(4, 5, 3)).astype(float)
     X[1, 3:] = np.nan
-    figure = ld.complete(X, "interactions(2)").plot.effects()
+    plot: Any = ld.complete(X, "interactions(2)").plot
+    figure = plot.effects()
     assert "grey: nothing was observed there" in figure.get_suptitle()
     maps = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.images}
     shown: np.ndarray = np.ma.filled(np.ma.asarray(maps["modes 0 and 1"].images[0].get_array()), np.nan)

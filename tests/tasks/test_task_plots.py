@@ -30,7 +30,7 @@ def gappy(rng: np.random.Generator) -> Any:
 
 
 def test_completions_mark_the_cells_that_were_missing(gappy: Any) -> None:
-    done = ld.complete(gappy, "B1")
+    done: Any = ld.complete(gappy, "B1")
     figure = done.plot.slices()
     assert [ax.get_title() for ax in figure.axes[:3]] == ["observed", "fitted", "residual"]
     np.testing.assert_array_equal(drawn(figure.axes[0]), gappy)
@@ -96,7 +96,7 @@ def test_estimators(rng: np.random.Generator) -> None:
     colour, age = density.plot.margins(["colour", "age"]).axes
     assert colour.get_title() == "colour: 0 % misplaced"
     assert [text.get_text() for text in colour.get_xticklabels()] == ["blue", "red"]
-    edges: Any = density.columns_[1].edges  # type: ignore[union-attr]
+    edges: Any = density.columns_[1].edges
     assert age.get_xticklabels()[0].get_text() == f"{(edges[0] + edges[1]) / 2:.4g}"
     machine = ld.BoltzmannMachine(2).fit(rng.integers(0, 2, (40, 3)))
     assert len(machine.plot.graph().lines) == 3

@@ -106,7 +106,7 @@ def adaptive(
     --------
     decompose : Fit X by a model with some basis.
     interactions : All that sets of modes do together.
-    legendre.results.Round : One stage of a basis that grows.
+    legendre.results.GrowthStep : One stage of a basis that grows.
 
     Notes
     -----

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,7 @@ from legendre.data.readers.rows import from_rows
 from legendre.data.readers.tns import read_tns
 from legendre.data.sparse_tensor import SparseTensor
 
-ENDINGS = ".npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr, .h5 (.hdf5) or .mat"
-NO_LABEL = {"", "NA", "na", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None"}  # as in pandas; "none" is a label
+ENDINGS = ".npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr or .h5 (.hdf5)"
 
 
 class Input(NamedTuple):
@@ -67,7 +65,7 @@ class Options:
 
     def check(self, path: Path, suffix: str) -> None:
         """Refuse an option that has no meaning for a kind of file."""
-        tables, arrays = (".csv", ".parquet"), (".npz", ".nc", ".zarr", ".h5", ".hdf5", ".mat")
+        tables, arrays = (".csv", ".parquet"), (".npz", ".nc", ".zarr", ".h5", ".hdf5")
         for name, given, kinds in (
             ("--variable", self.variable, arrays),
             ("--columns", self.columns, tables),
@@ -118,13 +116,13 @@ def read_input(path: Path, options: Options | None = None) -> Input:
 
 def _choose(path: Path, arrays: Sequence[str], options: Options) -> str:
     """Return the name of the array to read: the only one, or the one that the user names."""
-    if not arrays:
-        raise InvalidFile(f"{path} holds no array of numbers.")
-    if options.variable is None and len(arrays) > 1:
-        raise InvalidFile(f"{path} holds {len(arrays)} arrays: {', '.join(arrays)}. Choose one with --variable.")
-    if options.variable is not None and options.variable not in arrays:
-        raise InvalidFile(f"{path}: {unknown_name('variable', options.variable, arrays)}")
-    return options.variable or arrays[0]
+    named = [options.variable] if options.variable is not None else list(arrays)
+    if len(named) != 1:
+        listed = ", ".join(sorted(arrays)) or "none of numbers"
+        raise InvalidFile(f"{path} holds {len(arrays)} arrays: {listed}. Choose one with --variable.")
+    if named[0] not in arrays:
+        raise InvalidFile(f"{path}: {unknown_name('variable', named[0], sorted(arrays))}")
+    return named[0]
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------
@@ -149,17 +147,14 @@ def _read_numpy(path: Path, options: Options) -> Any:
     return as_sparse_tensor(found)
 
 
-def _read_netcdf(path: Path, options: Options) -> Any:
+def _read_xarray(path: Path, options: Options, engine: str = "h5netcdf") -> Any:
+    """Read a variable of a dataset, with its coordinates."""
     import xarray
 
-    with xarray.open_dataset(path) as dataset:
-        return _read_variable(path, dataset, options)
-
-
-def _read_variable(path: Path, dataset: Any, options: Options) -> Any:
-    """Read a variable of a dataset of xarray, with its coordinates."""
-    names = [str(name) for name, array in dataset.data_vars.items() if array.dtype.kind in "biuf" and array.ndim]
-    return dataset[_choose(path, sorted(names), options)].load()
+    extra = {"consolidated": False} if engine == "zarr" else {}
+    with xarray.open_dataset(path, engine=engine, **extra) as dataset:
+        names = [str(name) for name, array in dataset.data_vars.items() if array.dtype.kind in "biuf" and array.ndim]
+        return dataset[_choose(path, names, options)].load()
 
 
 def _read_zarr(path: Path, options: Options) -> Any:
@@ -168,17 +163,10 @@ def _read_zarr(path: Path, options: Options) -> Any:
     store = zarr.open(path, mode="r")
     if isinstance(store, zarr.Array):
         return np.asarray(store[...])
-    if find_spec("xarray") is not None:
-        import xarray
-
-        try:
-            with xarray.open_dataset(path, engine="zarr", consolidated=False) as dataset:
-                return _read_variable(path, dataset, options)
-        except (KeyError, ValueError) as problem:
-            if isinstance(problem, LegendreError):
-                raise  # else the arrays have no names of their modes
     arrays = {name: array for name, array in store.arrays() if array.dtype.kind in "biuf"}
-    return np.asarray(arrays[_choose(path, sorted(arrays), options)][...])
+    if any(array.metadata.dimension_names for array in arrays.values()) and find_spec("xarray") is not None:
+        return _read_xarray(path, options, "zarr")
+    return np.asarray(arrays[_choose(path, list(arrays), options)][...])
 
 
 def _read_hdf5(path: Path, options: Options) -> AnyArray:
@@ -187,24 +175,12 @@ def _read_hdf5(path: Path, options: Options) -> AnyArray:
     found: list[str] = []
 
     def visit(name: str, item: Any) -> None:
-        inside = name.startswith("#")  # where MATLAB keeps the parts of its cells
-        if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf" and item.shape and not inside:
+        if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf" and item.shape:
             found.append(name)
 
     with h5py.File(path, "r") as file:
         file.visititems(visit)
-        return np.asarray(file[_choose(path, sorted(found), options)][()])
-
-
-def _read_matlab(path: Path, options: Options) -> Any:
-    from scipy.io import loadmat, whosmat
-
-    try:
-        names = [name for name, _, kind in whosmat(path) if kind not in ("char", "cell", "struct", "object", "unknown")]
-    except NotImplementedError:  # version 7.3 is HDF5, with the modes in reverse order
-        return _read_hdf5(path, options).T
-    name = _choose(path, names, options)
-    return loadmat(path, variable_names=[name])[name]
+        return np.asarray(file[_choose(path, found, options)][()])
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -230,122 +206,109 @@ def _read_parquet(path: Path, options: Options) -> SparseTensor:
 
 def _read_csv(path: Path, options: Options) -> Any:
     """Read a matrix of numbers, a table with a row for each event or cell, or one whose first columns are labels."""
+    import pandas as pd
+
+    matrix = options.columns is None and options.counts is None and not options.wide
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream)
-            numbered = [(reader.line_num, fields) for fields in reader if fields]
+        table = pd.read_csv(path, header=None, dtype=str, skipinitialspace=True, encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidFile(
             f"cannot read {path}: it is not UTF-8 text. Save it as UTF-8, or convert it, e.g.: "
             f"iconv -f LATIN1 -t UTF-8 {path.name} > utf8_{path.name}"
         ) from None
-    if not numbered:
-        raise InvalidFile(f"{path} is empty.")
-    first = numbered[0][1]
-    for number, fields in numbered:
-        if len(fields) != len(first):
-            raise InvalidFile(f"{path}: line {number} has {len(fields)} fields, the first has {len(first)}.")
-    if options.columns is None and options.counts is None and not options.wide:
-        return _read_matrix(path, numbered)
-    names, body = [name.strip() for name in first], numbered[1:]
-    names[0] = names[0] or "row"
-    if not all(names) or len(set(names)) < len(names) or not body:
+    if matrix:
+        return _read_matrix(path, table)
+    table, head = table.iloc[1:].reset_index(drop=True), table.iloc[0].fillna("")
+    names = [name.strip() or ("row" if not k else "") for k, name in enumerate(head)]
+    if not all(names) or len(set(names)) < len(names) or not len(table):
         raise InvalidFile(f"{path}: line 1 must name every column, each differently, and rows must follow it.")
-    columns = {name: [row[k] for _, row in body] for k, name in enumerate(names)}
+    table.columns = names
     if options.wide:
-        return _read_wide(path, columns, options.columns)
+        return _read_wide(path, table, options.columns)
     modes = options.find_columns(path, names)
-    table: dict[str, Any] = {name: _read_labels(columns[name]) for name in modes}
+    rows = {name: _read_labels(table[name]) for name in modes}
     if options.counts is not None:
-        table[options.counts] = _read_numbers(path, columns[options.counts], 2, options.counts)
-    return from_rows(table, modes, options.counts)
+        rows[options.counts] = _read_numbers(path, table[[options.counts]])[:, 0]
+    return from_rows(rows, modes, options.counts)
 
 
-def _read_matrix(path: Path, numbered: list[tuple[int, list[str]]]) -> FloatArray:
-    first = [text.strip() for text in numbered[0][1]]
-    if any(first) and all(_read_number(text) is None and not {";", "\t"} & set(text) for text in first if text):
+def _read_matrix(path: Path, table: Any) -> FloatArray:
+    import pandas as pd
+
+    first = table.iloc[0].dropna()
+    if len(first) and pd.to_numeric(first, errors="coerce").isna().all() and not first.str.contains(";|\t").any():
         raise InvalidSetting(
             f"{path}: line 1 is a header ({', '.join(first[:8])}). Say what the table is: one row for each event or "
             "cell: --columns A,B,C, and --counts N if a column says how often it counts; or rows and columns of "
             "numbers, with labels in front: --wide. A matrix has no header."
         )
-    matrix = np.array([_read_numbers(path, fields, number) for number, fields in numbered])
+    matrix = _read_numbers(path, table)
     if np.isnan(matrix[:, -1]).all() and matrix.shape[1] > 1:
         raise InvalidFile(f"{path}: the last column is empty in every line. Is there a comma too many?")
     return matrix
 
 
-def _read_wide(path: Path, columns: dict[str, list[str]], labels: tuple[str, ...] | None) -> Input:
-    """Read a table of numbers with labels in front: `labels` names their columns, by default all before the numbers.
+def _read_wide(path: Path, table: Any, labels: tuple[str, ...] | None) -> Any:
+    """Read a cross table of numbers with labels in front: `labels` names their columns, by default all before numbers.
 
     Each of these columns is a mode, and the names of the other columns are the last one. Combinations of labels without
     a row are 0 where all numbers are whole, else missing.
     """
-    names = list(columns)
-    numeric = [all(_read_number(text) is not None for text in column) for column in columns.values()]
-    n_front = next((k for k, has in enumerate(numeric) if has and k), len(names))
+    import pandas as pd
+
+    names = list(table)
+    texts = [pd.to_numeric(table[name].dropna(), errors="coerce").isna().any() for name in names]
+    n_front = next((k for k, text in enumerate(texts) if k and not text), len(names))
     front = names[:n_front] if labels is None else list(labels)
     for name in front:
         if name not in names:
             raise InvalidSetting(f"{path}: {unknown_name('column', name, names)}")
-        if any(text.strip() in NO_LABEL for text in columns[name]):
-            raise InvalidFile(f"{path}: a line has no label in column {name!r}.")
     rest = [name for name in names if name not in front]
-    if not rest:
-        raise InvalidFile(f"{path}: no column is left for numbers, with labels in {', '.join(front)}.")
-    numbers = np.stack([_read_numbers(path, columns[name], 2, name) for name in rest], axis=1)
-    keys = [_read_labels(columns[name]) for name in front]
-    levels = [list(dict.fromkeys(key)) for key in keys]
-    X = np.full((*map(len, levels), len(rest)), 0.0 if (numbers == np.rint(numbers)).all() else np.nan)
-    places = [{label: k for k, label in enumerate(own)} for own in levels]
-    cells = tuple(np.array([place[label] for label in key]) for place, key in zip(places, keys, strict=True))
-    if len(set(zip(*keys, strict=True))) < len(numbers):
-        raise InvalidFile(f"{path}: two lines have the same labels in {', '.join(front)}.")
-    X[cells] = numbers
-    return Input(X, [*front, "column"], [*map(np.array, levels), np.array(rest)])
+    if not rest or table[front].isna().any(axis=None) or table.duplicated(front).any():
+        said = f"every line needs labels of its own in {', '.join(front)}, and numbers in other columns"
+        raise InvalidFile(f"{path}: {said}.")
+    keys = [pd.Categorical(column, list(dict.fromkeys(column))) for column in (_read_labels(table[n]) for n in front)]
+    index = pd.MultiIndex.from_arrays(keys, names=front)
+    cross = pd.DataFrame(_read_numbers(path, table[rest]), index, pd.Index(rest, name="column"))
+    held, origin = opened(cross)
+    assert origin.labels is not None  # a cross table has labels
+    return Input(held, origin.labels.names, origin.labels.levels)
 
 
-def _read_number(text: str) -> float | None:
-    """Read a number, NaN for a missing one; ``None`` if the text is something else."""
-    if text.strip().lower() in ("", "na", "nan", "null", "none"):
-        return float("nan")
-    try:
-        return None if "_" in text else float(text)  # Python's float reads 1_0 as 10
-    except ValueError:
-        return None
+def _read_numbers(path: Path, table: Any) -> FloatArray:
+    """Read the numbers of a table of texts; what is missing is NaN."""
+    import pandas as pd
+
+    numbers = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
+    wrong = np.argwhere(np.isnan(numbers) & table.notna().to_numpy())
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        text = table.iloc[row, column]
+        hint = "Fields are separated by commas." if {";", "\t"} & set(text) else "Write NA for a missing value."
+        place = f"row {row} of column {list(table)[column]!r}"
+        raise InvalidFile(f"{path}: {place} holds {text.strip()!r}, not a number. {hint}")
+    return numbers
 
 
-def _read_numbers(path: Path, texts: Sequence[str], number: int, column: str | None = None) -> FloatArray:
-    """Read the numbers of a line, or of a column from a line on."""
-    found = [_read_number(text) for text in texts]
-    if None in found:
-        k = found.index(None)
-        place = f"line {number}, column {k + 1}" if column is None else f"column {column!r}, row {k}"
-        hint = "Fields are separated by commas." if {";", "\t"} & set(texts[k]) else "Write NA for a missing value."
-        raise InvalidFile(f"{path}: {place} holds {texts[k].strip()!r}, not a number. {hint}")
-    return np.array(found, dtype=np.float64)
-
-
-def _read_labels(texts: Sequence[str]) -> list[Any]:
+def _read_labels(texts: Any) -> list[Any]:
     """Read labels: whole numbers where all of them are written as such (007 is a text), else texts; None if missing."""
-    words = [text.strip() for text in texts]
+    words = [text.strip() if isinstance(text, str) else None for text in texts]
     try:
-        numbers = [int(word) for word in words]
+        numbers = [int(word or "") for word in words]
     except ValueError:
-        return [None if word in NO_LABEL else word for word in words]
-    return list(numbers) if [str(n) for n in numbers] == words else list(words)
+        return words
+    return list(numbers) if [str(n) for n in numbers] == words else words
 
 
 READERS: dict[str, tuple[Any, ...]] = {
     ".npy": (_read_numpy,),
     ".npz": (_read_numpy,),
-    ".csv": (_read_csv,),
+    ".csv": (_read_csv, "pandas"),
     ".tns": (lambda path, _: read_tns(path),),
     ".parquet": (_read_parquet, "pyarrow"),
-    ".nc": (_read_netcdf, "xarray", "h5netcdf"),
+    ".nc": (_read_xarray, "xarray", "h5netcdf"),
     ".zarr": (_read_zarr, "zarr"),
     ".h5": (_read_hdf5, "h5py"),
     ".hdf5": (_read_hdf5, "h5py"),
-    ".mat": (_read_matlab,),
 }
 """How a file is read, by its ending, and which libraries that needs."""

@@ -26,7 +26,7 @@ from legendre.fitting.growing.coarse import divisible, too_large
 from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve_of_cells
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.results.growth_path import Round, add_round
+from legendre.results.growth_path import GrowthStep, add_round
 from legendre.results.inference.criteria import rounds_judged
 
 FOLDS = 5
@@ -106,15 +106,16 @@ def _part(
         grown = fit_recipe(data, replace(growing, n=n, max_params=None), settings)
         if grown.n_params == n and grown.kl < part.kl:
             part, recipe = grown, grown.recipe
-    end = Round.measured(n, part.kl, part.rmse, part.total)
+    end = GrowthStep.measured(n, part.kl, part.rmse, part.total)
     path = add_round(fit.path, replace(end, held_out=then.held_out, spread=then.spread))
     return replace(part, recipe=recipe, path=rounds_judged(tuple(path), part), reason=reason)
 
 
-def fewest(path: Sequence[Round]) -> int:
+def fewest(path: Sequence[GrowthStep]) -> int:
     """Return the fewest parameters whose loss on held-out cells is within one standard error of the least.
 
-    >>> path = [Round(n, 1.0, 0.0, 0.0, 0.0, loss, 0.1) for n, loss in [(0, 2.0), (5, 1.05), (8, 1.0), (9, math.nan)]]
+    >>> losses = [(0, 2.0), (5, 1.05), (8, 1.0), (9, math.nan)]
+    >>> path = [GrowthStep(n, 1.0, 0.0, 0.0, 0.0, loss, 0.1) for n, loss in losses]
     >>> fewest(path)
     5
     """
@@ -123,14 +124,14 @@ def fewest(path: Sequence[Round]) -> int:
     return next(step.n_params for step in path if step.held_out <= most)
 
 
-def _best(path: Sequence[Round]) -> Round:
+def _best(path: Sequence[GrowthStep]) -> GrowthStep:
     return min((step for step in path if not math.isnan(step.held_out)), key=lambda step: step.held_out)
 
 
-def flat_size(path: Sequence[Round], little: float = 0.03) -> int:
+def flat_size(path: Sequence[GrowthStep], little: float = 0.03) -> int:
     """Halve the number of parameters, along the rounds of a path, while that raises KL by a `little` share.
 
-    >>> path = [Round(n, kl, 0.0, 0.0, 0.0) for n, kl in [(0, 1.0), (6, 0.5), (12, 0.2), (24, 0.18), (48, 0.16)]]
+    >>> path = [GrowthStep(n, kl, 0.0, 0.0, 0.0) for n, kl in [(0, 1.0), (6, 0.5), (12, 0.2), (24, 0.18), (48, 0.16)]]
     >>> flat_size(path), flat_size(path[:2]), flat_size(path[1:2])
     (12, 6, 6)
     """
@@ -181,7 +182,7 @@ def _why_sample(fit: Decomposition, growing: Adaptive, n: int) -> str:
     )
 
 
-def _why_held_out(path: Sequence[Round], n: int, loss: str, limit: int, growing: Adaptive) -> str:
+def _why_held_out(path: Sequence[GrowthStep], n: int, loss: str, limit: int, growing: Adaptive) -> str:
     """Say in numbers what held-out cells say."""
     losses, best = {step.n_params: step.held_out for step in path}, _best(path)
     uniform = f"; {losses[0]:.4g} without parameters" if 0 in losses else ""  # not on a path that began with a rise

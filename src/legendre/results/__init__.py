@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from legendre.fitting.plan import Plan as Plan
     from legendre.results.effects import Effects as Effects
-    from legendre.results.growth_path import Round as Round
+    from legendre.results.growth_path import GrowthStep as GrowthStep
     from legendre.results.inference.result import Inference as Inference
     from legendre.results.parameters import Parameters as Parameters
     from legendre.solvers.status import Status as Status
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PLACES = {
     "fitting.plan": "Plan",
     "results.effects": "Effects",
-    "results.growth_path": "Round",
+    "results.growth_path": "GrowthStep",
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",
     "solvers.status": "Status",

@@ -34,7 +34,6 @@ PARTS = {
     "core.tied_parameters": "Ties",
     "data.partial_table": "PartialTable Pattern",
     "data.support": "Support",
-    "engines.protocol": "Point",
     "model.model": "Model",
     "results.decomposition": "Decomposition",
     "results.inference.counts": "Counts",
@@ -46,8 +45,7 @@ PARTS = {
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
-LEFT_OUT = {"Origin": ("device",), "Point": ("cache",)}
-"""Fields of classes of earlier packages that are not stored: an array library, and what follows from the others."""
+LEFT_OUT = ("cache", "device")  # fields of classes of earlier packages: what an engine keeps, and an array library
 
 TYPES: dict[str, tuple[Any, str]] = {
     "float": ((float, int), ""), "int": (int, ""), "str": (str, ""), "bool": (bool, ""), "Status": (Enum, ""),
@@ -154,10 +152,7 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
 
 def _names(kind: Any) -> tuple[str, ...]:
     """List the fields of a class that are stored."""
-    if (listed := getattr(kind, "_stored", None)) is not None:
-        return tuple(listed)
-    left_out = LEFT_OUT.get(kind.__name__, ())
-    return tuple(part.name for part in fields(kind) if part.name not in left_out)
+    return tuple(getattr(kind, "_stored", [part.name for part in fields(kind) if part.name not in LEFT_OUT]))
 
 
 def _columns(parts: Sequence[Any]) -> dict[str, AnyArray] | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Round:
+class GrowthStep:
     """One stage of growing an adaptive basis.
 
     Parameters
@@ -57,19 +57,19 @@ class Round:
     spread: float = math.nan
 
     @classmethod
-    def measured(cls, k: int, kl: float, rmse: float, total: float) -> Round:
+    def measured(cls, k: int, kl: float, rmse: float, total: float) -> GrowthStep:
         """Add the criteria to the size of a basis and how well it fits."""
         deviance = 2.0 * total * kl
         return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
-    def restated(self, within: float, total: float) -> Round:
+    def restated(self, within: float, total: float) -> GrowthStep:
         """Return the round for every cell of X, given the entropy of X within the boxes that it was measured on."""
         deviance = 2.0 * total * within
         aic, bic = self.aic + deviance, self.bic + deviance
         return replace(self, kl=self.kl + within, rmse=math.nan, aic=aic, bic=bic)
 
 
-def add_round(rounds: Sequence[Round], last: Round) -> list[Round]:
+def add_round(rounds: Sequence[GrowthStep], last: GrowthStep) -> list[GrowthStep]:
     """Append a round; those before it that were no smaller, or no worse, are not on the way to it."""
     return [*(step for step in rounds if step.n_params < last.n_params and step.kl > last.kl), last]
 
@@ -82,15 +82,15 @@ class Grown(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GrowthPath(Sequence[Round]):
+class GrowthPath(Sequence[GrowthStep]):
     """The rounds that led to a fit, measured when one of them is first looked at: that reads X, twice."""
 
-    rounds: tuple[Round, ...]  # as they were measured while the basis grew
+    rounds: tuple[GrowthStep, ...]  # as they were measured while the basis grew
     fit: Decomposition  # at the end
     negentropy: float | None = None  # of boxes of X, where the basis grew on these
 
     @cached_property
-    def _rounds(self) -> tuple[Round, ...]:
+    def _rounds(self) -> tuple[GrowthStep, ...]:
         """Measure on X; the last round is the fit itself."""
         from legendre.results.inference.criteria import rounds_judged
 
@@ -100,17 +100,17 @@ class GrowthPath(Sequence[Round]):
             assert fit.data is not None
             within = fit.data.negentropy() - self.negentropy
         rounds = [step.restated(within, fit.total) if within else step for step in before]
-        end = Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
+        end = GrowthStep.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
         return rounds_judged((*rounds, replace(end, held_out=last.held_out, spread=last.spread)), fit)
 
     def __len__(self) -> int:
         return len(self.rounds)
 
     @overload
-    def __getitem__(self, place: int) -> Round: ...
+    def __getitem__(self, place: int) -> GrowthStep: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Round, ...]: ...
-    def __getitem__(self, place: int | slice) -> Round | tuple[Round, ...]:
+    def __getitem__(self, place: slice) -> tuple[GrowthStep, ...]: ...
+    def __getitem__(self, place: int | slice) -> GrowthStep | tuple[GrowthStep, ...]:
         """Return a round, or several as a tuple."""
         return self._rounds[place]
 

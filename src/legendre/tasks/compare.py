@@ -505,62 +505,32 @@ STYLES = {
 }
 """Colour, marker and width of each method, the same in all pictures."""
 
-Quantity = Callable[[Row], float | None]
-
 
 def draw(rows: Sequence[Row], path: Path, title: str) -> None:
-    """Write the picture of a comparison."""
+    """Write the picture of a comparison: the mean of each method over its seeds."""
     made = sheet(13.5, 4.6)
     axes = made.subplots(1, 3)
-    draw_curves(axes[0], rows, lambda row: row.rmse)
-    draw_curves(axes[1], rows, lambda row: row.kl)
-    draw_curves(axes[2], [row for row in rows if row.method != UNIFORM], lambda row: row.seconds)
-    for axis, name in zip(axes, ("RMSE", "KL(P, Q), nats", "seconds"), strict=True):
-        label_axes(axis, rows, name)
+    for axis, (name, field) in zip(
+        axes, {"RMSE": "rmse", "KL(P, Q), nats": "kl", "seconds": "seconds"}.items(), strict=True
+    ):
+        for method in dict.fromkeys(row.method for row in rows if row.scored and row.n_params):
+            found: dict[int, list[float]] = {}  # values at each number of parameters
+            for row in rows:
+                if row.method == method and row.n_params and np.isfinite(value := getattr(row, field) or 0.0):
+                    found.setdefault(row.n_params, []).append(value)
+            color, marker, width = STYLES[method.removesuffix(MASKED)]
+            style = {"color": color, "marker": marker, "linewidth": width, "label": LABELS[method]}
+            dots = ":" if method.endswith(MASKED) else "-"
+            axis.plot(sorted(found), [np.mean(found[n]) for n in sorted(found)], linestyle=dots, **style)
+        axis.set(xlabel="number of parameters", ylabel=name)
+        if axis.lines:  # a logarithmic axis needs a point
+            axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
+        axis.grid(visible=True, alpha=0.25)
     handles, labels = axes[0].get_legend_handles_labels()
     if handles:
         made.legend(handles, labels, loc="outside lower center", ncols=min(len(handles), 6), fontsize=8, frameon=False)
     made.suptitle(title, fontsize=11)
     save(made, path)
-
-
-def label_axes(axis: Any, rows: Sequence[Row], name: str) -> None:
-    """Label the axes, with at most six ticks, at numbers of parameters that rows were computed for."""
-    from matplotlib.ticker import NullFormatter, NullLocator
-
-    axis.set(xlabel="number of parameters", ylabel=name)
-    if any(row.n_params and row.scored for row in rows):  # a logarithmic axis needs a point
-        axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
-    asked = sorted({row.asked for row in rows if row.asked})
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    shown = asked[:: -(-len(asked) // 6)] if asked else []
-    axis.set_xticks(shown, [str(n) for n in shown])
-    axis.grid(visible=True, alpha=0.25)
-
-
-def draw_curves(axis: Any, rows: Sequence[Row], quantity: Quantity) -> None:
-    """Draw each method's mean over its seeds and, shaded, the best and the worst; the uniform as a line across."""
-    for method in dict.fromkeys(row.method for row in rows):
-        mine = [row for row in rows if row.method == method]
-        if method == UNIFORM:
-            if (level := quantity(mine[0])) is not None:
-                axis.axhline(level, color="0.4", linestyle="--", linewidth=1.2, label=mine[0].label)
-            continue
-        found: dict[int, list[float]] = {}  # values at each number of parameters, which several rows may have
-        for row in mine:
-            if (value := quantity(row)) is not None and row.n_params and np.isfinite(value):  # a log axis has no 0
-                found.setdefault(row.n_params, []).append(value)
-        if not found:
-            continue
-        x = sorted(found)
-        color, marker, width = STYLES[method.removesuffix(MASKED)]
-        style = {"color": color, "marker": marker, "markersize": 5, "linewidth": width}
-        dots = ":" if method.endswith(MASKED) else "-"
-        axis.plot(x, [np.mean(found[n]) for n in x], label=mine[0].label, linestyle=dots, **style)
-        if any(len(some) > 1 for some in found.values()):
-            worst, best = ([pick(found[n]) for n in x] for pick in (max, min))
-            axis.fill_between(x, best, worst, color=color, alpha=0.15, linewidth=0)
 
 
 def save(made: Any, path: Path) -> None:

@@ -152,7 +152,7 @@ class Likelihood:
     def log_base(self) -> FloatArray:
         """Logarithms of the base measure; minus infinity on cells without probability."""
         alive = self.fit.model.support.on_grid().copy()
-        if self.fit.alive is not None:
+        if self.fit._alive is not None:
             alive[tuple(self.fit.labels.places(self.fit.vanishing_cells).T)] = False
         with np.errstate(divide="ignore"):
             return np.log(alive if self.data.base is None else alive * self.data.base)
@@ -178,7 +178,7 @@ class Likelihood:
     @cached_property
     def columns(self) -> IntArray:
         """Parameters that are independent on the cells with probability."""
-        return independent(self.fit.model.on_face(self.fit.alive))
+        return independent(self.fit.model.on_face(self.fit._alive))
 
     @property
     def large(self) -> bool:

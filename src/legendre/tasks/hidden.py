@@ -172,7 +172,7 @@ class HiddenDecomposition(Result):
             return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
         return Certificate(True, "This is a stationary point.", (off, why))
 
-    def content(self, data: TensorLike | None = None) -> ReportContent:
+    def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows: effects and parameters of all modes, X beside the visible sums."""
         from legendre.results.report import content_of_fit, read_shaped
 
@@ -186,9 +186,9 @@ class HiddenDecomposition(Result):
             call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
         )
 
-    def small_effects(self) -> list[Effect]:
+    def _small_effects(self) -> list[Effect]:
         """List what single modes and pairs do, visible and hidden ones."""
-        return self.fit.small_effects()
+        return self.fit._small_effects()
 
     def tables(self) -> list[Table]:
         """List the fit and its runs."""

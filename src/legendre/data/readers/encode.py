@@ -122,12 +122,13 @@ class Table:
         own = [str(column) for column in self.names]
         lacking = [column for column in wanted if column not in own and column != optional]
         unknown = [column for column in own if column not in wanted]
-        if lacking:
-            near = get_close_matches(lacking[0], unknown, n=1, cutoff=0.5)
-            hint = f" Is it {near[0]!r}? Rename it." if near else f" It has {', '.join(map(repr, own))}."
-            raise InvalidSamples(f"{name} has no column {lacking[0]!r}, which fit saw.{hint}")
-        if unknown:
-            raise InvalidSamples(f"{name} has a column {unknown[0]!r}, which fit did not see. Leave it out.")
+        if lacking or unknown:
+            text = f"a column {unknown[0]!r}, which fit did not see. Leave it out." if unknown else ""
+            if lacking:
+                near = get_close_matches(lacking[0], unknown, n=1, cutoff=0.5)
+                hint = f"Is it {near[0]!r}? Rename it." if near else f"It has {', '.join(map(repr, own))}."
+                text = f"no column {lacking[0]!r}, which fit saw. {hint}"
+            raise InvalidSamples(f"{name} has {text}")
         held = dict(zip(own, self.held, strict=True))
         return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
@@ -365,21 +366,22 @@ def _read_values(values: AnyArray, label: str) -> Column:
         return Column(distinct[known], np.where(known[codes], codes, -1))
     listed = values.tolist()
     try:
-        place = {value: k for k, value in enumerate(dict.fromkeys(v for v in listed if not _is_missing(v)))}
-        codes = np.array([place.get(value, -1) for value in listed], dtype=np.int64)
+        known = [value for value in dict.fromkeys(listed) if not _is_missing(value)]
     except TypeError:
         row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
         raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
-    if place and all(isinstance(value, NUMBERS) for value in place):
-        if codes.min(initial=0) >= 0:
-            return Column(np.array(listed))
-        if not any(isinstance(value, (bool, np.bool_)) for value in place):
-            return Column(np.array([np.nan if _is_missing(value) else value for value in listed], dtype=np.float64))
-    return Column(as_objects(list(place)), codes)
+    place = {value: k for k, value in enumerate(known)}
+    codes = np.array([place.get(value, -1) for value in listed], dtype=np.int64)
+    numbers = bool(known) and all(isinstance(value, NUMBERS) for value in known)
+    if numbers and codes.min() >= 0:
+        return Column(np.array(listed))
+    if numbers and not any(isinstance(value, (bool, np.bool_)) for value in known):
+        return Column(np.array([*known, np.nan], dtype=np.float64)[codes])
+    return Column(as_objects(known), codes)
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Hashable) and value != value)
+    return value is None or type(value).__name__ == "NAType" or value != value
 
 
 def as_objects(listed: list[Any]) -> AnyArray:

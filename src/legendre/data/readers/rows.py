@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidSamples, InvalidSetting
-from legendre.core.labels import sorted_levels
 from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray
 from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table
@@ -177,33 +176,22 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
                 f"the tables have different columns: {first.names or len(first.shape)} first, then "
                 f"{part.names or len(part.shape)}. Name those that are modes: columns=[...]."
             )
-    columns, shape, levels, ordered = zip(*(_join_mode(parts, k) for k in range(len(first.shape))), strict=True)
+    codes, levels, shape, ranked = [], [], [], []
+    for k, size in enumerate(np.max([part.shape for part in parts], axis=0).tolist()):
+        places = [part.cells[:, k].astype(np.int64) for part in parts]
+        known = [part.levels[k] for part in parts if part.levels is not None and part.levels[k] is not None]
+        own = known[0] if known else None  # else the caller gave their number
+        if not all(np.array_equal(some, own) for some in known):
+            label = f"column {k if first.names is None else first.names[k]!r} of several tables"
+            own = Column(np.concatenate(known)).levels(label)
+            known = [some.astype(own.dtype) if own.dtype.kind in "mM" else some for some in known]  # dates of any unit
+            places = [Column(some, at).codes_in(own) for some, at in zip(known, places, strict=True)]
+        elif all(k in part.ranked for part in parts):
+            ranked.append(k)
+        codes.append(np.concatenate(places))
+        levels.append(own)
+        shape.append(size if own is None else len(own))
     values = np.concatenate([part.values for part in parts])
-    x = assemble(columns, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, levels)
-    ranked = tuple(k for k, has in enumerate(ordered) if has)
-    return replace(x, library=first.library, ranked=ranked, notes=tuple(note for part in parts for note in part.notes))
-
-
-def _join_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyArray | None, bool]:
-    """Return the indices of one mode in all parts, its size, its levels, and whether these are ordered categories."""
-    known = [None if part.levels is None else part.levels[k] for part in parts]
-    columns = [part.cells[:, k].astype(np.int64) for part in parts]
-    named = [level for level in known if level is not None]
-    if not named:
-        return np.concatenate(columns), max(part.shape[k] for part in parts), None, False
-    if len(named) == len(parts) and all(np.array_equal(level, named[0]) for level in named):
-        return np.concatenate(columns), len(named[0]), named[0], all(k in part.ranked for part in parts)
-    label = f"mode {k}" if parts[0].names is None else f"column {parts[0].names[k]!r}"
-    mixed = f"{label} holds values of different kinds in different tables. Convert them, or give its levels."
-    if len(named) < len(parts):
-        raise InvalidSamples(mixed)
-    try:
-        union = sorted_levels(np.concatenate(named))
-    except TypeError:
-        raise InvalidSamples(mixed) from None
-    same = [level.astype(union.dtype) if union.dtype.kind in "mM" else level for level in named]  # dates of any unit
-    places = [
-        Column(level, np.arange(len(level))).codes_in(union, label, "has another kind in other tables")
-        for level in same
-    ]
-    return np.concatenate([own[at] for own, at in zip(places, columns, strict=True)]), len(union), union, False
+    x = assemble(codes, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, tuple(levels))
+    notes = tuple(note for part in parts for note in part.notes)
+    return replace(x, library=first.library, ranked=tuple(ranked), notes=notes)

@@ -7,15 +7,13 @@ import math
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from legendre.core.arguments import check_int
-from legendre.core.errors import InvalidFile, InvalidLabels, InvalidSetting
-from legendre.core.labels import Labels, have_rank
+from legendre.core.errors import InvalidFile, InvalidSetting
 from legendre.core.types import FloatArray
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 
@@ -25,8 +23,6 @@ def read_tns(
     shape: Sequence[int] | None = None,
     *,
     first_index: int = 1,
-    names: Sequence[str] | None = None,
-    levels: Sequence[Sequence[Any] | str | os.PathLike[str] | None] | None = None,
 ) -> SparseTensor | FloatArray:
     r"""Read a tensor from a text file, compressed by gzip or not.
 
@@ -43,9 +39,6 @@ def read_tns(
         The grid; ``None`` is what the header says, or else the smallest that holds the cells.
     first_index
         The first index of each mode: 1, as is the custom, or 0.
-    names, levels
-        What the modes are called; and for each mode the labels of its levels in order: a list, a text file with one in
-        each line, as FROSTT has them, or ``None``. Not for a ``tensor`` file, which gives an array.
 
     Returns
     -------
@@ -59,6 +52,7 @@ def read_tns(
 
     See Also
     --------
+    decompose : Takes what this returns, with ``names=`` and ``levels=`` for its modes.
     from_coords : A sparse tensor from cells and values.
     SparseTensor : What these readers return.
 
@@ -76,14 +70,14 @@ def read_tns(
     if check_int(first_index, "first_index") > 1:
         raise InvalidSetting(f"first_index must be 0 or 1, the first index of each mode; got {first_index!r}.")
     try:
-        return _read(Path(path), shape, first_index, names, levels)
+        return _read(Path(path), shape, first_index)
     except OSError as problem:
         raise InvalidFile(f"cannot read {os.fspath(path)}: {problem.strerror or problem}.") from None
     except (EOFError, UnicodeDecodeError, zlib.error) as problem:
         raise InvalidFile(f"cannot read {os.fspath(path)}: damaged or truncated ({problem}).") from None
 
 
-def _read(path: Path, shape: Any, first_index: int, names: Any, levels: Any) -> SparseTensor | FloatArray:
+def _read(path: Path, shape: Any, first_index: int) -> SparseTensor | FloatArray:
     dense, sizes, count, skip = _read_header(path)
     if shape is not None and sizes is not None and tuple(shape) != sizes:
         raise InvalidFile(f"{path} says that its shape is {sizes}; shape={tuple(shape)} was asked for.")
@@ -118,8 +112,7 @@ def _read(path: Path, shape: Any, first_index: int, names: Any, levels: Any) -> 
     place = f"{path}, line {{}}, column {{}}, less {first_index},"
     columns = list(indices.T)
     grid = sizes if shape is None else shape
-    x = assemble(columns, values, grid, lambda row, mode: place.format(line(row), mode + 1), InvalidFile)
-    return x if names is None and levels is None else _add_labels(x, names, levels)
+    return assemble(columns, values, grid, lambda row, mode: place.format(line(row), mode + 1), InvalidFile)
 
 
 def _open(path: Path) -> IO[str]:
@@ -180,24 +173,3 @@ def _find_bad_line(path: Path, skip: int) -> str:
             except ValueError:
                 return f", line {number}: {word[:40]!r} in column {k + 1} is not a number.{hint}"
     return ""
-
-
-def _add_labels(x: SparseTensor, names: Sequence[str] | None, levels: Sequence[Any] | None) -> SparseTensor:
-    """Give modes and levels their names; a list of labels that is longer than the largest index tells the size."""
-    if levels is not None and len(levels) != len(x.shape):
-        raise InvalidLabels(
-            f"levels has {len(levels)} items, the file has {len(x.shape)} modes: one for each, or None."
-        )
-    read = [_read_level_file(given) if isinstance(given, (str, os.PathLike)) else given for given in levels or ()]
-    shape = tuple(max(n, 0 if not read or read[k] is None else len(read[k])) for k, n in enumerate(x.shape))
-    labels = Labels.read(shape, names, read or None)
-    ranked = tuple(k for k, given in enumerate(read) if have_rank(given))
-    return replace(x, shape=shape, names=labels.names, levels=labels.levels, ranked=ranked)
-
-
-def _read_level_file(path: str | os.PathLike[str]) -> list[str]:
-    """Read the labels of a mode, one in each line."""
-    try:
-        return Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InvalidFile(f"cannot read the levels in {os.fspath(path)}: {problem}.") from None

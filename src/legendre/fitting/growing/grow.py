@@ -19,7 +19,7 @@ from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, WINDOWS, choose
 from legendre.fitting.growing.features import Features, Ground
 from legendre.fitting.growing.state import DAMPING, Inverse, State
-from legendre.results.growth_path import Round, add_round
+from legendre.results.growth_path import GrowthStep, add_round
 
 ROUGH, STEPS = 1e-4, 8
 """Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
@@ -203,7 +203,7 @@ class Search:
         return fit, Inverse(fit.anchor.factor, fit.scale) if sharp else None
 
 
-def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[State, list[Round]]:
+def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[State, list[GrowthStep]]:
     """Add features until the size is reached, no candidate is left or none pays; return the fit and the rounds.
 
     A size of up to 500 is exceeded by half, and what is missed least is given back. On the way to a larger one, and to
@@ -215,7 +215,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
         over = 1.5 if swaps is None and search.known and most <= 500 and not plain else 1.0
     swaps = int(over == 1.0 and not plain) if swaps is None else swaps
 
-    def forward(state: State, rounds: list[Round], size: int) -> tuple[State, list[Round]]:
+    def forward(state: State, rounds: list[GrowthStep], size: int) -> tuple[State, list[GrowthStep]]:
         while (larger := search.larger(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, add_round(rounds, measure(larger))
             if say is not None:
@@ -265,7 +265,7 @@ def _sizes(search: Search, swaps: int) -> Iterator[int]:
     yield most
 
 
-def measure(state: State) -> Round:
+def measure(state: State) -> GrowthStep:
     """Measure the size of a basis and how well it fits."""
     data, ground = state.ground.data, state.ground
     q = state.q.reshape(ground.shape)[tuple(slice(n) for n in data.shape)]
@@ -273,7 +273,7 @@ def measure(state: State) -> Round:
     if data.missing is not None:
         difference = difference[~data.missing]
     square = float(np.einsum("i,i->", difference.ravel(), difference.ravel())) / max(difference.size, 1)
-    return Round.measured(state.size, state.kl, math.sqrt(square) * data.total, data.total)
+    return GrowthStep.measured(state.size, state.kl, math.sqrt(square) * data.total, data.total)
 
 
 def losses(state: State) -> FloatArray:

@@ -33,7 +33,7 @@ from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.features import Ground
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
 from legendre.fitting.growing.state import Inverse, State
-from legendre.results.growth_path import Grown, Round, add_round
+from legendre.results.growth_path import Grown, GrowthStep, add_round
 
 LEAST_HELD_OUT = 5  # events, or cells, of each fold
 
@@ -44,7 +44,7 @@ class Growth:
 
     terms: Terms
     theta: FloatArray
-    rounds: tuple[Round, ...]
+    rounds: tuple[GrowthStep, ...]
     inverse: Inverse | None = None  # near that of the Fisher matrix; None where it does not save time
     grown: Grown | None = None  # where cells can be put in order
     negentropy: float | None = None  # of sums of X over boxes, where it was coarsened
@@ -147,7 +147,7 @@ class Curve(NamedTuple):
         spread = math.sqrt(len(losses)) * float(np.std(losses, ddof=1)) if finite else math.nan
         return Curve((*self.sizes, size), (*self.losses, sum(losses)), (*self.spreads, spread))
 
-    def note(self, rounds: Sequence[Round], unit: float) -> tuple[Round, ...]:
+    def note(self, rounds: Sequence[GrowthStep], unit: float) -> tuple[GrowthStep, ...]:
         """Write losses, divided by `unit`, into the rounds of sizes that were tried."""
         known = {n: (loss / unit, spread / unit) for n, loss, spread in zip(*self, strict=True)}
         found = [(step, *known.get(step.n_params, (math.nan, math.nan))) for step in rounds]

@@ -142,7 +142,7 @@ def counts_of(fit: Decomposition) -> Counts:
     data = in_memory(fit.data, "inference")
     alive = support = fit.model.support.on_grid()
     _check(data.values, support, lambda place: place)
-    if fit.alive is not None:
+    if fit._alive is not None:
         alive = support.copy()
         alive[tuple(fit.labels.places(fit.vanishing_cells).T)] = False
     return Counts(data.values[alive].astype(np.float64), tensor(fit, extend=False)[alive], alive=alive)
@@ -155,7 +155,7 @@ def _of_entries(fit: Decomposition, data: Entries) -> Counts:
             f"inference needs counts, but X has a pseudo-count of {data.even:g} spread over its cells. Fit without it."
         )
     _check(data.values, np.ones(len(data.values), dtype=np.bool_), lambda place: data.cells[place[0]])
-    logs = fit.distribution.log_prob(data.cells) + float(np.log(fit.total))
+    logs = fit._distribution.log_prob(data.cells) + float(np.log(fit.total))
     mu = np.exp(logs)
     rest = max(fit.total - float(mu.sum()), 0.0) if fit.model.support.full else 0.0
     return Counts(data.values.astype(np.float64), mu, rest, cells=data.cells, logs=logs)

@@ -11,7 +11,7 @@ import numpy as np
 from legendre.core.memory import rows_of
 from legendre.core.types import AnyArray
 from legendre.data.observation import Observation
-from legendre.results.growth_path import Round
+from legendre.results.growth_path import GrowthStep
 from legendre.solvers.structure.rank import independent, rank_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def support_rank(fit: Decomposition) -> float:
     `Decomposition.rank` counts on the cells that carry probability. At the boundary it is smaller: parameters that run
     to infinity keep cells empty, and they were chosen by the data like any other.
     """
-    if fit.alive is None:
+    if fit._alive is None:
         return float("nan") if fit.rank_is_bound else float(fit.rank)
     found = rank_of(fit.model, independent(fit.model))
     return float(found.n) if found.exact else float("nan")
@@ -61,7 +61,7 @@ def _saturated(counts: AnyArray) -> float:
     return float((xlogy(n, n) - n - gammaln(n + 1.0)).sum())
 
 
-def rounds_judged(path: Sequence[Round], fit: Decomposition) -> tuple[Round, ...]:
+def rounds_judged(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
     """Give the rounds that led to a fit of counts the criteria that its `inference` reports.
 
     Parameters of a start that depend on each other are counted once, in every round.
@@ -73,6 +73,6 @@ def rounds_judged(path: Sequence[Round], fit: Decomposition) -> tuple[Round, ...
     return tuple(_judged(step, best, dependent, fit.total) for step in path)
 
 
-def _judged(step: Round, best: float, dependent: float, total: float) -> Round:
+def _judged(step: GrowthStep, best: float, dependent: float, total: float) -> GrowthStep:
     aic, bic = criteria(best - total * step.kl, step.n_params - dependent, total)
     return replace(step, aic=aic, bic=bic)

@@ -398,7 +398,7 @@ def numbers_of(fit: Decomposition) -> dict[str, Any]:
 def _residuals(tests: Inference, kind: str, cells: IntArray) -> FloatArray:
     """Compute residuals of some cells; 0 or NaN where they vanish."""
     fit = tests.fit
-    log_mu = fit.distribution.log_prob(cells) + float(np.log(fit.total))
+    log_mu = fit._distribution.log_prob(cells) + float(np.log(fit.total))
     alive = log_mu > -np.inf
     out = np.where(fit.model.support.contains(cells) & (kind != "adjusted"), 0.0, np.nan)
     cells, log_mu = cells[alive], log_mu[alive]

@@ -362,7 +362,7 @@ def _rank(basis: Terms, support: Support) -> Rank:
 def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     """Count independent features on the cells to which a fit gives probability."""
     support = fit.model.support
-    if fit.alive is None:
+    if fit._alive is None:
         return _rank(basis, support)
     if (found := _rank_in_tables(basis, fit)) is not None:
         return found
@@ -372,14 +372,14 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     merged = "anova: a grid merged along both bases"
     check_room(model.n_merged, 24, merged, "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
-    face = model.on_face(model.alive & fit.model.space.on_grid(fit.alive)[np.ix_(*inside)])
+    face = model.on_face(model.alive & fit.model.space.on_grid(fit._alive)[np.ix_(*inside)])
     within = face.with_columns(_places(basis, both))
     return rank_of(within, independent(within))
 
 
 def _rank_in_tables(basis: Terms, fit: Decomposition) -> Rank | None:
     """Count them in tables over cliques, where the fit and the basis have such; ``None`` elsewhere."""
-    own = fit.model.on_face(fit.alive).space
+    own = fit.model.on_face(fit._alive).space
     other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties).space
     if own.form != "cliques" or other.form != "cliques" or other.ties is not None or not saturated(other.tables):
         return None

@@ -1,0 +1,412 @@
+"""The information geometry made visible: geodesics, Pythagoras' theorem for KL divergences, and their pictures.
+
+Both projections are `decompose`: the m-projection of P onto the model is ``decompose(P, basis)``, and the e-projection
+of R onto the tensors that share P's eta on B is ``decompose(P, basis, base=R)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.arguments import expect
+from legendre.core.cells import cell_name, frozen
+from legendre.core.errors import InvalidSetting, InvalidTensor
+from legendre.core.figures import axes_for, style_axes
+from legendre.core.origin import rectangular
+from legendre.core.text import NamedValues, fragment
+from legendre.core.types import FloatArray, IntArray
+from legendre.data.dense import in_memory
+from legendre.model.dual import ROUNDING, kl, probabilities, read_as
+from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from legendre.tasks.loglinear.anova import Anova
+
+__all__ = ["Triangle", "e_geodesic", "m_geodesic", "plot_ladder", "plot_simplex", "plot_triangle", "pythagoras"]
+
+RED, BLUE, GREY = "#b2182b", "#2166ac", "0.45"
+CORNERS = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 3**0.5 / 2, 0.0], [0.5, 3**0.5 / 6, (2 / 3) ** 0.5]])
+"""A regular tetrahedron: the simplex of four probabilities."""
+
+
+def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
+    """Walk from P to Q straight in theta: ``p^(1-t) q^t``, normalised.
+
+    Parameters
+    ----------
+    P, Q
+        Nonnegative tensors of one shape; normalised first.
+    t
+        Where on the line: 0 is P, 1 is Q, and the line goes on beyond both. A number, or an array of them.
+
+    Returns
+    -------
+    FloatArray
+        Of shape ``t.shape + P.shape``.
+
+    See Also
+    --------
+    legendre.geometry.m_geodesic : The line that is straight in eta.
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+
+    Notes
+    -----
+    The line lives on the cells where both P and Q are positive. If P has more of them, then t = 0 is P restricted to
+    the common cells: the limit for t to 0.
+
+    Examples
+    --------
+    >>> e_geodesic([1, 1, 2], [4, 1, 2], 0.5).round(6).tolist()
+    [0.4, 0.2, 0.4]
+    """
+    p, q, times = _read_line(P, Q, t)
+    common = (p > 0) & (q > 0)
+    if not common.any():
+        raise InvalidTensor(
+            f"P and Q have disjoint supports: {np.count_nonzero(p)} and {np.count_nonzero(q)} positive cells, none in "
+            "common. An e-geodesic needs cells where both are positive; m_geodesic joins any two tensors."
+        )
+    log_p, log_q = np.log(p[common]), np.log(q[common])
+    log_density = log_p + times[..., None] * (log_q - log_p)
+    density = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
+    out = np.zeros(times.shape + p.shape)
+    out[..., common] = density / density.sum(axis=-1, keepdims=True)
+    return out
+
+
+def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
+    """Walk from P to Q straight in eta: the mixture ``(1-t) p + t q``.
+
+    Parameters
+    ----------
+    P, Q
+        Nonnegative tensors of one shape; normalised first.
+    t
+        Where on the line: 0 is P, 1 is Q; beyond both only as far as no cell gets negative. A number, or an array.
+
+    Returns
+    -------
+    FloatArray
+        Of shape ``t.shape + P.shape``.
+
+    See Also
+    --------
+    legendre.geometry.e_geodesic : The line that is straight in theta.
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+
+    Examples
+    --------
+    >>> m_geodesic([1, 1, 2], [4, 0, 0], 0.5).tolist()
+    [0.625, 0.125, 0.25]
+    """
+    p, q, times = _read_line(P, Q, t)
+    out = p + times.reshape(times.shape + (1,) * p.ndim) * (q - p)
+    if out.min(initial=0.0) < -ROUNDING:
+        rising, falling = q > p, q < p
+        first = np.max(-p[rising] / (q[rising] - p[rising]))
+        last = np.min(p[falling] / (p[falling] - q[falling]))
+        raise InvalidSetting(
+            f"the m-geodesic leaves the simplex at t = {times.min():g} or t = {times.max():g}: a probability would be "
+            f"negative. Between these tensors t may run from {first:g} to {last:g}."
+        )
+    return np.maximum(out, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Triangle:
+    """P, its projection Q onto a model, and R: three tensors and the divergences between them.
+
+    Parameters
+    ----------
+    fit
+        The decomposition that made Q out of P.
+    P, Q, R
+        Probabilities on the grid.
+    kl_pq, kl_qr, kl_pr
+        KL(P, Q), KL(Q, R) and KL(P, R) in nats.
+
+    See Also
+    --------
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+    legendre.geometry.plot_triangle : Draw the triangle to scale.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> fit = ld.decompose([[4, 1], [1, 4]], "B1")
+    >>> triangle = ld.geometry.pythagoras(fit, [[1, 2], [2, 4]])
+    >>> abs(triangle.kl_pr - triangle.kl_pq - triangle.kl_qr) < 1e-12
+    True
+    """
+
+    fit: Decomposition
+    P: FloatArray
+    Q: FloatArray
+    R: FloatArray
+    kl_pq: float
+    kl_qr: float
+    kl_pr: float
+
+    @property
+    def defect(self) -> float:
+        """``KL(P, R) - KL(P, Q) - KL(Q, R)``: 0 but for rounding if R is in the model.
+
+        It equals ``sum (p - q) log(q / r)``, the inner product of the m-geodesic from Q to P with the e-geodesic from R
+        to Q in the Fisher metric at Q: the angle at Q is right when it is 0.
+        """
+        return self.kl_pr - self.kl_pq - self.kl_qr
+
+    def _repr_html_(self) -> str:
+        """Return the three divergences for a notebook."""
+        values = {"KL(P, R)": self.kl_pr, "KL(P, Q)": self.kl_pq, "KL(Q, R)": self.kl_qr, "defect": self.defect}
+        rows = [(name, f"{value:.6g}") for name, value in values.items()]
+        return fragment([NamedValues("Pythagorean triangle", rows)], [self.fit.certificate().text()])
+
+    def __repr__(self) -> str:
+        return (
+            f"<Triangle: KL(P, R) = {self.kl_pr:.6g}, KL(P, Q) + KL(Q, R) = {self.kl_pq:.6g} + {self.kl_qr:.6g}, "
+            f"defect {self.defect:.1e}>"
+        )
+
+
+def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
+    """Check ``KL(P, R) = KL(P, Q) + KL(Q, R)``, Q being the decomposition of P and R any member of the same model.
+
+    Parameters
+    ----------
+    fit
+        What `decompose` returned for P.
+    R
+        A tensor of P's shape; normalised first. By default the member with theta = 0: uniform, or the base measure.
+        If R is not in the model, the theorem does not hold, and `Triangle.defect` is the difference.
+
+    See Also
+    --------
+    legendre.geometry.Triangle : What `pythagoras` returns.
+    legendre.geometry.plot_triangle : Draw the triangle to scale.
+    legendre.geometry.plot_simplex : Draw the triangle of a 2 x 2 table in its simplex.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> triangle = pythagoras(ld.decompose([[4, 1], [2, 3]], "B1"), np.outer([1, 3], [2, 1]))
+    >>> triangle
+    <Triangle: KL(P, R) = 0.239858, KL(P, Q) + KL(Q, R) = 0.0863046 + 0.153553, defect ...>
+    >>> abs(triangle.defect) < 1e-12
+    True
+    """
+    found = type(fit).__name__
+    expect(fit, Decomposition, f"pythagoras takes a decomposition, got {found}: pythagoras(decompose(P, basis), R).")
+    if fit.data is None:
+        raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it anew.")
+    p, inside = probabilities(in_memory(fit.data, "pythagoras")), fit.model.support.on_grid()
+    q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
+    r = _read_point(np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0) if R is None else R, "R")
+    if r.shape != p.shape:
+        raise InvalidTensor(f"R has shape {r.shape}, the decomposition has shape {p.shape}; they must be equal.")
+    missed = np.argwhere((r == 0) & (q > 0))
+    if len(missed):
+        where = cell_name(missed[0])
+        raise InvalidTensor(f"R{where} = 0 where Q{where} > 0, so that KL(Q, R) is infinite. R must be positive there.")
+    return Triangle(fit, frozen(p), frozen(q), frozen(r), kl(p, q), kl(q, r), kl(p, r))
+
+
+def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
+    """Draw Pythagoras to scale, for tensors of any size: the sides are the square roots of 2 KL.
+
+    Parameters
+    ----------
+    triangle
+        What `pythagoras` returned, for an R in the model.
+    ax
+        Where to draw; a new figure by default.
+
+    See Also
+    --------
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+    legendre.geometry.plot_simplex : Draw the triangle of a 2 x 2 table in its simplex.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> from matplotlib.figure import Figure
+    >>> triangle = ld.geometry.pythagoras(ld.decompose(np.arange(1, 9).reshape(2, 2, 2), "B1"))
+    >>> plot_triangle(triangle, Figure().add_subplot())
+    <Axes: >
+    """
+    _check_right_angle("plot_triangle", triangle)
+    ax = axes_for("plot_triangle", ax)
+    a, b = np.sqrt(2 * triangle.kl_pq), np.sqrt(2 * triangle.kl_qr)
+    mark = 0.07 * max(a, b)
+    ax.plot([0, mark, mark], [mark, mark, 0], color="black", linewidth=1)
+    sides = (
+        ((0, 0), (0, a), RED, f"KL(P, Q) =\n{triangle.kl_pq:.4g}", (-8, 0), "right"),
+        ((0, b), (0, 0), BLUE, f"KL(Q, R) = {triangle.kl_qr:.4g}", (0, -14), "center"),
+        ((0, b), (a, 0), GREY, f"KL(P, R) = {triangle.kl_pr:.4g}", (8, 6), "left"),
+    )
+    for x, y, colour, text, shift, side in sides:
+        ax.plot(x, y, color=colour, linewidth=2)
+        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": colour}
+        ax.annotate(text, (sum(x) / 2, sum(y) / 2), xytext=shift, ha=side, **style)
+    for name, x, y, shift in (("P", 0, a, (0, 7)), ("Q", 0, 0, (-9, -14)), ("R", b, 0, (9, -14))):
+        ax.plot([x], [y], "o", color="black", markersize=5)
+        ax.annotate(name, (x, y), xytext=shift, textcoords="offset points", ha="center", fontsize=12)
+    ax.set_aspect("equal")
+    ax.margins(0.12)
+    ax.set_axis_off()
+    return ax
+
+
+def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
+    """Draw the triangle in the simplex of four cells, with the surface of a model of two parameters.
+
+    The m-geodesic from P to Q is straight; the e-geodesic from Q to R runs in the surface if R is in the model. The
+    mark at Q is a square in the Fisher metric.
+
+    Parameters
+    ----------
+    triangle
+        What `pythagoras` returned for four cells and a basis of two, such as a 2 x 2 table and B1.
+    ax
+        Axes with ``projection="3d"``; a new figure by default.
+
+    See Also
+    --------
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+    legendre.geometry.plot_triangle : Draw the triangle to scale.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> from matplotlib.figure import Figure
+    >>> triangle = ld.geometry.pythagoras(ld.decompose([[1, 2], [3, 4]], "B1"))
+    >>> plot_simplex(triangle, Figure().add_subplot(projection="3d"))
+    <Axes3D: ...>
+    """
+    _check_right_angle("plot_simplex", triangle)
+    cells = triangle.fit.model.support.cells()
+    P, Q, R = (T[tuple(cells.T)] for T in (triangle.P, triangle.Q, triangle.R))
+    if len(cells) != 4 or triangle.fit.n_params != 2 or (Q == 0).any():
+        raise InvalidSetting(
+            f"plot_simplex draws a positive Q on four cells and a model of two parameters, such as a 2 x 2 table and "
+            f"B1; here Q has {np.count_nonzero(triangle.Q)} positive cells out of {len(cells)}, and the model "
+            f"{triangle.fit.n_params} parameters. plot_triangle draws any."
+        )
+    axes: Any = axes_for("plot_simplex", ax, projection="3d")
+    if not hasattr(axes, "plot_surface"):
+        raise InvalidSetting("plot_simplex needs axes of three dimensions: figure.add_subplot(projection='3d').")
+    for i, j in combinations(range(4), 2):
+        axes.plot(*CORNERS[[i, j]].T, color="0.75", linewidth=0.8)
+    for corner, cell in zip(CORNERS, cells, strict=True):
+        axes.text(*(corner + 0.12 * (corner - CORNERS.mean(axis=0))), cell_name(cell), color=GREY, ha="center")
+    surface = np.moveaxis(model_members(triangle.fit, cells) @ CORNERS, -1, 0)
+    axes.plot_surface(*surface, color="#92c5de", alpha=0.35, linewidth=0, shade=False)
+    axes.plot_wireframe(*surface, color="#4393c3", alpha=0.35, linewidth=0.5, rcount=12, ccount=12)
+    t, log_ratio = np.linspace(0.0, 1.0, 60), np.log(R / Q)
+    directions = P - Q, Q * (log_ratio - Q @ log_ratio)  # of both geodesics at Q
+    # sides of a square, 0.12 long in the Fisher metric
+    m_side, e_side = (0.12 * d / max(float(np.sqrt((d**2 / Q).sum())), ROUNDING) for d in directions)
+    square = np.stack([Q + m_side, Q + m_side + e_side, Q + e_side])
+    for line, style, label in (
+        (m_geodesic(P, Q, t), {"color": RED, "linewidth": 2.2}, "m-geodesic from P to Q"),
+        (e_geodesic(Q, R, t), {"color": BLUE, "linewidth": 2.2}, "e-geodesic from Q to R"),
+        (m_geodesic(Q, R, t), {"color": RED, "linewidth": 1, "linestyle": ":"}, "m-geodesic from Q to R"),
+        (square, {"color": "black", "linewidth": 1}, "right angle (Fisher metric)"),
+    ):
+        axes.plot(*(line @ CORNERS).T, label=label, **style)
+    centre = (P + Q + R) / 3 @ CORNERS
+    for name, point in (("P", P @ CORNERS), ("Q", Q @ CORNERS), ("R", R @ CORNERS)):
+        axes.scatter(*point, color="black", s=18)
+        away = (point - centre) / max(float(np.linalg.norm(point - centre)), ROUNDING)
+        axes.text(*(point + 0.07 * away), name, fontsize=12, ha="center", va="center")
+    axes.computed_zorder = False  # the surface is clear enough to see what lies behind it
+    axes.view_init(elev=24, azim=46)
+    axes.set_box_aspect((1, 3**0.5 / 2, (2 / 3) ** 0.5), zoom=1.2)
+    axes.set_axis_off()
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=2, fontsize=8, frameon=False)
+    return cast("Axes", axes)
+
+
+def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
+    """Draw what each of several nested fits explains as a staircase, from KL(P, Q) of the first down to what is left.
+
+    Parameters
+    ----------
+    nested
+        What `anova` returned.
+    ax
+        Where to draw; a new figure by default.
+
+    See Also
+    --------
+    anova : Compare nested fits.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> from matplotlib.figure import Figure
+    >>> fits = [ld.decompose([[1, 2], [3, 4]], basis) for basis in ("empty", "B1")]
+    >>> plot_ladder(ld.anova(*fits), Figure().add_subplot()).get_ylabel()
+    'KL(P, Q), nats'
+    """
+    if not hasattr(nested, "explained"):
+        raise InvalidSetting(f"plot_ladder draws what anova returns, got {type(nested).__name__}.")
+    ax = style_axes(axes_for("plot_ladder", ax))
+    places = range(len(nested.kl))
+    ax.bar(places, nested.kl, color="0.8")
+    ax.bar(places[1:], nested.explained, bottom=nested.kl[1:], color=BLUE)
+    for k, share in zip(places[1:], nested.share.tolist(), strict=True):
+        said = f"{100 * share:.3g} %" if share > 1e-5 else "< 0.001 %"
+        ax.annotate(said, (k, nested.kl[k - 1]), xytext=(0, 3), textcoords="offset points", ha="center")
+    ax.set_xticks(places, nested.names, rotation=20, ha="right")
+    ax.set_ylabel("KL(P, Q), nats")
+    ax.margins(y=0.1)
+    return ax
+
+
+def model_members(fit: Decomposition, cells: IntArray, n: int = 40) -> FloatArray:
+    """Members of the model on the four cells, n x n x 4: the logistic of both parameters is evenly spaced."""
+    share = np.linspace(0.001, 0.999, n)
+    below = np.asarray((fit.basis[:, None, :] <= cells).all(axis=-1), dtype=np.float64)  # zeta, basis x cells
+    below = below if fit.ties is None else fit.ties.matrix().T @ below
+    theta = np.log(share / (1.0 - share))
+    base = np.ones(4) if fit.model.base is None else fit.model.base[tuple(cells.T)]
+    q: FloatArray = base * np.exp(theta[:, None, None] * below[0] + theta[:, None] * below[1])
+    return np.asarray(q / q.sum(axis=-1, keepdims=True))
+
+
+def _check_right_angle(caller: str, triangle: Triangle) -> None:
+    found = type(triangle).__name__
+    expect(triangle, Triangle, f"{caller} draws a triangle, got {found}: {caller}(pythagoras(fit, R)).")
+    if abs(triangle.defect) > ROUNDING + 1e-6 * triangle.kl_pr:  # more than rounding
+        raise InvalidSetting(
+            f"the angle at Q is not right: KL(P, R) - KL(P, Q) - KL(Q, R) = {triangle.defect:g}. R is not in the "
+            "model, or the fit has not converged. A member near R is decompose(R, basis).tensor()."
+        )
+
+
+def _read_point(P: ArrayLike, name: str) -> FloatArray:
+    """Read a tensor as probabilities; `name` is what errors call it."""
+    data = read_as(name, P)
+    if data.missing is not None:
+        raise InvalidTensor(
+            f"{name} has {int(data.missing.sum())} missing cells (NaN); a point of the geometry has none."
+        )
+    return probabilities(data)
+
+
+def _read_line(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    p, q, times = _read_point(P, "P"), _read_point(Q, "Q"), rectangular(t, "t", InvalidSetting)
+    if p.shape != q.shape:
+        raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
+    if times.dtype.kind not in "iuf" or not np.isfinite(times).all():
+        raise InvalidSetting(f"t must be a finite number or an array of them, got {t!r}.")
+    return p, q, times.astype(np.float64)
