@@ -379,7 +379,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(HAIR, ". ~ hair"), "Leave out what stands before ~"),
     (lambda: ld.loglinear(FRAME, "log(Freq) ~ hair"), "before ~ stands the name of a column of counts, or nothing."),
     (lambda: ld.loglinear(FRAME, "Freq ~ hair", counts="n"), "names the counts 'Freq', and counts= is passed, too"),
-    (lambda: ld.loglinear(FRAME, "Freq ~ hair ~ eye"), "has 2 signs ~, where one may stand"),
+    (lambda: ld.loglinear(FRAME, "Freq ~ hair ~ eye"), "has 2 signs ~; at most one"),
     (lambda: ld.loglinear(HAIR, ".").update("n ~ . + hair:eye"), "'n' before ~; update keeps the counts: write '. ~'."),
     (lambda: ld.loglinear(HAIR, 3), "a model is a formula such as"),  # type: ignore[arg-type]
     (lambda: ld.loglinear(HAIR, "twin(hair, eye)"), "unknown function 'twin'"),

@@ -23,8 +23,7 @@ from legendre.model.cliques.tables import n_free, parts_of, saturated, with_part
 from legendre.model.model import Model
 from legendre.results.base import count_name
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import chi_square_p, degrees_of_freedom
-from legendre.results.inference.criteria import support_rank
+from legendre.results.inference.counts import chi_square_p, degrees_of_freedom, support_rank
 from legendre.results.inference.printout import p_text, stars, to_frame
 from legendre.results.inference.result import Inference
 from legendre.solvers.structure.rank import Rank, independent, rank_of

@@ -18,7 +18,7 @@ from legendre.tasks.loglinear.anova import compare
 from legendre.tasks.loglinear.formula import Formula, Term, close, read_formula
 
 if TYPE_CHECKING:
-    from legendre.tasks.loglinear.result import LogLinear
+    from legendre.tasks.loglinear.loglinear import LogLinear
 
 Criterion = Literal["aic", "bic"] | float
 Direction = Literal["both", "forward", "backward"]
