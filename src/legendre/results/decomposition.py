@@ -16,7 +16,6 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.sums.linalg import dot
 from legendre.core.text import NamedValues, Table, shape_name, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -151,7 +150,7 @@ class Decomposition(ModelResult):
         """KL(P, Q) in nats."""
         if self.data is None:
             return self._measured[0]
-        return max(self.data.negentropy() + self.psi - dot(self.theta, self.eta_hat), 0.0)  # not -1e-17
+        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
 
     @cached_property
     def rmse(self) -> float:
