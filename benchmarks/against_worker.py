@@ -82,7 +82,7 @@ def measure(problem: Problem, clock: Callable[[], float]) -> Measured:
 
 
 def _decompose(X: Any, problem: Problem) -> Any:
-    arranged = {"unordered": problem.unordered} if problem.unordered else {}
+    arranged: dict[str, Any] = {"unordered": problem.unordered} if problem.unordered else {}
     return ld.decompose(X, problem.basis, support=problem.support, tol=problem.tol, **arranged)
 
 

@@ -99,7 +99,7 @@ class Trial:
         hold_out = "cells" if self.pattern == "cells" else len(shape) - 1
         done = ld.complete(Y, hold_out=hold_out, criterion="rmse")
         return self.row(
-            method, f"{done.n_folds} folds", done.tensor().reshape(self.X.shape), time.perf_counter() - start
+            method, f"{done.fit.n_folds} folds", done.tensor().reshape(self.X.shape), time.perf_counter() - start
         )
 
     def other(self, method: str, ranks: Sequence[int]) -> Row | None:

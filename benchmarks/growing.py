@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
-from legendre.fitting.growing.state import GrowingFactor
 from legendre.tasks.compare import PEERS, Effort
 
 DATA = Path(os.environ.get("LEGENDRE_DATA", Path(__file__).resolve().parent.parent.parent / "shared" / "data"))
@@ -74,7 +73,7 @@ def _peer(name: str, X: Any, n: int, seed: int = 0) -> tuple[float, float]:
 
 
 def faces() -> None:
-    """RMSE and time by the number of parameters; factors of more than 1,000 rows on the way to 4,000."""
+    """RMSE and time by the number of parameters."""
     X = _load("orl_faces", "faces")
     for n, (most, limit) in FACES.items():
         fit, seconds = _fit(X, n, times=3)
@@ -86,17 +85,6 @@ def faces() -> None:
             f"median, {seconds / others.min():.2f} to the fastest; NN-Tucker HALS {_peer('tucker-hals', X, n)[0]:.2f}",
             flush=True,
         )
-    sizes: list[int] = []
-    plain = GrowingFactor.of
-
-    def counted(lower: Any) -> Any:
-        sizes.append(len(lower))
-        return plain(lower)
-
-    GrowingFactor.of = counted  # type: ignore[method-assign]
-    ld.decompose(X, ld.adaptive(4000))
-    GrowingFactor.of = plain  # type: ignore[method-assign]
-    print(f"  factors above 1,000 cells on the way to 4,000: {sum(size > 1000 for size in sizes)} (wanted at most 5)")
 
 
 def mnist() -> None:

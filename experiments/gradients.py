@@ -10,7 +10,6 @@ import numpy as np
 
 import legendre as ld
 from legendre.core.types import FloatArray
-from legendre.solvers.gradient import SWEEP_RATE
 from legendre.solvers.protocol import Solver
 from legendre.tasks.compare import Row
 
@@ -60,9 +59,8 @@ def measured(X: FloatArray, size: int, method: str, limit: float) -> Row:
     note = ""
     if not reached and isinstance(solver, ld.solvers.Gradient) and solver.form == "sweep":
         best = _fit(X, size, ld.solvers.Natural())
-        note = (
-            f"{NEEDS}{passes_needed(best.fisher(), best.theta, solver.learning_rate or SWEEP_RATE, PAPER_TOL)} passes"
-        )
+        rate = solver.learning_rate or 4.0  # the default of sweeps
+        note = f"{NEEDS}{passes_needed(best.fisher(), best.theta, rate, PAPER_TOL)} passes"
     status = "CONVERGED" if reached else "TIME LIMIT"
     return Row(
         method, SIDE * size, None, status, fit.n_params, fit.n_iter,

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from benchmarks.problems import DataMissing, data_folder
@@ -143,7 +144,7 @@ def _row(
             return HeldOut(source.name, method, asked, seed, "NOT INSTALLED")
         facts, Q = attempt(PEERS[method], fitted, asked, level.held_out_effort, seed or 0)
         del facts["n_iter"]
-        found = {} if Q is None else scores(fitted, other, Q)
+        found: dict[str, Any] = {} if Q is None else scores(fitted, other, Q)
         return HeldOut(source.name, method, asked, seed, **facts, **found)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ld.ConvergenceWarning)  # the row has the status

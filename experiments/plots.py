@@ -67,7 +67,7 @@ def sizes(rows: Sequence[BenchRow], path: Path) -> None:
     for method in scale.METHODS:
         mine = sorted((row for row in rows if row.method == method and row.measured), key=lambda row: row.cells)
         color, marker, width = bench_plots.STYLES[method]
-        values = [row.seconds for row in mine]
+        values = [row.seconds or np.nan for row in mine]
         axis.plot(
             [row.cells for row in mine], values, color=color, marker=marker, linewidth=width, label=BENCH_LABELS[method]
         )

@@ -202,7 +202,7 @@ def balance(X: Any, _: Path) -> Answer:
     return Answer([done.tensor()], [done.theta, done.kl_to_X, done.log_factors[0]])
 
 
-def smooth(X: Any, _: Path) -> Answer:
+def complete_without_basis(X: Any, _: Path) -> Answer:
     done = ld.complete(X, folds=3)
     return Answer(
         [done.tensor(), done.fit.tensor()], [done.fit.error, list(done.fit.variances.values()), done.observed]
@@ -272,7 +272,7 @@ DOORS: dict[str, Door] = {
     "plan": Door(plan),
     "complete": Door(complete),
     "balance": Door(balance),
-    "smooth": Door(smooth),
+    "complete without a basis": Door(complete_without_basis),
     "hidden": Door(hidden),
     "compare": Door(compare),
     "ladder": Door(ladder),
@@ -286,7 +286,7 @@ DOORS: dict[str, Door] = {
 }
 REFUSED: dict[tuple[str, str], str] = {
     ("masked array", "loglinear"): r"table: the count of \(A 3, B 2, C 0\), nan, has no number \(NaN\)\.",
-    ("masked array", "balance"): r"X has 2 entries that are negative or NaN; the first is X\[3, 2, 0\] = nan\.",
+    ("masked array", "balance"): r"X has 2 entries that are NaN; the first is X\[3, 2, 0\]\.",
 }
 """The sentences of the pairs that have no answer."""
 

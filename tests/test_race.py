@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.csv_records import read
 
-from legendre.tasks.compare import peers
+from legendre.tasks import compare
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")
 
@@ -28,8 +28,8 @@ X = np.random.default_rng(3).random((3, 4, 2))
 
 def test_ranks_are_those_of_the_comparison() -> None:
     for shape, params in product([(92, 112, 20), (30, 30, 24), (32,) * 3], (300, 800, 4000)):
-        assert decompositions.cp_rank(shape, params) == peers.cp_rank(shape, params)
-        assert decompositions.tucker_rank(shape, params) == peers.tucker_rank(shape, params)
+        assert decompositions.cp_rank(shape, params) == compare.cp_rank(shape, params)
+        assert decompositions.tucker_rank(shape, params) == compare.tucker_rank(shape, params)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])

@@ -17,7 +17,6 @@ import legendre as ld
 from cases import BoolArray, Case
 from legendre.basis.basis import cells, empty
 from legendre.basis.parse import as_basis
-from legendre.core.cells import cell_keys, member, unique_cells
 from legendre.data.dense import observe
 from oracles import FloatArray
 from strategies import count_tables, masks, positive_tensors, problems, shapes
@@ -103,18 +102,6 @@ def test_ties_go_to_the_smaller_index() -> None:
     assert selected(ld.B3(1, axis=0), X) == [(0, 1), (1, 0), (2, 0), (3, 0)]
 
 
-def test_the_limit_of_one_slice_does_not_leak_into_the_next() -> None:
-    """A slice with fewer cells than l must not shorten, or lengthen, its neighbours."""
-    X, mask = np.arange(1.0, 13.0).reshape(4, 3), np.ones((4, 3), dtype=np.bool_)
-    mask[1:, 0] = False
-    assert selected(ld.B3(2), X, mask) == [(2, 1), (2, 2), (3, 1), (3, 2)]
-
-
-def test_nan_never_is_among_the_largest() -> None:
-    X = np.array([[np.nan, 2.0], [1.0, np.nan], [3.0, 9.0]])
-    assert selected(ld.B3(2), X) == [(0, 1), (1, 0), (2, 0), (2, 1)]
-
-
 @given(shapes(max_cells=60).flatmap(positive_tensors), st.integers(1, 5))
 def test_interactions_up_to_an_order(X: FloatArray, order: int) -> None:
     order = min(order, X.ndim)
@@ -195,27 +182,6 @@ def test_a_list_of_cells_is_a_basis() -> None:
     assert ld.decompose(np.ones((2, 2)), np.array([[1, 0]], dtype=np.uint8)).basis.tolist() == [[1, 0]]
 
 
-@pytest.mark.parametrize(
-    ("basis", "text"),
-    [
-        (ld.B1(), "B1()"),
-        (ld.B2(3), "B2(l=3, axis=-1)"),
-        (ld.B3(4, axis=0), "B3(l=4, axis=0)"),
-        (ld.full(), "full()"),
-        (empty(), "cells(<0 cells>)"),
-        (cells([[0, 1]]), "cells(<1 cells>)"),
-        (ld.interactions(2), "interactions(2)"),
-        (ld.interactions([(0, 1), (2,)]), "interactions([(0, 1), (2,)])"),
-        (ld.B1() | ld.full(), "B1() | full()"),
-        ((ld.B1() | ld.full()) & ld.B3(1), "(B1() | full()) & (B3(l=1, axis=-1))"),
-        (ld.full() - ld.B1(), "(full()) - (B1())"),
-    ],
-    ids=str,
-)
-def test_repr(basis: ld.Basis, text: str) -> None:
-    assert repr(basis) == text
-
-
 RECIPES = [
     ld.B1() | ld.B2(2) | ld.B3(3),
     ld.full() - ld.B1(),
@@ -241,26 +207,6 @@ def test_bases_combine_with_bases_and_cells(combine: Callable[[Any, Any], Any]) 
     both = combine(ld.B1(), [[0, 1]]), combine(ld.B1(), cells([[0, 1]]))
     first, second = (basis.select(observe(np.ones((2, 2)))).tolist() for basis in both)
     assert first == second
-
-
-def test_keys_tell_cells_apart_where_the_grid_has_more_cells_than_integers() -> None:
-    """Mixed-radix numbers of such cells would overflow 64 bits."""
-    large = 2**40
-    cells = np.array([[large, large, 1], [1, large, large], [large, large, 1], [0, 0, 0]])
-    keys = cell_keys(cells)
-    assert keys[0] == keys[2]
-    assert len(set(keys.tolist())) == 3
-    assert unique_cells(cells).tolist() == cells[[0, 1, 3]].tolist()
-    assert member(cells, cells[1:2]).tolist() == [False, True, False, False]
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint64])
-def test_integers_of_any_type(kind: Any, rng: np.random.Generator) -> None:
-    data = observe(rng.random((20, 15, 3)))
-    for make in (ld.B2, ld.B3):
-        small, plain = make(kind(100), axis=kind(1)), make(100, axis=1)
-        assert repr(small) == repr(plain)
-        assert_array_equal(small.select(data), plain.select(data))
 
 
 @pytest.mark.parametrize("order", [12, 20])

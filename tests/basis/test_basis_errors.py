@@ -32,7 +32,7 @@ AT_THE_TENSOR: list[tuple[Any, str]] = [
     (ld.interactions([(0, 2)]), r"interactions: \(0, 2\): 2 is no mode of X, which has 2, counted from 0 to 1"),
     (ld.interactions([(-1,)]), r"interactions: \(-1,\): -1 is no mode of X"),
     (ld.B2(1, axis=2), r"B2: axis=2: 2 is no mode of X, which has 2, counted from 0 to 1"),
-    (ld.B3(1, axis=-3), r"B3: axis=-3: -1 is no mode of X, which has 2"),
+    (ld.B3(1, axis=-3), r"B3: axis=-3: -3 is no mode of X, which has 2"),
     ("B2(1, axis='rows')", r"axis.*'rows'"),
     ("B3(1, axis=1.0)", r"axis.*1\.0"),
 ]

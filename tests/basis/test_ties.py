@@ -14,7 +14,6 @@ from legendre.basis.basis import Basis, empty
 from legendre.core.sums.zeta import zeta
 from legendre.data.dense import observe
 from legendre.data.observation import Observation
-from legendre.data.read import read
 from oracles import FloatArray
 
 SQUARE = np.arange(1.0, 17.0).reshape(4, 4)
@@ -43,17 +42,6 @@ def test_a_feature_is_the_function_that_was_given() -> None:
     assert_allclose(found[1], np.broadcast_to(np.arange(2.0), x.shape), atol=1e-14)
     (some,) = tables(ld.features({"some": lambda k, i: i - 2.0 * k}, modes=[2, 0]), x)
     assert_allclose(some, np.indices(x.shape)[0] - 2.0 * np.indices(x.shape)[2], atol=1e-14)
-
-
-def test_features_are_called_with_labels_where_there_are_some() -> None:
-    data = read(np.ones((2, 3)), levels=[["a", "b"], [10, 20, 40]])
-    (found,) = tables(ld.features({"f": lambda a, n: (a == "b") * n}), np.ones((2, 3)), data)
-    assert_array_equal(found, [[0, 0, 0], [10, 20, 40]])
-
-
-def test_a_sum_of_functions_of_single_modes_has_no_cell_beside_the_axes() -> None:
-    terms = ld.features({"sum": lambda i, j: 0.1 * i + 0.3 * j}).terms(observe(np.ones((9, 9))))
-    assert (terms.cells == 0).any(axis=1).all()  # the rounding errors of its values make no cells
 
 
 @pytest.mark.parametrize(
@@ -163,13 +151,6 @@ def test_features_stay_with_their_levels_however_these_are_arranged(basis: Basis
     own = ld.decompose(x, ld.interactions(1) | basis)
     fit = ld.decompose(x, ld.interactions(1) | basis, unordered={0: [2, 0, 3, 1], 1: [1, 2, 0]})
     assert_allclose(fit.tensor(), own.tensor(), rtol=1e-7)
-
-
-def test_modes_without_names_keep_their_numbers() -> None:
-    x = np.arange(1.0, 46.0).reshape(3, 5, 3)
-    assert ld.decompose(x, ld.ties.uniform(2, 0)).parameters().names == ("mode 2 by mode 0, per step of both",)
-    with pytest.raises(ld.errors.InvalidBasis, match=r"symmetric: mode 1 has 5 levels, mode 2 has 3; the two must"):
-        ld.decompose(x, ld.ties.symmetric(1, 2))
 
 
 def test_symmetry_needs_the_same_levels() -> None:

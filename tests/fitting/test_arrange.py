@@ -282,14 +282,14 @@ def test_the_page_takes_data_in_the_order_of_x(X: FloatArray, tmp_path: Path) ->
     fit = ld.decompose(X, ld.adaptive(4), names=["who", "what", "when"], levels=names)
     fit.save(tmp_path / "fit.npz")
     loaded = ld.load(tmp_path / "fit.npz")
-    found = loaded.content(xr.DataArray(X, dims=["who", "what", "when"], coords={"who": names[0]})).pair
-    own = fit.content().pair
+    found = loaded._content(xr.DataArray(X, dims=["who", "what", "when"], coords={"who": names[0]})).pair
+    own = fit._content().pair
     assert found is not None
     assert own is not None
     assert_array_equal(found.cells("report").x, own.cells("report").x)
     turned = xr.DataArray(X[::-1], dims=["who", "what", "when"], coords={"who": names[0][::-1]})
     with pytest.raises(ld.LegendreError, match=r"other levels of who than the fit, .* \(l comes first, a in the fit\)"):
-        loaded.content(turned)
+        loaded._content(turned)
 
 
 def test_neighbours_are_alike(rng: np.random.Generator) -> None:

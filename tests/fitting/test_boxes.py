@@ -17,7 +17,7 @@ from legendre.core.tied_parameters import box_terms
 from legendre.core.types import IntArray
 from legendre.data.dense import observe
 from legendre.fitting.growing.candidates import pick
-from legendre.fitting.growing.features import Features, Ground, Moments, inverse_deviation
+from legendre.fitting.growing.state import Features, Ground, Moments, inverse_deviation
 from oracles import FloatArray
 from strategies import seeds, shapes
 
@@ -328,7 +328,7 @@ def test_every_box_that_a_criterion_keeps_pays(criterion: Any, start: str) -> No
         price = 2.0 if criterion == "aic" else np.log(n) + 2.0 * np.log(21 * 28)
         assert fit.n_params > own
         for i in range(own, fit.n_params):
-            without = fit.refitted(np.delete(np.arange(fit.n_params), i))
+            without = fit._refitted(np.delete(np.arange(fit.n_params), i))
             assert 2.0 * n * (without.kl - fit.kl) > 0.999 * price
         assert [step.n_params for step in fit.path] == sorted(step.n_params for step in fit.path)
         assert fit.path[-1].kl == fit.kl

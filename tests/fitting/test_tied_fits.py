@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 import legendre as ld
 from legendre.basis.basis import Basis
@@ -108,14 +107,6 @@ def test_mobility_models_of_hauser_equal_those_of_r(basis: Basis, g2: float, df:
     assert tests.g2 == pytest.approx(g2, abs=1e-6)
 
 
-def test_uniform_association_beside_a_diagonal_equals_that_of_r() -> None:
-    fit = ld.decompose(HAUSER, MAIN | ld.ties.uniform(0, 1) | ld.ties.diagonal(0, 1))
-    r = [0.1584002857, 0.4688793924, 0.1562193873, 0.4649483994, 0.2467476323, 2.3573481250]
-    errors = [0.006458908174, 0.054125966899, 0.055381636831, 0.047041828824, 0.035099816518, 0.061075656754]
-    assert_allclose(fit.theta[-6:], r, atol=1e-8)
-    assert_allclose(fit.inference().standard_errors[-6:], errors, atol=1e-8)
-
-
 @pytest.mark.parametrize(
     ("basis", "g2", "df"),
     [
@@ -212,12 +203,6 @@ def test_solvers_that_take_ties_agree(solver: str) -> None:
     assert_allclose(fit.tensor(), known.tensor(), atol=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["closed", "scaling", "gradient"])
-def test_solvers_that_fit_margins_refuse_ties(solver: str) -> None:
-    with pytest.raises(ld.errors.InvalidSetting, match="solver='"):
-        ld.decompose(HAUSER, MAIN | ld.ties.uniform(0, 1), solver=solver)
-
-
 def test_sparse_and_dense_tensors_have_the_same_tied_fit() -> None:
     rng = np.random.default_rng(5)
     x = rng.poisson(0.4, (6, 6, 4)).astype(float)
@@ -230,22 +215,6 @@ def test_sparse_and_dense_tensors_have_the_same_tied_fit() -> None:
     listed = ld.decompose(ld.from_coords(np.argwhere(x > 0), x[x > 0], x.shape), basis, support="nonzero")
     assert listed.kl == pytest.approx(inside.kl, abs=1e-10)
     assert listed.rank == inside.rank
-
-
-@pytest.mark.parametrize("largest", [0, 1 << 22])
-def test_all_ways_to_the_fisher_matrix_agree(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LARGEST_DESIGN", largest)
-    x = np.random.default_rng(2).uniform(0.5, 2, (4, 4, 3))
-    basis = (
-        ld.interactions([(2,)])
-        | ld.ties.quasi_symmetric(0, 1)
-        | ld.features({"f": np.sin(np.arange(48)).reshape(x.shape)})
-    )
-    fit = ld.decompose(x, basis)
-    F, q = design(basis, x), (fit.tensor() / fit.total).ravel()
-    centred = F - q @ F
-    assert_allclose(fit.fisher(), (centred * q[:, None]).T @ centred, atol=1e-13)
-    assert ld.decompose(x, basis, solver="natural-cg").kl == pytest.approx(fit.kl, abs=1e-11)
 
 
 def test_ties_on_cliques_equal_those_on_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,38 +240,6 @@ def test_collinear_features_lower_the_rank_and_raise_nothing() -> None:
     assert fit.inference().df == 15
     assert fit.inference().g2 == pytest.approx(ld.decompose(HAUSER, MAIN | ld.ties.uniform(0, 1)).inference().g2)
     assert "Of the 11 parameters 9 are independent" in fit.certificate().text()
-
-
-def test_views_of_a_tied_fit_use_the_parameters_of_cells() -> None:
-    fit = ld.decompose(HAUSER, MAIN | ld.ties.uniform(0, 1))
-    theta = fit.theta_tensor()
-    assert_allclose(theta[1:, 1:], fit.theta[-1])
-    assert_allclose(ld.dual.from_theta(theta) * fit.total, fit.tensor())
-    assert_allclose(fit.eta_tensor()[1:, 1:].sum(), fit.eta[-1])
-    assert fit.effects()[0, 1].variance > 0
-    assert_allclose(fit.effects().kl_lost([0, 1]), ld.decompose(HAUSER, MAIN).kl - fit.kl)
-    assert len(fit.sample(10, rng=0)) == 10
-    names = fit.parameters().names
-    assert names[-1] == "mode 0 by mode 1, per step of both"
-    frame = fit.parameters().to_frame()
-    assert frame["mode 0"].iloc[-1] is None
-    assert frame["mode 0"].iloc[-2] == 4
-
-
-def test_a_tied_fit_comes_back_from_its_file(tmp_path: Path) -> None:
-    fit = ld.decompose(WOMEN, MAIN | ld.ties.diagonal("right", "left"), names=["right", "left"])
-    fit.save(tmp_path / "fit.npz")
-    back = ld.load(tmp_path / "fit.npz")
-    assert_array_equal(back.theta, fit.theta)
-    assert_array_equal(back.tensor(), fit.tensor())
-    assert back.parameters(kl_lost=None).names == fit.parameters(kl_lost=None).names
-    assert fit.ties is not None
-    assert back.ties.names == fit.ties.names
-    tests = fit.inference()
-    tests.save(tmp_path / "tests.npz")
-    assert ld.load(tmp_path / "tests.npz").g2 == tests.g2
-    fit.report(tmp_path / "report.html")
-    assert "right = left = 2" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_zeros_under_a_tied_feature_make_its_cells_vanish() -> None:

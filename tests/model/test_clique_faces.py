@@ -75,7 +75,7 @@ def test_what_vanishes_in_tables_is_what_vanishes_on_the_grid(
     }
     assert_allclose(fit.tensor(), dense.tensor(), atol=1e-7)
     assert_allclose([fit.kl, fit.rmse], [dense.kl, dense.rmse], atol=1e-8)
-    if fit.alive is None:
+    if fit._alive is None:
         return
     every = np.argwhere(np.ones(fit.shape))
     assert_array_equal(np.isneginf(fit.log_prob(every)), np.isneginf(dense.log_prob(every)))
@@ -127,39 +127,6 @@ def test_a_direction_of_recession_leads_to_the_limit(seed: int, monkeypatch: pyt
     assert_allclose(q / q.sum() * fit.total, dense.tensor(), atol=1e-7)
 
 
-def chain_rows(shape: tuple[int, ...], n: int) -> IntArray:
-    """Draw rows none of which has level 3 in mode 1 and level 4 in mode 2."""
-    rng = np.random.default_rng(0)
-    rows: IntArray = np.stack([rng.integers(0, length, n) for length in shape], axis=1)
-    kept: IntArray = rows[(rows[:, 1] != 3) | (rows[:, 2] != 4)]
-    return kept
-
-
-def test_a_chain_on_645_million_cells_with_an_empty_pair_is_decided() -> None:
-    """The cells of the empty pair are counted and named, never listed."""
-    shape = (28, 30, 30, 28, 28, 33)  # 651,974,400 cells
-    rows = chain_rows(shape, 40_000)
-    x, basis = ld.from_rows(rows, levels=list(shape)), ld.interactions([(k, k + 1) for k in range(5)])
-    fit = ld.decompose(x, basis)
-    assert (fit.status, fit.solver, fit.residual < 1e-13, fit.gap < 1e-12) == (
-        ld.results.Status.AT_BOUNDARY,
-        "closed",
-        True,
-        True,
-    )
-    assert fit.n_vanishing == 28 * 28 * 28 * 33
-    assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {(1, 2): [[3, 4]]}
-    assert fit.rank == fit.n_params - 1
-    assert fit.inference().df == np.prod(shape) - fit.n_vanishing - 1 - fit.rank
-    pairs = np.zeros((30, 30))
-    np.add.at(pairs, (rows[:, 1], rows[:, 2]), 1.0 / len(rows))
-    assert_allclose(fit.marginal([1, 2]), pairs, atol=1e-13)
-    assert_allclose(fit.marginal([2], given={1: 3}), pairs[3] / pairs[3].sum(), atol=1e-13)
-    with pytest.raises(ld.errors.ImpossibleEvent, match="has probability 0"):
-        fit.marginal([0], given={1: 3, 2: 4})
-    assert "724,416 cells have probability 0" in fit.certificate().text()
-
-
 def test_an_unseen_state_of_a_chain_of_order_100() -> None:
     """2^98 cells vanish: they are counted exactly, and a list of them is refused with what tells them."""
     rng = np.random.default_rng(5)
@@ -177,18 +144,6 @@ def test_an_unseen_state_of_a_chain_of_order_100() -> None:
         fit.expectation(lambda *_: 0.0)
     with pytest.raises(ld.errors.InvalidQuery, match="some cells vanish, and which combinations"):
         fit.inference().coef()
-
-
-def test_an_unseen_level_of_a_distributed_tensor_is_decided_by_its_margin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one-body bases the margins of the modes are known, which are all tables that there are."""
-    array = pytest.importorskip("dask.array")
-    only_cliques(monkeypatch)
-    X = np.outer([0, 1, 2], [3, 0, 1, 2])
-    fit = ld.decompose(array.from_array(X, chunks=2), "B1")
-    assert (fit.status, fit.n_vanishing) == (ld.results.Status.AT_BOUNDARY, 6)
-    assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {(0,): [[0]], (1,): [[1]]}
-    assert_allclose(fit.tensor(), X, atol=1e-12)
-    assert_allclose(fit.rmse, 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("tied", [ld.ties.linear(0, 1, scores=([0, 2, 4], [0, 3, 6])), ld.ties.rows(0, 1)], ids=repr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import Case
-from legendre.core import limits
-from legendre.core.memory import size_name
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.sparse import Sparse, observe_rows
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.junction import JunctionEngine
-from legendre.engines.protocol import Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.cliques.graph import clique_tree
 from legendre.model.cliques.tables import Tables, clique_sums, closed_form, excess, saturated
@@ -127,20 +123,6 @@ def test_widths_of_known_graphs(n: int, edges: Edges, width: int) -> None:
     assert max(len(clique.modes) for clique in tree.cliques) == width
 
 
-def test_the_cheaper_of_two_orders_counts() -> None:
-    """A cycle of four with two long modes: the chord goes between the short ones."""
-    graph = np.zeros((4, 4), dtype=np.bool_)
-    for i in range(4):
-        graph[i, (i + 1) % 4] = graph[(i + 1) % 4, i] = True
-    assert clique_tree(graph, [50, 2, 50, 2]).n_cells == 2 * 50 * 2 * 2
-
-
-def test_names_of_sizes() -> None:
-    assert size_name(999) == "999"
-    assert size_name(10**15) == "1.0e15"
-    assert size_name(2**20000) == "4.0e6020"
-
-
 # ---------------------------------------------------------------- the five questions
 
 
@@ -182,43 +164,6 @@ def test_the_answers_are_those_of_the_grid_engine(seed: int) -> None:
     assert_array_equal(junction.fisher(here), junction.fisher(here).T)
     assert_allclose(junction.fisher_product(here, x), G @ x, atol=1e-12)
     assert junction.swing(x) == pytest.approx(grid.swing(x), abs=1e-12)
-
-
-@pytest.mark.parametrize("block", [1, 40])
-def test_blocks_do_not_change_the_fisher_matrix(
-    block: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
-    model = model_of((2,) * 9, pairwise(9, partial_tree(9, 2, rng)))
-    monkeypatch.setattr("legendre.model.cliques.messages.BLOCK", block)
-    junction, grid, theta = JunctionEngine(model), ReferenceEngine(model), rng.normal(size=model.n_params)
-    out = np.full((model.n_params, model.n_params), np.nan)
-    assert junction.fisher(junction.at(theta), out) is out
-    assert_allclose(out, grid.fisher(grid.at(theta)), atol=1e-13)
-
-
-@pytest.mark.parametrize("size", [800.0, -800.0, 1e5])
-def test_no_theta_overflows(size: float) -> None:
-    engine = JunctionEngine(model_of((2,) * 100, pairwise(100, chain(100))))
-    point = engine.at(np.full(engine.n_params, size))
-    assert point.psi == pytest.approx(max(size, 0.0) * engine.n_params, rel=1e-12)
-    assert_allclose(point.eta, float(size > 0), atol=1e-12)
-    assert_allclose(engine.fisher(point), 0.0, atol=1e-12)
-    cell = np.full((1, 100), int(size > 0))
-    assert CliqueDistribution(engine.model, point.theta).log_prob(cell)[0] == pytest.approx(0.0, abs=1e-6)
-
-
-def test_a_point_from_a_file_has_no_messages_and_they_are_passed_again(rng: np.random.Generator) -> None:
-    model = model_of((2, 3, 2), np.array([[1, 1, 0], [0, 2, 1]]))
-    point = ReferenceEngine(model).at(rng.normal(size=2))
-    read = Point(point.theta, point.eta, point.psi)
-    assert_allclose(JunctionEngine(model).fisher(read), ReferenceEngine(model).fisher(point), atol=1e-14)
-
-
-def test_modes_of_few_levels_are_swept_without_the_compiler() -> None:
-    """All pairs of eight columns compiled for 4 s, and then took longer than NumPy does."""
-    for shape, numpy in [((4, 4, 5, 5, 6, 6, 7, 8), True), ((4, 4, 5, 5, 6, 6, 7, 9), False), ((8,) * 7, False)]:
-        pairs = ld.interactions(2).select(observe_rows(np.zeros((1, len(shape)), dtype=np.int64), np.ones(1), shape))
-        assert isinstance(engine_for(model_of(shape, pairs)), ReferenceEngine) is numpy
 
 
 def test_the_engine_is_chosen_by_size_and_width() -> None:
@@ -278,12 +223,6 @@ def test_samples_have_the_probabilities(rng: np.random.Generator) -> None:
     assert_array_equal(drawn, law.sample(n, np.random.default_rng(0)))
 
 
-def test_impossible_states_are_never_drawn() -> None:
-    model = model_of((2, 2), np.array([[1, 0], [1, 1]]))
-    drawn = CliqueDistribution(model, np.array([800.0, -1600.0])).sample(1000, np.random.default_rng(0))
-    assert_array_equal(drawn, np.tile([1, 0], (1000, 1)))
-
-
 # ---------------------------------------------------------------- rows
 
 
@@ -309,20 +248,12 @@ def test_rows_have_the_expectations_of_their_table(case: Case, weighted: bool) -
     assert rows.negentropy() == pytest.approx(float(p @ np.log(p)), abs=1e-13)
 
 
-def test_modes_of_many_levels(rng: np.random.Generator) -> None:
-    """More levels than a byte holds, and a mode of as many that merge into two."""
-    shape = (300, 300, 2)
-    basis = np.array([[k, 0, 0] for k in range(1, 300)] + [[0, 150, 0], [299, 150, 0], [0, 150, 1]])
-    cells = np.stack([rng.integers(0, n, size=500) for n in shape], axis=1)
-    eta_hat = [(cells >= u).all(axis=1).mean() for u in basis]
-    assert_allclose(expectations(observe_rows(cells, np.ones(500), shape), model_of(shape, basis)), eta_hat, atol=1e-14)
-
-
-@pytest.mark.usefixtures("on_cliques")
-def test_no_modes_have_one_probability() -> None:
-    fit = ld.decompose(np.arange(1.0, 9.0).reshape(2, 2, 2), ld.interactions([(0, 1), (1, 2)]))
-    assert np.asarray(fit.marginal([])).shape == ()
-    assert float(fit.marginal([])) == pytest.approx(1.0)
+def _on_the_grid(table: FloatArray, basis: ld.Basis) -> ld.Decomposition:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
+        fit = ld.decompose(table, basis, tol=1e-12)
+        assert fit.model.space.form == "grid"
+    return fit
 
 
 @pytest.mark.usefixtures("on_cliques")
@@ -347,29 +278,6 @@ def test_rows_fit_like_their_table(even: float, solver: str, rng: np.random.Gene
     assert_allclose(fit.fisher(), twin.fisher(), atol=1e-11)
 
 
-def _on_the_grid(table: FloatArray, basis: ld.Basis) -> ld.Decomposition:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
-        fit = ld.decompose(table, basis, tol=1e-12)
-        assert fit.model.space.form == "grid"
-    return fit
-
-
-def test_small_tables_of_rows_take_the_grid(rng: np.random.Generator) -> None:
-    """Where the merged grid is small everything is as for a tensor: faces are found, margins scaled."""
-    cells = rng.integers(0, 2, size=(200, 4))
-    cells[:, 3] = 0
-    table = np.zeros((2, 2, 2, 2))
-    np.add.at(table, tuple(cells.T), 1.0)
-    rows = observe_rows(cells, np.ones(200), table.shape)
-    for basis in (ld.interactions([(0, 1), (1, 2), (2, 3)]), ld.B1()):
-        fit, twin = ld.decompose(rows, basis), ld.decompose(table, basis)
-        assert (fit.status, fit.solver) == (twin.status, twin.solver)
-        assert fit.status is ld.results.Status.AT_BOUNDARY
-        assert_allclose(fit.tensor(), twin.tensor(), atol=1e-7)
-        assert_allclose([fit.kl, fit.rmse], [twin.kl, twin.rmse], rtol=1e-8)
-
-
 @pytest.mark.usefixtures("on_cliques")
 def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
     """Pairs are seen in all four ways but triples are not: the fit itself shows that the minimum is attained."""
@@ -383,59 +291,6 @@ def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
 
 
 TREES = [[(0, 1), (1, 2)], [(2, 0), (3, 0), (1, 3)], [(0, 1), (2, 3)], [(1, 3, 0), (2, 3)], [(0,), (1, 2), (3,)]]
-
-
-@pytest.mark.parametrize("tree", TREES, ids=str)
-@pytest.mark.parametrize("merging", [0, 1000])
-@pytest.mark.usefixtures("on_cliques", "one_thread")
-def test_an_empty_pair_of_a_dense_x_is_seen_in_the_tables(
-    tree: list[Any], merging: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
-    """A dense X of more than 33 million cells ended UNDECIDED, the same entries as a list at the boundary."""
-    X = rng.poisson(2.0, (4, 3, 5, 3)).astype(np.float64)
-    X[1, :, :, 2] = X[:, 2, 3] = X[2, 0] = X[:, 0, :, 1] = X[2, :, :, 0] = 0.0
-    basis = ld.interactions(tree)
-    for name, value in {"LARGEST_GRID": 0, "COMPILED_CELLS": 1, "MERGING": merging or 16}.items():
-        monkeypatch.setattr(limits, name, value)
-    dense, listed = ld.decompose(X, basis), ld.decompose(ld.from_coords(np.argwhere(X), X[X > 0], X.shape), basis)
-    assert dense.model.space.form == "cliques"
-    assert (dense.status, dense.solver, dense.rank) == (listed.status, listed.solver, listed.rank)
-    assert (dense.n_vanishing, dense.residual < 1e-14) == (listed.n_vanishing, True)
-    assert_allclose([dense.kl, dense.rmse], [listed.kl, listed.rmse], rtol=1e-12)
-    monkeypatch.undo()
-    exact = ld.decompose(X, basis)
-    assert dense.status is exact.status
-    assert_allclose(dense.tensor(), exact.tensor(), atol=1e-8)
-    assert dense.n_vanishing == exact.n_vanishing
-
-
-def test_a_tree_of_many_parameters_takes_tables_where_no_grid_shows_what_vanishes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its parameters are too many to carry through the tables, which a closed form need not do."""
-    shape, basis = (120, 110, 100), ld.interactions([(0, 1), (1, 2)])
-    cells = basis.select(observe_rows(np.zeros((1, 3), dtype=np.int64), np.ones(1), shape))
-    assert model_of(shape, cells).space.form == "grid"
-    monkeypatch.setattr(limits, "LARGEST_GRID", 1 << 20)
-    model = model_of(shape, cells)
-    assert model.space.form == "cliques"
-    assert isinstance(engine_for(model), JunctionEngine)
-
-
-def test_a_table_of_all_cells_is_written_down(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two entries in 2 x 4,000,000 cells took 13 s: all pairs were scaled on a grid, in compiled code."""
-    X = rng.poisson(0.5, (12, 30)).astype(np.float64)
-    exact = ld.decompose(X, "interactions(2)")
-    monkeypatch.setattr(limits, "CLIQUES_FROM", 0)
-    listed = ld.from_coords(np.argwhere(X), X[X > 0], X.shape)
-    monkeypatch.setattr(limits, "COMPILED_CELLS", 1)
-    for data in (X, listed):
-        fit = ld.decompose(data, "interactions(2)")
-        assert (fit.model.space.form, fit.solver, fit.status) == ("cliques", "closed", ld.results.Status.AT_BOUNDARY)
-        assert (fit.rank, fit.n_vanishing) == (exact.rank, exact.n_vanishing)
-        assert fit.residual < 1e-14
-        assert_allclose(fit.tensor(), X, atol=1e-12)
-        assert_array_equal(fit.vanishing_cells, np.argwhere(X == 0))
 
 
 # ---------------------------------------------------------------- order 100
@@ -503,36 +358,6 @@ def test_answers_at_order_100_follow_the_transfer_matrices(markov: IntArray) -> 
     assert fit.most_probable() == tuple(reversed(path))
 
 
-def test_solvers_agree_at_order_100() -> None:
-    rng = np.random.default_rng(20180317)
-    edges = partial_tree(100, 2, rng, 0.7)
-    model = model_of((2,) * 100, pairwise(100, edges))
-    truth = CliqueDistribution(model, 0.3 * rng.normal(size=model.n_params))
-    rows = observe_rows(truth.sample(3000, rng), np.ones(3000), (2,) * 100, 1.0)
-    newton = ld.decompose(rows, ld.interactions(edges))
-    products = ld.decompose(rows, ld.interactions(edges), solver="natural-cg")
-    assert newton.solver == "natural"
-    assert (newton.status, products.status) == (ld.results.Status.CONVERGED, ld.results.Status.CONVERGED)
-    assert newton.gap < 1e-20
-    assert_allclose(products.theta, newton.theta, atol=1e-6)
-    one_body = ld.decompose(rows, "B1")
-    assert (one_body.solver, one_body.n_iter) == ("closed", 0)
-
-
-def test_many_levels() -> None:
-    """Thirty variables of six levels in a chain: whole pairs are fitted, and kept."""
-    rng = np.random.default_rng(5)
-    rows = rng.integers(0, 6, size=(5_000, 30))
-    for k in range(1, 30):
-        copy = rng.random(len(rows)) < 0.3
-        rows[copy, k] = rows[copy, k - 1]
-    fit = ld.decompose(observe_rows(rows, np.ones(len(rows)), (6,) * 30), ld.interactions(chain(30)), tol=1e-11)
-    assert (fit.n_params, fit.status) == (30 * 5 + 29 * 25, ld.results.Status.CONVERGED)
-    pair = np.zeros((6, 6))
-    np.add.at(pair, (rows[:, 7], rows[:, 8]), 1 / len(rows))
-    assert_allclose(fit.marginal([7, 8]), pair, atol=1e-11)
-
-
 @given(seeds)
 def test_the_closed_form_on_trees(seed: int) -> None:
     """Margins of any positive distribution on the cliques of a random tree; the excess is a divergence."""
@@ -558,33 +383,6 @@ def test_the_closed_form_on_trees(seed: int) -> None:
     gap, tilt = excess(tables, sums, point.cache.margins)
     assert gap == pytest.approx(float((m * np.log(m / q)).sum()), abs=1e-13)
     assert tilt >= np.abs(m / q - 1).max() - 1e-12
-
-
-def test_reports_of_order_100(markov: IntArray, tmp_path: Path) -> None:
-    rows = observe_rows(markov, np.ones(2000), (2,) * 100)
-    fit = ld.decompose(rows, ld.interactions(chain(100)))
-    assert "2x2x...x2 (order 100), sum 2000" in fit.summary()
-    assert "1.3e30 of 1.3e30 cells, merged into 1.3e30" in fit.summary()
-    assert len(fit.summary()) < 2500
-    assert str(ld.plan(rows, ld.interactions(chain(100)))).splitlines()[:4] == [
-        "1.3e30 cells in the sample space, merged into 1.3e30",
-        "199 parameters, 199 of them independent",
-        "solver closed, then natural on the junction engine",
-        "99 cliques, the largest of 4 cells",
-    ]
-    fit.save(tmp_path / "fit.npz")
-    loaded = ld.load(tmp_path / "fit.npz")
-    assert_array_equal(loaded.eta, fit.eta)
-    assert (loaded.kl, loaded.rmse, loaded.most_probable()) == (fit.kl, fit.rmse, fit.most_probable())
-
-
-def test_pseudo_counts_at_order_100(markov: IntArray) -> None:
-    """Spread over 2^100 cells, they move expectations towards those of the uniform distribution."""
-    machine = ld.BoltzmannMachine(chain(100), alpha=500.0).fit(markov, sample_weight=np.ones(2000))
-    joint = markov[:, 3] * markov[:, 4]
-    assert machine.conditional(of=[3, 4])[1, 1] == pytest.approx((joint.sum() + 500 / 4) / 2500, abs=1e-12)
-    assert np.isfinite(machine.decomposition_.kl)
-    assert machine.decomposition_.rmse > 0
 
 
 @pytest.mark.usefixtures("on_cliques")
@@ -622,14 +420,9 @@ def test_wide_bases_are_refused_with_their_cliques() -> None:
     with pytest.raises(ld.errors.InvalidBasis, match=text):
         model_of((2,) * 40, pairwise(40, everything))
     with pytest.raises(
-        ld.errors.InvalidSamples, match=r"100 variables .* narrow edges: the basis couples modes so widely"
+        ld.errors.InvalidSamples, match=r"100 columns .* narrow edges: the basis couples modes so widely"
     ):
         ld.BoltzmannMachine(2).fit(np.zeros((3, 100), dtype=int))
-
-
-@pytest.fixture(scope="module")
-def large(markov: IntArray) -> ld.Decomposition:
-    return ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), ld.interactions(chain(100)))
 
 
 REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
@@ -646,87 +439,6 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
 ]
 
 
-def test_many_modes_in_one_clique_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is too wide in any case is not worked out; the tree holds every mode and every edge all the same."""
-    monkeypatch.setattr("legendre.core.limits.QUICK_ELIMINATION_FROM", 3)
-    n = 40
-    graph = np.zeros((n, n), dtype=bool)
-    graph[5:, 5:] = True
-    graph[np.arange(5), np.arange(1, 6)] = graph[np.arange(1, 6), np.arange(5)] = True
-    tree = clique_tree(graph, [2] * n)
-    assert not tree.fits
-    assert tree.largest.n_cells == 2**35
-    for a, b in np.argwhere(np.triu(graph, 1)):
-        assert any({a, b} <= set(clique.modes) for clique in tree.cliques)
-
-
-@pytest.mark.parametrize(("name", "arguments", "text"), REFUSED, ids=[name for name, *_ in REFUSED])
-def test_what_cannot_be_formed_is_refused(
-    name: str, arguments: tuple[Any, ...], text: str, large: ld.Decomposition
-) -> None:
-    with pytest.raises(ld.LegendreError, match=text):
-        getattr(large, name)(*arguments)
-
-
-def test_asked_and_given_modes_differ(large: ld.Decomposition) -> None:
-    with pytest.raises(ld.errors.InvalidQuery, match="mode 3 is asked for and given"):
-        large.marginal([3, 4], given={3: 0})
-    small = ld.decompose([[1, 2], [3, 4]], ld.full())
-    with pytest.raises(ld.errors.InvalidQuery, match="mode 1 is asked for and given"):
-        small.marginal(1, given={1: 0})
-
-
-def test_joint_distributions_of_far_modes_may_be_too_wide() -> None:
-    """The table of the answer fits, the tables on the way to it do not."""
-    edges = lattice(6, 6)
-    law = CliqueDistribution(model_of((2,) * 36, pairwise(36, edges)), np.zeros(36 + len(edges)))
-    with pytest.raises(ld.errors.InvalidQuery, match="since the basis couples them through many others"):
-        law.marginal([*range(0, 36, 2), 1, 35, 3, 33, 5, 31, 7], {})
-
-
-@pytest.mark.parametrize(
-    ("basis", "error", "text"),
-    [
-        (ld.B3(1), ld.errors.InvalidBasis, r"couples modes so widely"),
-        (ld.full(), ld.errors.InvalidBasis, r"full\(\) has a parameter for every cell, and there are about 10\^30"),
-        (
-            ld.adaptive(5),
-            ld.errors.InvalidBasis,
-            r"adaptive\(5\): candidates are scored on a grid, and one of 100 modes",
-        ),
-    ],
-    ids=["B3", "full", "adaptive"],
-)
-def test_bases_that_need_a_tensor_say_so(basis: ld.Basis, error: type[Exception], text: str, markov: IntArray) -> None:
-    with pytest.raises(error, match=text):
-        ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), basis)
-
-
-def test_few_of_many_modes() -> None:
-    """A hundred modes of which two are coupled: few merged cells, and yet no grid of so many axes."""
-    rows = np.zeros((8, 100), dtype=np.int64)
-    rows[:, 7], rows[:, 50] = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 0, 1, 1, 1]
-    data = observe_rows(rows, np.ones(8), (2,) * 100)
-    fit = ld.decompose(data, pairwise(100, [(7, 50)])[[7, 50, 100]])
-    assert_allclose(fit.marginal([7, 50]), [[3 / 8, 1 / 8], [1 / 8, 3 / 8]], atol=1e-12)
-    assert fit.log_prob(rows[:1])[0] == pytest.approx(math.log(3 / 8) - 98 * math.log(2), abs=1e-10)
-    assert fit.most_probable() == (0,) * 100
-    assert_allclose(fit.condition({k: 0 for k in range(100) if k != 7}), [3 / 4, 1 / 4], atol=1e-12)
-    assert fit.condition(dict.fromkeys(range(100), 0)) == 1.0
-    uniform = ld.decompose(data, "empty")
-    assert uniform.status is ld.results.Status.CONVERGED
-    assert uniform.psi == pytest.approx(100 * math.log(2), abs=1e-12)
-    assert uniform.kl == pytest.approx(100 * math.log(2) - 0.75 * math.log(8 / 3) - 0.25 * math.log(8), abs=1e-10)
-
-
-@pytest.mark.usefixtures("on_cliques")
-def test_the_closed_form_needs_whole_tables() -> None:
-    cells = np.array(list(product((0, 1), repeat=4)))
-    rows = observe_rows(cells, np.ones(16), (2,) * 4)
-    with pytest.raises(ld.errors.InvalidSetting, match="the closed form is for one-body bases such as B1"):
-        ld.decompose(rows, ld.interactions([(0, 1), (1, 2), (2, 3), (0, 3)]), solver="closed")
-
-
 @pytest.mark.parametrize("solver", ["scaling", "m-projection"])
 def test_solvers_that_need_a_grid_say_so(solver: str, markov: IntArray) -> None:
     rows = observe_rows(markov, np.ones(2000), (2,) * 100)
@@ -736,15 +448,6 @@ def test_solvers_that_need_a_grid_say_so(solver: str, markov: IntArray) -> None:
     point = engine.at(np.zeros(engine.n_params))
     with pytest.raises(ld.errors.InvalidSetting, match=r"1\.3e30 probabilities, which are never formed"):
         engine.log_probabilities(point)
-
-
-def test_patterns_beyond_sixty_three_modes() -> None:
-    from legendre.model.margins import fitted_margins, generating_margins
-
-    for n in (62, 63, 64, 100):
-        model = model_of((2,) * n, pairwise(n, chain(n)))
-        assert fitted_margins(model) == chain(n)
-        assert generating_margins(model) == chain(n)
 
 
 def test_empty_models() -> None:

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 
-import legendre as ld
 from cases import NAMED, Case
-from legendre.core.sums.linalg import factorise, independent_columns
+from legendre.core.sums.linalg import factorise
 from legendre.core.sums.quotient import Quotient
 from legendre.data.dense import observe
 from legendre.data.support import Support
-from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.solvers.structure.rank import covariance, independent
 from oracles import FloatArray, distribution, divergence
@@ -40,21 +38,6 @@ def test_weights_and_masses_are_sums_over_boxes(case: Case) -> None:
     assert_allclose(problem.model.weights, boxed(case, quotient, case.r), rtol=1e-12)
     assert_allclose(problem.mass, boxed(case, quotient, case.p), rtol=1e-12)
     assert_allclose(problem.eta_hat, case.eta_hat, rtol=1e-12)
-
-
-@given(problems())
-def test_without_a_base_weights_count_cells(case: Case) -> None:
-    model = problem_of(case).model
-    assert_array_equal(model.weights, boxed(case, model.quotient, np.ones(len(case.omega))))
-    assert_array_equal(model.alive, model.weights > 0)
-
-
-@given(problems(full_grid=True))
-def test_a_full_grid_needs_no_mask(case: Case) -> None:
-    support = Support(case.X.shape)
-    assert support.n_cells == case.X.size
-    masked = Model.of(Support(case.X.shape, case.mask), None, case.basis)
-    assert_array_equal(Model.of(support, None, case.basis).weights, masked.weights)
 
 
 @given(problems())
@@ -86,19 +69,6 @@ def test_a_merging_basis_has_the_answer_of_the_unmerged_grid(name: str) -> None:
     assert_allclose(case.q(fit), case.answer(), rtol=1e-7)
     assert_allclose(case.q(fit), distribution(case.Z, fit.theta, case.r), rtol=1e-11)
     assert fit.kl == pytest.approx(divergence(case.p, case.q(fit)), abs=1e-12)
-
-
-def test_a_single_parameter_merges_almost_everything() -> None:
-    fit = ld.decompose(np.ones((40, 30, 20)), [(17, 0, 5)])
-    assert fit.model.quotient.merged_shape == (2, 1, 2)
-    assert fit.model.weights.tolist() == [[[17 * 30 * 5, 17 * 30 * 15]], [[23 * 30 * 5, 23 * 30 * 15]]]
-
-
-def test_integers_are_merged_without_wrapping() -> None:
-    X = np.full((300, 2), 250, dtype=np.uint8)
-    problem = Problem.of(observe(X), np.array([[100, 0]]))
-    assert_allclose(problem.mass, [[1 / 3], [2 / 3]], rtol=1e-15)
-    assert_allclose(problem.eta_hat, [2 / 3], rtol=1e-15)
 
 
 def test_a_face_loses_weight_and_columns() -> None:
@@ -148,14 +118,6 @@ def test_factorise_solves_scaled_and_singular_systems(rng: np.random.Generator) 
     assert_array_equal(factorise(np.zeros((2, 2)), 1).solve(np.ones(2)), [0.0, 0.0])
 
 
-def test_independent_columns_come_in_order() -> None:
-    Z = np.array([[1.0, 1.0, 0.0, 2.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    columns = independent_columns(Z.T @ Z, 3)
-    assert len(columns) == 3
-    assert columns.tolist() == sorted(columns.tolist())
-    assert len({0, 1} & set(columns.tolist())) == 1
-
-
 def test_support_lists_and_contains() -> None:
     mask = np.array([[True, False], [True, True]])
     support = Support((2, 2), mask)
@@ -166,13 +128,3 @@ def test_support_lists_and_contains() -> None:
     assert everything.cells().tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert everything.contains(np.array([[0, 1]])).tolist() == [True]
     assert Support((2**40, 2**40)).n_cells == 2**80
-
-
-def test_sums_over_axes_are_those_of_running_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of 2^28 cells took a pass over it for each of 28 modes; a sum over modes takes two."""
-    rng = np.random.default_rng(0)
-    model = Model.of(Support((4, 3, 5)), None, np.array([[1, 0, 0], [3, 0, 0], [0, 2, 0], [0, 0, 1], [0, 0, 4]]))
-    theta = rng.normal(size=5)
-    expected = model.space.below(theta)
-    monkeypatch.setattr("legendre.core.limits.LARGEST_GRID", 1)
-    assert_allclose(model.space.below(theta), expected, rtol=0, atol=1e-14)

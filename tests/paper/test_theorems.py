@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import NAMED, SMALL, Case
-from legendre.core.sums.zeta import zeta
 from oracles import FloatArray, boltzmann_machine, distribution, divergence, expectations
 from strategies import masks, positive_tensors, problems, seeds, shapes
 
@@ -80,12 +79,6 @@ def test_no_member_of_the_model_is_nearer(case: Case) -> None:
 def test_the_empty_basis_is_the_base_measure(case: Case) -> None:
     fit = ld.decompose(case.X, "empty", support=case.mask, base=case.base)
     assert_allclose(case.q(fit), case.r / case.r.sum(), rtol=1e-12)
-
-
-@given(problems())
-def test_the_empty_basis_is_uniform(case: Case) -> None:
-    fit = ld.decompose(case.X, [], support=case.mask)
-    assert_allclose(fit.tensor(), np.where(case.mask, case.total / case.mask.sum(), 0.0), rtol=1e-12)
 
 
 @given(problems(max_cells=24))
@@ -173,20 +166,6 @@ def test_scaling_changes_the_total_only(case: Case, factor: float) -> None:
     assert scaled.rmse == pytest.approx(fit.rmse * factor, rel=1e-6, abs=1e-9 * scaled.total)
 
 
-@given(problems(), st.integers(-40, 40))
-def test_scaling_by_a_power_of_two_is_exact(case: Case, exponent: int) -> None:
-    scaled = Case(case.X * 2.0**exponent, case.mask, case.basis).fit()
-    assert_array_equal(scaled.theta, case.fit().theta)
-
-
-@given(problems())
-def test_the_bottom_holds_minus_psi(case: Case) -> None:
-    fit = case.fit()
-    T = fit.theta_tensor()
-    assert T[(0,) * T.ndim] == -fit.psi
-    assert_allclose(case.on_omega(zeta(T)), np.log(case.q(fit)), atol=1e-10)
-
-
 @given(shapes(max_cells=60).flatmap(positive_tensors))
 def test_the_one_body_basis_is_the_product_of_the_margins(X: FloatArray) -> None:
     expected = np.ones((1,) * X.ndim)
@@ -217,11 +196,6 @@ def test_a_base_measure_in_the_model_changes_nothing_but_theta(case: Case) -> No
     assert other.kl == pytest.approx(fit.kl, abs=1e-10)
     if fit.rank == fit.n_params:
         assert_allclose(other.theta, fit.theta - shift, atol=1e-7)
-
-
-@given(problems(weighted=True))
-def test_a_base_measure_has_the_answer_of_the_definition(case: Case) -> None:
-    assert_allclose(case.q(case.fit()), case.answer(), rtol=1e-7)
 
 
 @given(problems(), st.randoms(use_true_random=False))

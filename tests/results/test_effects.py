@@ -170,7 +170,7 @@ def test_vanishing_cells_are_named() -> None:
 @pytest.mark.parametrize(
     ("ask", "text"),
     [
-        (lambda fit: fit.effects(measure="other"), 'measure=\'other\'; it is "uniform" or "fitted"'),
+        (lambda fit: fit.effects(measure="other"), "measure must be 'uniform' or 'fitted', got 'other'"),
         (lambda fit: fit.effects(max_order=0), "max_order must be an integer >= 1, got 0"),
         (lambda fit: fit.effects()[5], "5 is no mode of X, which has 2, counted from 0 to 1"),
         (lambda fit: fit.effects()[0, 1], r"\(0, 1\) have no effect of their own in this model; .*: \(0\), \(1\)\."),

@@ -157,15 +157,15 @@ def test_effects_of_a_tensor_are_those_of_the_full_model() -> None:
 def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_EFFECTS", 3)
     fit = ld.decompose(COUNTS, ld.interactions(2))
-    assert fit.small_effects() == []
+    assert fit._small_effects() == []
     assert "<polyline" not in fit._repr_html_()
 
 
 def test_the_shares_of_a_large_model_come_from_all_effects(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ld.decompose(COUNTS, ld.full())
-    usual = [effect.share for effect in fit.small_effects()]
+    usual = [effect.share for effect in fit._small_effects()]
     monkeypatch.setattr("legendre.core.limits.QUICK_PAIRS", 0)
-    np.testing.assert_allclose([effect.share for effect in fit.small_effects()], usual, rtol=1e-9)
+    np.testing.assert_allclose([effect.share for effect in fit._small_effects()], usual, rtol=1e-9)
 
 
 def test_a_sparse_tensor_names_modes_and_levels() -> None:

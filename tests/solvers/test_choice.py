@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from legendre.data.dense import observe
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.product import ProductEngine
-from legendre.model.margins import decomposable, in_running_order
 from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.solvers.choose import choose
@@ -93,18 +91,6 @@ def test_large_bases(model: Model, solver: str, engine: str) -> None:
     assert type(engine_for(model, products=solver == "natural-cg")).__name__ == engine
 
 
-def test_products_are_never_asked_of_the_stream() -> None:
-    model = on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 1_501))
-    assert type(engine_for(model, products=True)).__name__ == "DenseEngine"
-
-
-def test_solvers_are_told_the_tolerance() -> None:
-    few, many = (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), n)) for n in (60, 10_001))
-    assert ld.plan(CUBE, "B3(3)", tol=1e-7).target.tol == 1e-7
-    assert choose(posed(few), seen=True) == [ld.solvers.Natural()]
-    assert choose(posed(many), seen=True) == [ld.solvers.NaturalCG()]
-
-
 def test_the_plan_of_a_newton_fit() -> None:
     assert str(ld.plan(np.ones((20, 10, 5)), [[1, 1, 0], [10, 0, 3]])).splitlines() == [
         "1,000 cells in the sample space, merged into 12",
@@ -115,26 +101,10 @@ def test_the_plan_of_a_newton_fit() -> None:
     ]
 
 
-def test_the_plan_of_a_closed_form() -> None:
-    assert str(ld.plan(CUBE, "B1")).splitlines() == [
-        "125 cells in the sample space, merged into 125",
-        "12 parameters, 12 of them independent",
-        "solver closed, then natural on the product engine",
-        "one sweep: 3.8e+02 additions",
-    ]
-
-
 def test_the_plan_names_all_solvers_in_their_order() -> None:
     assert "solver scaling, then natural on the reference engine" in str(
         ld.plan(np.ones((11, 11, 11)), ld.interactions(2))
     )
-
-
-def test_the_plan_counts_what_is_left() -> None:
-    mask = np.array([[False, False], [True, True]])
-    text = str(ld.plan(np.ones((2, 2)), [[0, 1], [1, 0], [1, 1]], support=mask))
-    assert "2 cells in the sample space, merged into 2" in text
-    assert "3 parameters, 1 of them independent" in text
 
 
 def test_a_plan_takes_no_step_and_checks_its_input() -> None:
@@ -165,29 +135,6 @@ def test_the_closed_form_is_refused_where_there_is_none(name: str) -> None:
     with pytest.raises(ld.errors.InvalidSetting) as told:
         ld.decompose(CUBE, basis, solver="closed", **arguments)
     assert str(told.value) == refusal
-
-
-def test_empty_margins_have_no_closed_form() -> None:
-    X = np.array([[1.0, 0.0], [2.0, 0.0]])
-    with pytest.raises(ld.errors.InvalidSetting, match="without zeros in its margins"):
-        ld.decompose(X, "B1", solver="closed")
-    assert ld.decompose(X, "B1").status is ld.results.Status.AT_BOUNDARY
-
-
-def test_the_closed_form_needs_no_step() -> None:
-    fit = ld.decompose(CUBE, "B1")
-    assert (fit.n_iter, fit.solver) == (0, "closed")
-    assert 0 <= fit.gap < 1e-20
-
-
-def test_the_closed_form_is_finished_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where rounding left more than tol; here an answer that is not quite right stands for rounding."""
-    exact = ProductEngine.closed_form
-    monkeypatch.setattr(ProductEngine, "closed_form", lambda *given: np.asarray(exact(*given)) + 0.01)
-    fit = ld.decompose(CUBE, "B1")
-    assert (fit.solver, fit.status) == ("closed", ld.results.Status.CONVERGED)
-    assert fit.n_iter >= 1
-    assert_allclose(fit.tensor(), ld.decompose(CUBE, "B1", solver="natural").tensor(), rtol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")
@@ -225,21 +172,6 @@ def test_natural_takes_over_from_scaling() -> None:
 
 
 @pytest.mark.usefixtures("_one_cycle")
-def test_scaling_that_is_enough_needs_no_other() -> None:
-    fit = ld.decompose(CUBE, ld.interactions([(0, 1), (1, 2)]))
-    assert (fit.solver, fit.n_iter) == ("scaling", 1)
-
-
-@pytest.mark.usefixtures("_one_cycle")
-def test_the_budget_is_shared() -> None:
-    for budget in (0, 1, 2, 3):
-        with pytest.warns(ld.ConvergenceWarning, match=f"{budget} steps"):
-            fit = ld.decompose(CUBE, ld.interactions(2), max_iter=budget, tol=1e-15)
-        assert fit.n_iter == budget
-        assert fit.solver == ("natural" if budget > 1 else "scaling")
-
-
-@pytest.mark.usefixtures("_one_cycle")
 def test_the_callback_sees_the_history_across_solvers() -> None:
     """Called with a `Step` at the start and after every step, says `decompose`: once each, numbered on."""
     seen: list[ld.solvers.Step] = []
@@ -252,19 +184,6 @@ def test_a_callback_stops_for_good() -> None:
     with pytest.warns(ld.ConvergenceWarning, match="The callback asked to stop"):
         fit = ld.decompose(CUBE, ld.interactions(2), callback=lambda step: step.iteration == 1)
     assert (fit.solver, fit.n_iter) == ("scaling", 1)
-
-
-def test_slow_scaling_is_left_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skewed data on which cycles over pairs crawl."""
-    monkeypatch.setattr(limits, "SCALING_FROM", 1)
-    X = np.random.default_rng(2).lognormal(sigma=3.0, size=(6, 6, 6))
-    fit = ld.decompose(X, ld.interactions(2))
-    assert fit.solver == "natural"
-    assert fit.converged
-    assert [step.iteration for step in fit.history] == list(range(fit.n_iter + 1))
-    assert_allclose(
-        fit.tensor() / X.sum(), ld.decompose(X, ld.interactions(2), solver="natural").tensor() / X.sum(), atol=1e-9
-    )
 
 
 def test_plan_searches_for_no_face(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,15 +212,3 @@ def test_the_certificate_proves_existence_before_a_search(monkeypatch: pytest.Mo
     assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.n_vanishing == 4
     assert expected.status in (ld.results.Status.CONVERGED, ld.results.Status.AT_BOUNDARY)
-
-
-def test_few_parameters_on_many_margins_take_newton_steps() -> None:
-    """28 margins of 8 modes: cycles over them took ten times as long as Newton steps."""
-    names = [solver.name for solver in ld.plan(np.ones((6, 5, 4, 4, 3, 3, 3, 2)), ld.interactions(2)).solvers]
-    assert names == ["natural"]
-
-
-def test_thousands_of_margins_are_ordered_at_once() -> None:
-    modes: list[tuple[int, ...]] = list(combinations(range(20), 4))
-    assert len(in_running_order(modes)) == len(modes)
-    assert not decomposable(modes)

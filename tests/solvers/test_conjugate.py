@@ -30,18 +30,6 @@ class Near:
         return np.asarray(np.linalg.solve(self.matrix, vector), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Times:
-    """A matrix in place of an inverse."""
-
-    matrix: FloatArray
-    origins: ClassVar[tuple[FloatArray, ...]] = ()
-
-    def apply(self, vector: FloatArray) -> FloatArray:
-        """Multiply."""
-        return np.asarray(self.matrix @ vector, dtype=np.float64)
-
-
 def target_and_fisher(*, products: bool) -> tuple[Target, FloatArray, FloatArray]:
     """Return a problem near its answer, the start, and the Fisher matrix there."""
     rng = np.random.default_rng(3)
@@ -77,26 +65,6 @@ def test_an_inverse_that_is_far_off_bounds_nothing() -> None:
     solver = ld.solvers.Natural()
     ends = [solver.finish(each, solver.start(each, theta)) for each in (replace(target, inverse=far), target)]
     assert ends[0].gap == pytest.approx(ends[1].gap, rel=1e-6)
-
-
-def test_a_direction_that_an_inverse_takes_for_nothing_is_not_solved() -> None:
-    """What is left in it has no size in the norm of the inverse; with all directions gone a gap of 0 was believed."""
-    target, theta, fisher = target_and_fisher(products=True)
-    point, gone = target.at(theta), np.zeros(len(theta))
-    for some in (slice(None), slice(0, 1)):
-        scale = gone.copy()
-        scale[some] = 1.0
-        kept = np.linalg.inv(fisher) * np.outer(1.0 - scale, 1.0 - scale)
-        assert bound_nearby(target, point, Times(kept)) is None
-
-
-def test_where_existence_is_not_known_the_factor_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tilt is then to prove it, rounding errors counted."""
-    target, theta, fisher = target_and_fisher(products=True)
-    target = replace(target, inverse=Near(fisher), attained=False)
-    monkeypatch.setattr("legendre.solvers.newton.bound_nearby", pytest.fail)
-    solver = ld.solvers.Natural()
-    assert solver.finish(target, solver.start(target, theta)).gap < 1e-10
 
 
 def test_a_grown_basis_has_the_same_certificate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from legendre.data.dense import observe
 from legendre.model.problem import Problem
 from legendre.solvers.mprojection import interior_point
 from legendre.solvers.structure import faces as existence
-from legendre.solvers.structure.faces import distinct, search_face, structural_face
+from legendre.solvers.structure.faces import search_face, structural_face
 from oracles import FloatArray, IntArray, cells_that_vanish
 from strategies import count_tables, problems, shapes
 
@@ -113,21 +113,6 @@ BOUNDARY: dict[str, tuple[FloatArray, str | ld.Basis]] = {
 
 
 @pytest.mark.parametrize("name", sorted(BOUNDARY))
-def test_q_is_the_limit_of_positive_tensors(name: str) -> None:
-    X, basis = BOUNDARY[name]
-    limit = ld.decompose(X, basis)
-    assert limit.status is ld.results.Status.AT_BOUNDARY
-    q = limit.tensor() / limit.total
-    distances = []
-    for eps in (1e-1, 1e-3, 1e-5, 1e-7):
-        near = ld.decompose(X + eps, basis)
-        distances.append(float(np.abs(near.tensor() / near.total - q).max()))
-        assert near.status is ld.results.Status.CONVERGED
-    assert distances == sorted(distances, reverse=True)
-    assert distances[-1] < 1e-3
-
-
-@pytest.mark.parametrize("name", sorted(BOUNDARY))
 def test_q_is_the_limit_along_the_recession(name: str) -> None:
     X, basis = BOUNDARY[name]
     fit = ld.decompose(X, basis)
@@ -137,25 +122,12 @@ def test_q_is_the_limit_along_the_recession(name: str) -> None:
     assert ld.dual.kl(X, ld.dual.from_theta(grid)) == pytest.approx(fit.kl, abs=1e-9)
 
 
-def test_no_two_way_margin_is_empty_at_the_opposite_corners() -> None:
-    X = corners()
-    assert all((X.sum(axis=k) > 0).all() for k in range(3))
-    assert ld.decompose(X, ld.interactions(2)).vanishing_cells.tolist() == [[0, 0, 0], [1, 1, 1]]
-
-
 def test_zeros_that_harm_nothing() -> None:
     fit = ld.decompose(np.array([[0.0, 1.0], [1.0, 1.0]]), "B1")
     assert fit.status is ld.results.Status.CONVERGED
     assert fit.vanishing_cells.shape == (0, 2)
     assert not fit.recession.any()
     assert (fit.tensor() > 0).all()
-
-
-def test_an_unreachable_parameter_is_no_boundary() -> None:
-    fit = unreachable_parameter().fit()
-    assert fit.status is ld.results.Status.CONVERGED
-    assert len(fit.vanishing_cells) == 0
-    assert fit.rank == 2
 
 
 def test_too_large_to_decide_warns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,20 +139,6 @@ def test_too_large_to_decide_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(fit.vanishing_cells) == 0
     limit = ld.decompose(BOUNDARY["empty_row"][0], "B1")  # margins decide this one without a program
     assert limit.status is ld.results.Status.AT_BOUNDARY
-
-
-def test_undecided_q_is_near_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = ld.decompose(corners(), ld.interactions(2))
-    monkeypatch.setattr(limits, "LARGEST_FACE_PROGRAM", 0)
-    with pytest.warns(ld.ConvergenceWarning, match="support='nonzero' rules that out"):
-        fit = ld.decompose(corners(), ld.interactions(2), tol=1e-8)
-    assert_allclose(fit.tensor() / fit.total, limit.tensor() / limit.total, atol=1e-6)
-
-
-def test_support_nonzero_is_always_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LARGEST_FACE_PROGRAM", 0)
-    fit = ld.decompose(corners(), ld.interactions(2), support="nonzero")
-    assert fit.status is ld.results.Status.CONVERGED
 
 
 @settings(max_examples=60)
@@ -206,28 +164,6 @@ def test_features_are_rows_of_zeta() -> None:
         indicator = np.zeros(problem.model.weights.shape)
         indicator[tuple(position)] = 1.0
         assert_array_equal(column, zeta(indicator).ravel())
-
-
-def test_different_rows_that_share_their_number_stay_apart() -> None:
-    a, b = np.random.default_rng(0).standard_normal(2)
-    rows = np.array([[0.0, 0.0], [b, -a], [0.0, 0.0], [1.0, 2.0]])
-    found, where = distinct(rows)
-    assert len(found) == 3
-    assert_array_equal(found[where], rows)
-
-
-@settings(max_examples=60)
-@given(problems(zeros=True, max_cells=24))
-@example(unreachable_parameter())
-def test_many_small_programs_find_what_one_large_one_finds(case: Case) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "QUICK_PROGRAM", 0)
-        fit = case.fit()
-    assert_array_equal(fit.vanishing_cells, vanishing(case))
-    fall, gone = case.Z @ fit.recession, cells_that_vanish(case.Z, case.p)
-    top = fall[~gone].max()
-    assert_allclose(fall[~gone], top, atol=1e-5)
-    assert (fall[gone] < top - 1e-4).all()
 
 
 @pytest.mark.parametrize("tol", [0.1, 1e-10])

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 import legendre as ld
-from cases import NAMED, SMALL, BoolArray, Case
+from cases import SMALL, BoolArray, Case
 from legendre.data.support import Support
-from legendre.engines.dense import DenseEngine
-from legendre.engines.preconditioner import Vecchia
+from legendre.engines.compiled import DenseEngine, Vecchia
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
@@ -89,13 +86,6 @@ def test_skewed_data(shape: tuple[int, ...], holes: float, engine: type[Referenc
     agree(skewed(shape, 25, holes=holes), engine)
 
 
-def test_large_interactions(rng: np.random.Generator) -> None:
-    X = rng.lognormal(sigma=2.0, size=(8, 8, 8))
-    fit = ld.decompose(X, ld.interactions(2), solver="natural-cg", tol=1e-13)
-    for axis in range(3):
-        assert_allclose(fit.tensor().sum(axis=axis), X.sum(axis=axis), rtol=1e-8)
-
-
 def slices_gone(shape: tuple[int, ...]) -> BoolArray:
     mask = np.ones(shape, dtype=np.bool_)
     mask[:3] = mask[:, 2:5] = mask[:, :, 6:] = False
@@ -108,31 +98,6 @@ def test_dependent_parameters(engine: type[ReferenceEngine] | type[DenseEngine],
     """Whole slices are left out: many features become equal on what is left, others constant or empty."""
     X = rng.uniform(0.1, 1.0, size=(8, 8, 8))
     agree(Case(X, slices_gone(X.shape), rng.permutation(np.argwhere(np.ones(X.shape))[1:])[:300]), engine)
-
-
-def test_nearly_dependent_parameters(rng: np.random.Generator) -> None:
-    """Cells of measure 1e-13 separate features that are otherwise equal: variances at the level of rounding."""
-    base = np.where(rng.random((5, 5, 5)) < 0.5, 1e-13, 1.0)
-    X = base * rng.lognormal(size=base.shape)
-    case = Case(X, np.ones(X.shape, dtype=np.bool_), np.argwhere(np.ones(X.shape))[1:], base)
-    outcome = solve(case, DenseEngine, tol=1e-9)
-    assert outcome.status is Status.CONVERGED
-    assert_allclose(q_of(case, DenseEngine, outcome), case.p, atol=1e-8)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("sigma", [0.5, 2.0])
-def test_the_gap_is_an_upper_bound_on_the_way(engine: type[ReferenceEngine] | type[DenseEngine], sigma: float) -> None:
-    case = skewed((5, 6, 4), 40, sigma=sigma)
-    decided = ld.plan(case.X, case.basis)
-    target = Target(engine(decided.problem.model), decided.problem, 1e-10)
-    best = target.evaluate(solve(case, ReferenceEngine).point).objective
-    bounded = 0
-    for steps in range(12):
-        outcome = run(ld.solvers.NaturalCG(), target, np.zeros(40), steps)
-        assert target.evaluate(outcome.point).objective - best <= outcome.gap + 1e-13
-        bounded += np.isfinite(outcome.gap)
-    assert bounded >= 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -152,17 +117,6 @@ def test_the_gap_is_an_upper_bound_where_the_fit_ends(
         assert target.evaluate(outcome.point).objective - target.evaluate(newton.point).objective <= outcome.gap + 1e-13
 
 
-def test_the_gap_at_the_answer_is_nought() -> None:
-    fit = ld.decompose(np.ones((3, 3)), [[1, 1]], solver="natural-cg")
-    assert (fit.n_iter, fit.gap) == (0, 0.0)
-
-
-def test_the_objective_never_rises() -> None:
-    history = solve(skewed((5, 6, 7), 60), DenseEngine).history
-    objective = np.array([step.objective for step in history])
-    assert (np.diff(objective) <= 1e-12).all()
-
-
 def test_a_warm_start_and_a_budget() -> None:
     case = skewed((5, 6, 7), 40)
     fit = case.fit(solver="natural-cg", tol=1e-12)
@@ -171,23 +125,14 @@ def test_a_warm_start_and_a_budget() -> None:
         assert case.fit(solver="natural-cg", tol=1e-12, max_iter=2).n_iter == 2
 
 
-def test_few_products_make_more_steps() -> None:
-    case = skewed((5, 6, 7), 40, sigma=0.5)
-    few = solve(case, ReferenceEngine, tol=1e-9, cg=ld.solvers.NaturalCG(max_products=5))
-    many = solve(case, ReferenceEngine, tol=1e-9)
-    assert few.status is many.status is Status.CONVERGED
-    assert len(few.history) > len(many.history)
-
-
 def vecchia_at(case: Case, theta: FloatArray, m: int, candidates: int, gain: float) -> tuple[Vecchia, FloatArray]:
-    """Build the factor and the Fisher matrix, both for cells sorted by their place."""
+    """Build the factor and the Fisher matrix."""
     engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
     point = engine.at(theta)
-    layout = engine._layout
-    factor = Vecchia(layout.cells, engine.model.quotient.merged_shape, m=m, candidates=candidates, gain=gain)
-    factor.refresh(point.cache.eta, point.eta[layout.order])
-    G = engine.fisher(point)
-    return factor, G[np.ix_(layout.order, layout.order)]
+    shape = engine.model.quotient.merged_shape
+    factor = Vecchia(engine.model.positions[engine.order], shape, engine.order, m=m, candidates=candidates, gain=gain)
+    factor.refresh(point, point.cache.eta)
+    return factor, engine.fisher(point)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -211,51 +156,3 @@ def test_few_neighbours_make_a_good_preconditioner(m: int) -> None:
     diagonal = np.linalg.eigvalsh(root.T @ np.diag(1 / np.diagonal(G)) @ root)
     assert spectrum.min() > 0
     assert spectrum.max() / spectrum.min() < diagonal.max() / diagonal.min()
-
-
-def test_the_factor_is_renewed_only_as_far_as_eta_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = skewed((6, 6, 6), 60)
-    engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
-    done: list[str] = []
-    select, factor = Vecchia.select, Vecchia.factor
-
-    def watched_select(self: Vecchia, eta_grid: FloatArray, ref: FloatArray) -> None:
-        done.append("select")
-        select(self, eta_grid, ref)
-
-    def watched_factor(self: Vecchia, eta_grid: FloatArray, ref: FloatArray) -> None:
-        done.append("factor")
-        factor(self, eta_grid, ref)
-
-    monkeypatch.setattr(Vecchia, "select", watched_select)
-    monkeypatch.setattr(Vecchia, "factor", watched_factor)
-    pre = engine.preconditioner(engine.at(np.zeros(60)))
-    assert done == ["select", "factor"]
-    one = np.eye(60)[0]
-    pre = engine.preconditioner(engine.at(1e-4 * one), pre)
-    assert done == ["select", "factor"]
-    # one feature moves a little, all the others hardly
-    pre = engine.preconditioner(engine.at(0.2 * one), pre)
-    assert done == ["select", "factor", "factor"]
-    engine.preconditioner(engine.at(np.full(60, 0.5)), pre)
-    assert done[-2:] == ["select", "factor"]
-
-
-def test_candidates_are_found_part_by_part() -> None:
-    case = skewed((6, 6, 6), 60)
-    engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
-    point = engine.at(np.zeros(60))
-    layout = engine._layout
-    whole = Vecchia(layout.cells, (6, 6, 6), m=8, candidates=16)
-    parts = replace(whole)
-    for factor, rows in ((whole, 100), (parts, 7)):
-        factor.select(point.cache.eta, point.eta[layout.order], rows)
-        factor.factor(point.cache.eta, point.eta[layout.order])
-    assert_array_equal(parts.nbr, whole.nbr)
-    assert_array_equal(parts.off, whole.off)
-
-
-def test_one_parameter() -> None:
-    case = Case(NAMED["cube"].X, NAMED["cube"].mask, np.array([[1, 2, 0]]))
-    for engine in ENGINES:
-        agree(case, engine)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from numpy.testing import assert_allclose
 
 import legendre as ld
 from cases import Case
@@ -47,19 +46,6 @@ def test_without_a_matrix_the_constant_is_found(case: Case) -> None:
     assert found == twin(Case(case.X, mask, model.basis))
 
 
-def test_a_basis_too_large_for_a_matrix_is_still_fitted(
-    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
-    X = rng.gamma(1.0, size=(6, 5, 4))
-    X[0, 0, 0] = np.nan
-    expected = ld.decompose(X, ld.full())
-    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 10)
-    fit = ld.decompose(X, ld.full(), solver="natural")
-    assert fit.rank == expected.rank == 118
-    seen = ~np.isnan(X)  # the missing cell is not determined: its value depends on which parameter is left out
-    assert_allclose(fit.tensor()[seen], expected.tensor()[seen], rtol=1e-7)
-
-
 def test_nearly_constant_features_are_told_from_dependent_ones() -> None:
     """One of six seemed independent by a rounding error of the covariance, 20 times that of its entries."""
     X = np.zeros((6, 5))
@@ -70,17 +56,6 @@ def test_nearly_constant_features_are_told_from_dependent_ones() -> None:
     left = [cell for cell in np.ndindex(X.shape) if cell not in gone]
     features = [[1, *(all(i >= j for i, j in zip(cell, u, strict=True)) for u in basis)] for cell in left]
     assert fit.rank == np.linalg.matrix_rank(np.array(features, dtype=float)) - 1 == 5
-
-
-def test_existence_of_a_large_basis_is_left_open_at_the_boundary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Haberman's table: every two-way margin is positive, and yet two cells vanish."""
-    X, basis = np.ones((2, 2, 2)), ld.interactions(2)
-    X[0, 0, 0] = X[1, 1, 1] = 0.0
-    assert ld.decompose(X, basis).status is ld.results.Status.AT_BOUNDARY
-    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 1)
-    with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
-        fit = ld.decompose(X, basis, solver="natural", tol=1e-6)
-    assert fit.status is ld.results.Status.UNDECIDED
 
 
 @pytest.mark.parametrize(("solver", "status"), [("natural", "CONVERGED"), ("natural-cg", "UNDECIDED")])
@@ -123,16 +98,6 @@ def test_a_rank_without_a_matrix_is_right_or_said_to_be_a_bound(monkeypatch: pyt
             assert fit.inference().df == int(omega.sum()) - 1 - exact
     assert bounds > 5
     assert dependent - bounds > 20
-
-
-def test_empty_margins_of_a_large_set_of_margins_are_not_counted() -> None:
-    """Each empty entry of a margin that is fitted takes a parameter away; the rank was said to be all of them."""
-    X = np.ones((110, 100, 3))
-    X[:7, 0, :] = 0.0  # seven empty entries of the first margin
-    fit = ld.decompose(X, ld.interactions(2), tol=1e-6)
-    assert fit.n_params > 10_000
-    assert (fit.rank, fit.rank_is_bound) == (fit.n_params - 7, False)
-    assert fit.inference().df == X.size - 7 * 3 - 1 - fit.rank
 
 
 def test_a_bound_of_the_rank_is_kept_in_the_file_and_refuses_a_likelihood_ratio(

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import legendre as ld
 from legendre.data.support import Support
-from legendre.model.margins import fitted_margins, generating_margins, in_running_order
+from legendre.model.margins import fitted_margins, generating_margins
 from legendre.model.model import Model
 from oracles import FloatArray
 from strategies import count_tables, masks, positive_tensors, shapes
@@ -81,14 +81,6 @@ def test_decomposable_sets_take_one_cycle(sets: Sets, rng: np.random.Generator) 
     assert fit.residual <= 1e-12
 
 
-def test_the_answer_does_not_depend_on_the_start(rng: np.random.Generator) -> None:
-    X = rng.uniform(0.1, 1, size=(3, 3, 3))
-    basis = ld.interactions(2)
-    fit = ld.decompose(X, basis, solver="scaling")
-    other = ld.decompose(X, basis, solver="scaling", start=rng.normal(size=fit.n_params))
-    assert_allclose(other.tensor(), fit.tensor(), rtol=1e-7)
-
-
 @pytest.mark.parametrize("basis", [[(1, 1)], [(0, 1), (1, 1)], "full - B1", "empty"], ids=str)
 def test_a_basis_that_is_no_set_of_margins_is_refused(basis: str | list[tuple[int, int]]) -> None:
     with pytest.raises(
@@ -106,41 +98,6 @@ def test_margins_are_found_on_the_merged_grid() -> None:
     assert generating_margins(joined) == [(0, 1)]
     partial = Model.of(Support((4, 5)), None, np.array([[2, 0], [2, 3]]))
     assert generating_margins(partial) is None
-
-
-def test_the_running_order() -> None:
-    assert in_running_order([(0, 1), (2, 3), (1, 2)]) == [(0, 1), (1, 2), (2, 3)]
-    assert sorted(in_running_order([(0,), (1,), (2,)])) == [(0,), (1,), (2,)]
-
-
-@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
-def test_one_body_bases_take_one_cycle(order: int, rng: np.random.Generator) -> None:
-    X = rng.lognormal(sigma=2.0, size=(4, 3, 2, 3, 2)[:order])
-    fit = ld.decompose(X, "B1", solver="scaling")
-    assert fit.n_iter == 1
-    assert fit.residual <= 1e-14
-    assert_allclose(fit.tensor(), ld.decompose(X, "B1", solver="natural").tensor(), rtol=1e-8)
-
-
-def test_merged_margins(rng: np.random.Generator) -> None:
-    """Margins of boxes, not of cells."""
-    X = rng.uniform(0.1, 1, size=(6, 5, 4))
-    basis = [(2, 0, 0), (0, 3, 0), (0, 0, 1), (2, 3, 0), (0, 3, 1), (2, 0, 1)]
-    fit = ld.decompose(X, basis, solver="scaling", tol=1e-13)
-    assert_allclose(fit.tensor(), ld.decompose(X, basis, solver="natural").tensor(), rtol=1e-8)
-
-
-def test_margins_on_a_masked_support(rng: np.random.Generator) -> None:
-    X = rng.lognormal(sigma=1.0, size=(5, 5, 4))
-    mask = rng.random(X.shape) < 0.8
-    mask[0], mask[:, 0], mask[:, :, 0] = True, True, True  # all parameters stay independent
-    fit = ld.decompose(X, ld.interactions(2), support=mask, solver="scaling", tol=1e-12)
-    reference = ld.decompose(X, ld.interactions(2), support=mask, solver="natural")
-    assert fit.rank == fit.n_params
-    assert_allclose(fit.tensor()[mask], reference.tensor()[mask], rtol=1e-7)
-    for axis in range(3):
-        inside = np.where(mask, X, 0).sum(axis=axis)
-        assert_allclose(np.where(mask, fit.tensor(), 0).sum(axis=axis), inside, rtol=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 2.0])
@@ -171,17 +128,3 @@ def test_fitted_margins_are_the_largest_of_the_definition(seed: int) -> None:
     largest = [s for s in closed if not any(set(s) < set(other) for other in closed)]
     assert model.quotient.merged_shape == shape
     assert fitted_margins(model) == sorted(largest)
-
-
-@pytest.mark.parametrize("shape", [(1,), (5,), (2, 3, 2), (1, 4, 3), (2, 1, 1), (2,) * 7])
-@pytest.mark.parametrize("left_out", [0, 1])
-def test_of_every_cell_all_is_known_at_once(
-    shape: tuple[int, ...], left_out: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A basis of all cells is one margin, as counting its sets of modes finds, too; without a cell it is not."""
-    cells = np.argwhere(np.ones(shape))[1 + left_out :]
-    model, twin = (Model.of(Support(shape), None, cells) for _ in range(2))
-    quick = model.whole_interactions, fitted_margins(model), generating_margins(model)
-    assert model.every_cell == (len(cells) > 0 and model.quotient.n_merged == len(cells) + 1)
-    monkeypatch.setattr(Model, "every_cell", False)
-    assert quick == (twin.whole_interactions, fitted_margins(twin), generating_margins(twin))

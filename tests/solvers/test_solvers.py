@@ -14,11 +14,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
-from cases import NAMED, SMALL, Case
-from legendre.data.dense import observe
+from cases import NAMED, Case
 from legendre.engines.protocol import Engine, Point
-from legendre.engines.reference import ReferenceEngine
-from legendre.model.problem import Problem
 from legendre.solvers.choose import SOLVERS, read_solver
 from legendre.solvers.loop import run
 from legendre.solvers.protocol import Solver, State, Target
@@ -69,24 +66,6 @@ def test_gradient_with_a_learning_rate_agrees_with_scipy(case: Case) -> None:
     agree(case, ld.solvers.Gradient(form="batch", learning_rate=4 / max(1, len(case.basis))), tol=1e-9)
 
 
-@settings(max_examples=15, phases=UNSHRUNK)
-@given(problems(max_cells=12, max_params=3))
-def test_gradient_sweep_with_a_learning_rate_agrees_with_scipy(case: Case) -> None:
-    agree(case, ld.solvers.Gradient(learning_rate=1.5), tol=1e-9)
-
-
-@settings(max_examples=40)
-@given(problems(max_cells=24, weighted=True))
-def test_m_projection_with_a_base_measure(case: Case) -> None:
-    agree(case, "m-projection")
-
-
-@pytest.mark.parametrize("name", sorted(SMALL))
-def test_batch_gradient_on_named_cases(name: str) -> None:
-    """The other solvers are in the table of test_solver_acceptance.py."""
-    agree(SMALL[name], ld.solvers.Gradient(form="batch"), tol=1e-9)
-
-
 @settings(max_examples=40)
 @given(problems(max_cells=16, zeros=True))
 def test_m_projection_with_zeros_in_p(case: Case) -> None:
@@ -105,68 +84,14 @@ def test_gradient_at_the_boundary() -> None:
 
 
 # A heavy-tailed tensor: entries over some ten orders of magnitude, where full Newton steps overshoot.
-WIDE = [
-    ((6, 6, 6), 0),
-    ((6, 6, 6), 1),
-    ((12, 10), 2),
-    ((4, 3, 4, 3), 3),
-    ((40,), 4),
-    ((8, 8, 8), 5),
-    ((5, 5, 5), 3),
-    ((5, 5, 5), 53),
-]
 
 
 def wide_tensor(shape: tuple[int, ...], seed: int) -> FloatArray:
     return np.random.default_rng(seed).lognormal(sigma=4.0, size=shape)
 
 
-def wide_bases(order: int) -> list[ld.Basis]:
-    return [ld.interactions(min(2, order)), ld.B1() | ld.B3(4), ld.B1()]
-
-
-@pytest.mark.parametrize(("shape", "seed"), WIDE)
-def test_lognormal_tensors_converge(shape: tuple[int, ...], seed: int) -> None:
-    for basis in wide_bases(len(shape)):
-        fit = ld.decompose(wide_tensor(shape, seed), basis)
-        assert fit.status is ld.results.Status.CONVERGED, basis
-        assert fit.residual <= 1e-10, basis
-        assert np.isfinite(fit.tensor()).all(), basis
-
-
-def undamped_residuals(X: FloatArray, basis: ld.Basis, steps: int) -> list[float]:
-    """Algorithm 2 as printed: full steps, whatever they do."""
-    data = observe(X)
-    problem = Problem.of(data, basis.select(data))
-    engine = ReferenceEngine(problem.model)
-    theta = np.zeros(problem.model.n_params)
-    residuals = []
-    for _ in range(steps):
-        with np.errstate(all="ignore"):
-            point = engine.at(theta)
-        residuals.append(float(np.abs(point.eta - problem.eta_hat).max()))
-        if not np.isfinite(residuals[-1]):
-            break
-        step, *_ = np.linalg.lstsq(engine.fisher(point), problem.eta_hat - point.eta, rcond=None)
-        theta = theta + step
-    return residuals
-
-
-def test_full_steps_alone_diverge_where_ours_converge() -> None:
-    stuck = []
-    for shape, seed in WIDE[:3]:
-        residuals = undamped_residuals(wide_tensor(shape, seed), ld.interactions(2), 30)
-        stuck.append(not residuals[-1] <= max(1e-6, 1e-3 * residuals[0]))
-    assert any(stuck)
-
-
-def test_a_full_step_is_kept_where_it_is_good() -> None:
-    history = ld.decompose(SOME, "B1").history
-    assert [step.step for step in history[1:]] == [1.0] * (len(history) - 1)
-
-
 def test_the_objective_never_rises() -> None:
-    for shape, seed in WIDE[:4]:
+    for shape, seed in (((4, 5, 6), 0), ((6, 6, 6), 1)):
         history = ld.decompose(wide_tensor(shape, seed), ld.interactions(2)).history
         # psi and theta . eta_hat are of order 100 here, so that 1e-12 is their rounding
         assert all(b.objective <= a.objective + 1e-12 for a, b in pairwise(history))
@@ -184,14 +109,6 @@ def test_out_of_steps_warns_and_returns(solver: str | Solver) -> None:
     assert fit.n_iter == 2
     assert f"{fit.residual:.2e}" in str(told[0].message)
     assert fit.tensor().sum() == pytest.approx(SOME.sum())
-
-
-def test_no_steps_returns_the_start() -> None:
-    start = np.array([0.1, 0.2, -0.3, 0.4])
-    with pytest.warns(ld.ConvergenceWarning, match="0 steps"):
-        fit = ld.decompose(SOME, "B1", solver="natural", max_iter=0, start=start)
-    assert_array_equal(fit.theta, start)
-    assert len(fit.history) == 1
 
 
 def test_tol_zero_stalls_at_rounding() -> None:
@@ -217,18 +134,6 @@ def test_the_callback_sees_every_step_and_may_stop() -> None:
     assert fit.history == tuple(seen)
 
 
-def test_a_callback_that_returns_nothing_changes_nothing() -> None:
-    seen: list[ld.solvers.Step] = []
-    fit = ld.decompose(SOME, "B1", callback=seen.append)
-    assert_array_equal(fit.theta, ld.decompose(SOME, "B1").theta)
-    assert fit.history == tuple(seen)
-
-
-def test_a_callback_that_stops_at_the_minimum_has_not_stopped_it() -> None:
-    fit = ld.decompose(SOME, "B1", callback=lambda step: step.residual <= 1e-10)
-    assert fit.status is ld.results.Status.CONVERGED
-
-
 @pytest.mark.parametrize("solver", ["natural", "m-projection", ld.solvers.Gradient(form="batch")], ids=str)
 def test_the_history_records_the_way(solver: str | Solver) -> None:
     case = NAMED["cube"]
@@ -241,19 +146,6 @@ def test_the_history_records_the_way(solver: str | Solver) -> None:
     assert all(step.residual <= step.residual_norm * (1 + 1e-12) for step in fit.history)
     # the objective is KL(P, Q) less a constant of the data, -entropy
     assert last.objective + float(case.p @ np.log(case.p)) == pytest.approx(fit.kl, abs=1e-10)
-
-
-def test_the_first_record_is_the_uniform_distribution() -> None:
-    fit = ld.decompose(SOME, "B1", solver="natural")
-    uniform = ld.dual.to_eta(np.ones((3, 3)))[tuple(fit.basis.T)]
-    assert fit.history[0].objective == pytest.approx(np.log(9))
-    assert fit.history[0].residual == pytest.approx(np.abs(uniform - fit.eta_hat).max())
-    assert fit.history[0].residual_norm == pytest.approx(np.linalg.norm(uniform - fit.eta_hat))
-
-
-@given(problems())
-def test_the_gap_of_a_converged_fit_is_tiny(case: Case) -> None:
-    assert 0 <= case.fit().gap < 1e-15
 
 
 @settings(max_examples=40)
@@ -285,22 +177,6 @@ def test_dependent_parameters() -> None:
     assert_array_equal(case.fit().theta, fit.theta)
 
 
-@given(problems())
-def test_the_rank_is_that_of_the_features(case: Case) -> None:
-    centred = case.Z - case.Z.mean(axis=0)
-    fit = case.fit()
-    assert fit.rank == (np.linalg.matrix_rank(centred) if centred.size else 0)
-    assert np.count_nonzero(fit.theta) <= fit.rank
-
-
-@given(problems())
-def test_the_same_input_gives_the_same_bits(case: Case) -> None:
-    fit, again = case.fit(), case.fit()
-    assert_array_equal(again.theta, fit.theta)
-    assert again.psi == fit.psi
-    assert_array_equal(again.tensor(), fit.tensor())
-
-
 def test_names_and_settings() -> None:
     assert {"closed", "gradient", "m-projection", "natural", "natural-cg", "matrix-scaling", "scaling"} == set(SOLVERS)
     assert read_solver("auto") is None
@@ -323,65 +199,6 @@ def test_a_solver_of_ones_own_needs_a_start_and_a_step() -> None:
     fit = ld.decompose(SOME, "B1", solver=Careful(), max_iter=5000)
     assert (fit.converged, fit.solver) == (True, "your own")
     assert_allclose(fit.tensor(), ld.decompose(SOME, "B1").tensor(), rtol=1e-7)
-
-
-class Boasting(Solver):
-    """A solver that hands out points with a residual of its own making."""
-
-    def start(self, target: Any, theta: Any) -> Any:
-        """Begin."""
-        return self.advance(target, ld.solvers.State(target.at(theta)))
-
-    def advance(self, target: Any, state: Any) -> Any:
-        """Stay where it is."""
-        return ld.solvers.State(replace(target.at(state.point.theta), residual=0.0))
-
-
-def test_a_solver_cannot_claim_to_have_converged() -> None:
-    with pytest.warns(ld.ConvergenceWarning):
-        fit = ld.decompose([[1, 2], [3, 5]], "B1", solver=Boasting())
-    assert fit.status is not ld.results.Status.CONVERGED
-    assert fit.residual > 0.01
-
-
-class Painting(Boasting):
-    """A solver that claims the data's expectations for its own."""
-
-    def start(self, target: Any, theta: Any) -> Any:
-        """Begin, and claim to have ended."""
-        claimed = {"eta": target.problem.eta_hat.copy(), "gradient": 0.0 * theta, "residual": 0.0}
-        return ld.solvers.State(replace(target.at(theta), **claimed))
-
-    def advance(self, target: Any, state: Any) -> Any:
-        """Stay."""
-        return self.start(target, state.point.theta)
-
-
-def test_what_a_solver_says_of_eta_is_computed_anew() -> None:
-    with pytest.warns(ld.ConvergenceWarning):
-        fit = ld.decompose([[1, 2], [3, 5]], "B1", solver=Painting())
-    assert fit.status is not ld.results.Status.CONVERGED
-    assert fit.residual == pytest.approx(0.2273, abs=1e-4)
-
-
-class Downhill(Solver):
-    """A solver that holds theta in some other form."""
-
-    def __init__(self, form: Any) -> None:
-        self.form = form
-
-    def start(self, target: Any, theta: Any) -> Any:
-        """Begin."""
-        return ld.solvers.State(target.at(theta))
-
-    def advance(self, target: Any, state: Any) -> Any:
-        """Go down."""
-        return ld.solvers.State(target.at(self.form(state.point.theta - 2 * state.point.gradient)))
-
-
-def test_a_solver_that_forgets_parameters_is_a_sentence() -> None:
-    with pytest.raises(ld.errors.InvalidSetting, match=r"theta of shape \(1,\); there are 2 parameters"):
-        ld.decompose([[1, 2], [3, 5]], "B1", solver=Downhill(lambda theta: theta[:1]))
 
 
 def test_the_solver_brings_its_own_budget() -> None:
@@ -465,9 +282,21 @@ def test_gradient_descent_never_raises_kl_up_to_a_rate_of_8(X: FloatArray, drawn
     assert (np.diff(objectives) <= 1e-14 * (1 + np.abs(objectives[1:]))).all()
 
 
-@pytest.mark.parametrize(("rate", "rises"), [(4.0, False), (8.0, False), (8.5, True)])
-def test_beyond_a_rate_of_8_gradient_descent_may_raise_kl(rate: float, rises: bool) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ld.ConvergenceWarning)
-        fit = ld.decompose([0.499, 0.501], "full", solver=ld.solvers.Gradient(rate), max_iter=1)
-    assert (fit.history[1].objective > fit.history[0].objective) is rises
+class Painting(Solver):
+    """A solver that claims the data's expectations for its own."""
+
+    def start(self, target: Any, theta: Any) -> Any:
+        """Begin, and claim to have ended."""
+        claimed = {"eta": target.problem.eta_hat.copy(), "gradient": 0.0 * theta, "residual": 0.0}
+        return ld.solvers.State(replace(target.at(theta), **claimed))
+
+    def advance(self, target: Any, state: Any) -> Any:
+        """Stay."""
+        return self.start(target, state.point.theta)
+
+
+def test_what_a_solver_says_of_eta_is_computed_anew() -> None:
+    with pytest.warns(ld.ConvergenceWarning):
+        fit = ld.decompose([[1, 2], [3, 5]], "B1", solver=Painting())
+    assert not fit.converged
+    assert fit.residual == pytest.approx(0.2273, abs=1e-4)

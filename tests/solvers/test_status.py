@@ -66,13 +66,6 @@ def test_converged_exactly_where_the_residual_of_all_of_b_is_within_tol() -> Non
     assert dependent > 50
 
 
-def test_a_dependent_parameter_counts_for_the_residual() -> None:
-    """The parameters that were fitted were within 0.1; the one that depends on them was off by 0.154."""
-    fit = ld.decompose(np.array([[np.nan, 20], [11, 10]]), [[1, 1], [0, 1], [1, 0]], tol=0.1)
-    assert fit.status is ld.results.Status.CONVERGED
-    assert fit.residual <= 0.1
-
-
 @pytest.mark.parametrize("tol", [0.0, 1e-300])
 def test_a_residual_of_rounding_errors_is_not_within_a_tol_below_them(tol: float) -> None:
     fit = fitted([2.0, np.nan, 1.0, 3.0], "B1", tol=tol, solver="scaling")
@@ -122,14 +115,6 @@ def test_no_finite_minimiser_is_claimed_where_cells_sank_below_rounding(
     assert program.x[-1] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_margins_of_a_sparse_x_on_its_nonzero_cells_are_fitted() -> None:
-    """Scaling was chosen, which sums along axes that a list of cells does not have: an AxisError."""
-    cells = np.random.default_rng(0).integers(0, 200, (300, 3))
-    X = ld.from_coords(cells, np.arange(1.0, 301.0), (200, 200, 200))
-    fit = ld.decompose(X, ld.interactions(1), support="nonzero")
-    assert (fit.model.space.form, fit.status) == ("list", ld.results.Status.CONVERGED)
-
-
 def test_the_m_projection_reads_the_cells_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their numbers were taken for their coordinates, and the fit stalled at a residual of 0.16."""
     monkeypatch.setattr(limits, "ALWAYS_A_GRID", 0)
@@ -139,10 +124,3 @@ def test_the_m_projection_reads_the_cells_of_a_list(monkeypatch: pytest.MonkeyPa
     fit = ld.decompose(sparse, ld.full(), support="nonzero", solver="m-projection")
     assert fit.model.space.form == "list"
     assert_allclose(fit.tensor(), X, atol=1e-9)
-
-
-def test_the_m_projection_refuses_a_start_that_rounding_made_negative() -> None:
-    X = np.array([[[9e-3, np.nan], [0.1, 2.1e6], [0.06, 1.5]], [[np.nan] * 2, [np.nan] * 2, [160.0, 8e5]]])
-    X = np.concatenate([X, [[[2.7e6, 2.3e-5], [9e5, 1.8e-5], [2.6e-5, 0.0]]]])
-    with pytest.raises(ld.errors.InvalidSetting, match=r"no positive distribution .* rounding error of the largest"):
-        ld.decompose(X, "interactions(2)", solver="m-projection")

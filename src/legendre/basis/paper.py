@@ -59,10 +59,12 @@ class _Sliced(Basis):
         axis = self.axis if isinstance(self.axis, str) else int(self.axis)
         return f"{type(self).__name__}(l={int(self.l)}, axis={axis!r})"
 
-    def _slices(self, shape: tuple[int, ...], labels: Labels) -> int:
+    def _slices(self, shape: tuple[int, ...], data: Observation | None = None) -> int:
         """Return the mode that numbers the slices, counted from 0."""
-        axis = self.axis if isinstance(self.axis, str) or self.axis >= 0 else self.axis + len(shape)
-        return labels.find_mode(axis, f"{type(self).__name__}: axis={self.axis!r}", InvalidBasis)
+        if not isinstance(self.axis, str) and -len(shape) <= self.axis < len(shape):
+            return int(self.axis) % len(shape)
+        labels = Labels(shape) if data is None else data.labels
+        return labels.find_mode(self.axis, f"{type(self).__name__}: axis={self.axis!r}", InvalidBasis)
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +94,7 @@ class B2(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        slices = self._slices(data.shape, data.labels)
+        slices = self._slices(data.support.shape, data)
         counts = {k: min(int(self.l), length) for k, length in enumerate(data.support.shape) if k != slices}
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
         return _lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
@@ -126,10 +128,10 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _inside([data.largest(int(self.l), self._slices(data.shape, data.labels))], data)
+        return _inside([data.largest(int(self.l), self._slices(data.support.shape, data))], data)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        return {} if isinstance(self.axis, str) else {self._slices(shape, Labels(shape)): int(self.l)}
+        return {} if isinstance(self.axis, str) else {self._slices(shape): int(self.l)}
 
 
 def _lines(data: Observation, lines: list[Parallel]) -> IntArray:

@@ -27,7 +27,7 @@ from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthStep, add_round
-from legendre.results.inference.criteria import rounds_judged
+from legendre.results.inference.counts import rounds_judged
 
 FOLDS = 5
 
@@ -114,7 +114,8 @@ def _part(
 def fewest(path: Sequence[GrowthStep]) -> int:
     """Return the fewest parameters whose loss on held-out cells is within one standard error of the least.
 
-    >>> path = [GrowthStep(n, 1.0, 0.0, 0.0, 0.0, loss, 0.1) for n, loss in [(0, 2.0), (5, 1.05), (8, 1.0), (9, math.nan)]]
+    >>> losses = [(0, 2.0), (5, 1.05), (8, 1.0), (9, math.nan)]
+    >>> path = [GrowthStep(n, 1.0, 0.0, 0.0, 0.0, loss, 0.1) for n, loss in losses]
     >>> fewest(path)
     5
     """

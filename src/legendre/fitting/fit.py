@@ -23,7 +23,6 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.fitting.growing.select import grow_basis
 from legendre.fitting.plan import Plan, Settings, WarmStart, independence, plan_on, with_face_search
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath
@@ -48,12 +47,14 @@ def fit_recipe(
     """
     if (growing := recipe.growing) is None:
         return fit_on(data, recipe, settings, start=start)
+    from legendre.fitting.growing.select import grow_basis
+
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
     totals = None if growth.grown is None else growth.grown.totals
     fit = fit_on(data, basis, settings, start=growth.theta, known=WarmStart(totals, growth.inverse))
     path = GrowthPath(growth.rounds, fit, growth.negentropy)
-    return replace(fit, recipe=repr(recipe), path=path, grown=growth.grown)
+    return replace(fit, recipe=repr(recipe), path=path, _grown=growth.grown)
 
 
 def fit_on(
@@ -83,13 +84,13 @@ def fit_on(
         psi=point.psi,
         eta_hat=problem.eta_hat,
         total=data.total,
-        alive=face.alive,
+        _alive=face.alive,
         recession=face.recession,
         missing=data.missing,
         status=outcome.status,
         rank=plan.rank.n,
         rank_is_bound=not plan.rank.exact,
-        newton_gap=outcome.gap,
+        _newton_gap=outcome.gap,
         history=outcome.history,
         solver=outcome.solver.name,
         tol=settings.tol,

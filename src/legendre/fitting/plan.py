@@ -196,8 +196,7 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings, known: WarmSta
     problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
     # only cells without data can vanish
     face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else structural_face(problem)
-    with limit_blas(problem.model.n_params):
-        return _plan(problem, recipe, settings, face, known.inverse)
+    return _plan(problem, recipe, settings, face, known.inverse)
 
 
 def with_face_search(plan: Plan) -> Plan:
@@ -220,7 +219,10 @@ def _plan(
     # a product of tables has a closed form in all parameters, whether or not they are independent on the face
     product = model.form == "cliques" and not model.whole
     product = product and (settings.solver is None or settings.solver.accepts_dependent)
-    columns = every if model.plain or product else independent(model)
+    columns = every
+    if not (model.plain or product):
+        with limit_blas(len(every)):
+            columns = independent(model)
     some = len(columns) < len(every)
     reduced = problem.reduced(face.alive, columns) if some else full
     # of an outer product the margins of P itself decide: entries of X may be too small for a share of its sum

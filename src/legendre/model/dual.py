@@ -145,7 +145,7 @@ def kl(P: ArrayLike, Q: ArrayLike) -> float:
     >>> round(kl([1, 3], [1, 1]), 6)
     0.130812
     """
-    p, q = (probabilities(read_as(name, tensor)) for name, tensor in (("P", P), ("Q", Q)))
+    p, q = _normalise("P", P), _normalise("Q", Q)
     if p.shape != q.shape:
         raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
     inside = p > 0
@@ -166,9 +166,17 @@ def entropy(P: ArrayLike) -> float:
     >>> round(entropy([1, 1, 1, 1]), 6)
     1.386294
     """
-    p = probabilities(read_as("P", P))
+    p = _normalise("P", P)
     p = p[p > 0]
     return max(-float(p @ np.log(p)), 0.0)
+
+
+def _normalise(name: str, tensor: ArrayLike) -> FloatArray:
+    """Read a tensor that may come from a model, so that its entries may differ by any factor."""
+    values = rectangular(tensor, name, InvalidTensor)
+    if values.dtype.kind not in "biuf" or not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
+        raise InvalidTensor(f"{name} must hold finite numbers >= 0, not all of them 0.")
+    return np.asarray(values / values.sum(dtype=np.float64))
 
 
 def read_as(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -> Dense:

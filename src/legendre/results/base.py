@@ -19,12 +19,11 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.model.model import Model
-from legendre.results import files
-from legendre.results.effects import Effect, effects_for_pictures
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
 if TYPE_CHECKING:
+    from legendre.results.effects import Effect
     from legendre.results.report import ReportContent
 
 
@@ -48,6 +47,8 @@ class Storable(ABC):
 
         X itself is not written, except where it is part of the result. What comes back has arrays of NumPy.
         """
+        from legendre.results import files
+
         files.save(self, path)
 
 
@@ -103,7 +104,7 @@ class Result(Storable):
     def _repr_html_(self) -> str:
         """Return the certificate in words, the tables of the summary, and what each mode does, for a notebook."""
         labels: Labels = getattr(self, "fit", cast(Any, self)).labels  # of a fit with hidden modes, theirs too
-        return fragment(self.tables(), [self.certificate().text()], sparklines(self.small_effects(), labels))
+        return fragment(self.tables(), [self.certificate().text()], sparklines(self._small_effects(), labels))
 
     def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
         """Write one HTML page with everything about the result; it loads nothing and opens in any browser.
@@ -129,14 +130,14 @@ class Result(Storable):
         """
         from legendre.results.report import write_page
 
-        write_page(path, self.content(data))
+        write_page(path, self._content(data))
 
     @abstractmethod
-    def content(self, data: TensorLike | None = None) -> ReportContent:
+    def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows."""
 
     @abstractmethod
-    def small_effects(self) -> list[Effect]:
+    def _small_effects(self) -> list[Effect]:
         """List effects of single modes and of pairs, for pictures; none where they would be too many."""
 
     @property
@@ -185,8 +186,10 @@ class ModelResult(Result):
         """The shape of X."""
         return self.model.support.shape
 
-    def small_effects(self) -> list[Effect]:
+    def _small_effects(self) -> list[Effect]:
         """List what single modes and pairs do to ``log(Q / base)``."""
+        from legendre.results.effects import effects_for_pictures
+
         return effects_for_pictures(self)
 
     @cached_property

@@ -16,7 +16,6 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.sums.linalg import dot
 from legendre.core.text import NamedValues, Table, shape_name, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -24,13 +23,13 @@ from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, certificate_of, count_name, modes_row, rank_name
-from legendre.results.effects import Effects, Measure, effects_of
 from legendre.results.growth_path import Grown, GrowthStep
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
 
 if TYPE_CHECKING:
+    from legendre.results.effects import Effects, Measure
     from legendre.results.inference.result import Inference
     from legendre.results.parameters import Asked, Parameters
     from legendre.results.plots.plots import FitPlots
@@ -63,8 +62,8 @@ class Decomposition(ModelResult):
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
-        For an adaptive basis one `GrowthStep` per stage of growing; cells of `basis` are in the order in which they were
-        chosen. `order` sorts them by importance, and `at` fits the most important ones.
+        For an adaptive basis one `GrowthStep` per stage of growing; cells of `basis` are in the order of their
+        choice. `order` sorts them by importance, and `at` fits the most important ones.
     reason
         If no basis was named, a sentence that says which was chosen and why; otherwise ``None``.
     recession
@@ -98,17 +97,17 @@ class Decomposition(ModelResult):
     """
 
     _stored: ClassVar[tuple[str, ...]] = (
-        "model", "theta", "eta_hat", "total", "alive", "recession", "missing", "status", "rank", "rank_is_bound",
-        "newton_gap", "history", "solver", "tol", "recipe", "reason", "path", "origin", "kl", "rmse",
+        "model", "theta", "eta_hat", "total", "_alive", "recession", "missing", "status", "rank", "rank_is_bound",
+        "_newton_gap", "history", "solver", "tol", "recipe", "reason", "path", "origin", "kl", "rmse",
     )  # fmt: skip
 
     total: float
-    alive: BoolArray | None
+    _alive: BoolArray | None  # True for the merged cells that carry probability; None when all do
     recession: FloatArray
     missing: BoolArray | None
     status: Status
     rank: int
-    newton_gap: float
+    _newton_gap: float  # a bound of KL(P, Q) above its minimum; infinite where there is none
     history: tuple[Step, ...]
     solver: str
     tol: float
@@ -118,7 +117,7 @@ class Decomposition(ModelResult):
     rank_is_bound: bool = False
     reason: str | None = None
     origin: Origin = PLAIN
-    grown: Grown | None = None  # what is needed to put the cells of a grown basis in order; None: they are
+    _grown: Grown | None = None  # what is needed to put the cells of a grown basis in order; None: they are
     _settings: Any = None  # how it was fitted, see `fitting.plan.Settings`
     _boxes: Any = None  # sums of X that a fit of some of the parameters may use again
     _measured: tuple[float, float] = (math.nan, math.nan)  # KL and RMSE of a fit from a file, which does not hold X
@@ -131,7 +130,7 @@ class Decomposition(ModelResult):
             if vector.shape != (model.n_params,):
                 raise ValueError(f"{vector.shape} numbers for {model.n_params} parameters")
         with np.errstate(all="ignore"):  # theta of a damaged file may be anything
-            point = engine_for(model.on_face(fields["alive"])).at(theta)
+            point = engine_for(model.on_face(fields["_alive"])).at(theta)
         fit = cls(theta=theta, eta=point.eta, psi=point.psi, _measured=(kl, rmse), **fields)
         met = fit.residual <= fit.tol + rounding
         return fit if met or not fit.status.converged else replace(fit, status=Status.STALLED)
@@ -144,14 +143,14 @@ class Decomposition(ModelResult):
     @cached_property
     def gap(self) -> float:
         """Upper bound of KL(P, Q) minus its minimum: the squared Newton decrement, or KL(P, Q) if that is less."""
-        return self.newton_gap if self.newton_gap < np.inf else self.kl
+        return self._newton_gap if self._newton_gap < np.inf else self.kl
 
     @cached_property
     def kl(self) -> float:
         """KL(P, Q) in nats."""
         if self.data is None:
             return self._measured[0]
-        return max(self.data.negentropy() + self.psi - dot(self.theta, self.eta_hat), 0.0)  # not -1e-17
+        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
 
     @cached_property
     def rmse(self) -> float:
@@ -159,19 +158,19 @@ class Decomposition(ModelResult):
         return self._measured[1] if self.data is None else queries.rmse(self, self.data)
 
     @cached_property
-    def distribution(self) -> queries.Distribution:
+    def _distribution(self) -> queries.Distribution:
         """Q in the form in which it answers questions; what one answer computes is kept for the next."""
         return queries.distribution_of(self)
 
     @cached_property
     def vanishing_cells(self) -> IntArray:
         """Cells of the support that have probability 0 in the limit, in C order."""
-        return frozen(self.labels.indices(vanishing_cells(self.model, self.alive)))
+        return frozen(self.labels.indices(vanishing_cells(self.model, self._alive)))
 
     @property
     def n_vanishing(self) -> int:
         """The number of cells of the support whose probability is 0 in the limit."""
-        return n_vanishing(self.model, self.alive)
+        return n_vanishing(self.model, self._alive)
 
     @cached_property
     def vanishing_margins(self) -> dict[tuple[int, ...], IntArray]:
@@ -184,7 +183,7 @@ class Decomposition(ModelResult):
         >>> {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()}
         {(1,): [[1]]}
         """
-        found = vanishing_margins(self.model, self.alive)
+        found = vanishing_margins(self.model, self._alive)
         return {modes: frozen(self.labels.part(list(modes)).indices(entries)) for modes, entries in found.items()}
 
     @property
@@ -252,7 +251,7 @@ class Decomposition(ModelResult):
     def fisher(self) -> FloatArray:
         """Return the Fisher information matrix G on B, eq. (5)."""
         check_fisher(self.n_params, "fisher() needs", "The variance of a feature that is 0 or 1 is eta * (1 - eta).")
-        engine = engine_for(self.model.on_face(self.alive))
+        engine = engine_for(self.model.on_face(self._alive))
         return engine.fisher(engine.at(self.theta))
 
     def log_prob(self, cells: ArrayLike | Sequence[Any]) -> FloatArray:
@@ -272,7 +271,7 @@ class Decomposition(ModelResult):
         >>> np.exp(fit.log_prob([[1, 0], [0, 1]])).round(12).tolist()
         [0.3, 0.2]
         """
-        return self.distribution.log_prob(queries.read_cells(self.labels, cells))
+        return self._distribution.log_prob(queries.read_cells(self.labels, cells))
 
     def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
         """Return the probabilities over some modes, in the order given: Q summed over all other modes.
@@ -292,7 +291,7 @@ class Decomposition(ModelResult):
         [0.3, 0.7]
         """
         kept, at = queries.read_modes(self.labels, modes, given)
-        return self.origin.give(queries.marginal(self.distribution, self.labels, kept, at), kept, "probability")
+        return self.origin.give(queries.marginal(self._distribution, self.labels, kept, at), kept, "probability")
 
     def condition(self, given: Mapping[Any, Any]) -> Any:
         """Return the probabilities of the other modes, given the levels of some: ``{mode: level, ...}``.
@@ -305,7 +304,7 @@ class Decomposition(ModelResult):
         """
         at = queries.read_event(self.labels, given)
         left = [k for k in range(len(self.shape)) if k not in at]
-        return self.origin.give(queries.marginal(self.distribution, self.labels, left, at), left, "probability")
+        return self.origin.give(queries.marginal(self._distribution, self.labels, left, at), left, "probability")
 
     def expectation(
         self, f: ArrayLike | Callable[..., ArrayLike], *, modes: Mode | Sequence[Mode] | None = None
@@ -328,7 +327,7 @@ class Decomposition(ModelResult):
         >>> round(fit.expectation(lambda i, j: i + j), 12)
         1.3
         """
-        return queries.expectation(self.distribution, self.labels, f, modes)
+        return queries.expectation(self._distribution, self.labels, f, modes)
 
     def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
         """Draw n cells from Q; the same integer `rng` gives the same cells.
@@ -341,7 +340,7 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
         [[1, 1], [1, 1], [0, 0]]
         """
-        return self.origin.give_cells(queries.sample(self.distribution, n, rng))
+        return self.origin.give_cells(queries.sample(self._distribution, n, rng))
 
     def most_probable(self) -> tuple[Any, ...]:
         """Return the most probable cell, by labels if there are any; of several (equal to 1e-12) the first.
@@ -352,7 +351,7 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 4]], "B1").most_probable()
         (1, 1)
         """
-        return self.labels.values_at(self.distribution.most_probable())
+        return self.labels.values_at(self._distribution.most_probable())
 
     def inference(self) -> Inference:
         """Treat X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.
@@ -379,6 +378,8 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 12]], "B1").effects()[0].values.round(4).tolist()
         [-0.8047, 0.8047]
         """
+        from legendre.results.effects import effects_of
+
         return effects_of(self, measure, max_order)
 
     def parameters(self, *, kl_lost: Asked | None = "auto") -> Parameters:
@@ -430,11 +431,11 @@ class Decomposition(ModelResult):
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
         if self.data is None:
             raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
-        if self.grown is None:
+        if self._grown is None:
             return np.arange(self.n_params)
         from legendre.fitting.growing.select import order_basis
 
-        return order_basis(self.data, self.basis, self.theta, self.grown)
+        return order_basis(self.data, self.basis, self.theta, self._grown)
 
     def at(self, n_params: int) -> Decomposition:
         """Return the exact fit with the `n_params` cells of an adaptive basis that matter most, see `order`.
@@ -449,7 +450,7 @@ class Decomposition(ModelResult):
         order = self._order
         if not is_whole(n_params, 0) or n_params > self.n_params:
             raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
-        return self.refitted(order[:n_params])
+        return self._refitted(order[:n_params])
 
     @property
     def _refit(self) -> Callable[..., Decomposition]:
@@ -460,11 +461,11 @@ class Decomposition(ModelResult):
 
         return partial(refit, self.data, self.model.terms, self._settings, self._boxes)
 
-    def refitted(self, columns: IntArray) -> Decomposition:
+    def _refitted(self, columns: IntArray) -> Decomposition:
         """Return the exact fit with some of the parameters, given by their places in `basis`."""
         return replace(self._refit(columns), origin=self.origin)
 
-    def fitted_to(self, counts: FloatArray) -> Decomposition:
+    def _fitted_to(self, counts: FloatArray) -> Decomposition:
         """Return the exact fit of the same model to other counts on the cells of the support, in C order."""
         return self._refit(np.arange(self.n_params), counts)
 
@@ -472,7 +473,7 @@ class Decomposition(ModelResult):
         """Return what has been proved about Q; its ``text()`` is in plain words."""
         return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
 
-    def content(self, data: TensorLike | None = None) -> ReportContent:
+    def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows, X too where the fit holds it or it is given."""
         from legendre.results.report import content_of_fit
 

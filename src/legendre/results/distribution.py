@@ -33,8 +33,17 @@ from legendre.data.observation import Observation
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.model.cliques.graph import CliqueTree, cliques_of
-from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
-from legendre.model.cliques.tables import Part, Tables, given, on_grid, parts_of, with_parts
+from legendre.model.cliques.tables import (
+    Beliefs,
+    Part,
+    Tables,
+    given,
+    largest_sum,
+    on_grid,
+    parts_of,
+    propagate,
+    with_parts,
+)
 from legendre.model.model import Model
 
 if TYPE_CHECKING:
@@ -407,11 +416,11 @@ Distribution = GridDistribution | CliqueDistribution
 
 def distribution_of(fit: Decomposition) -> Distribution:
     """Return Q in the form in which it answers questions."""
-    space = fit.model.on_face(fit.alive).space
+    space = fit.model.on_face(fit._alive).space
     if space.form == "cliques":
         return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), parts_of(space.tables))
     form = GridDistribution if fit.model.support.points is None else ListDistribution
-    return form(fit.model, fit.theta, fit.psi, fit.alive)
+    return form(fit.model, fit.theta, fit.psi, fit._alive)
 
 
 def _normalise(log_q: FloatArray) -> FloatArray:
@@ -640,16 +649,16 @@ class FittedTensor:
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return log q of some cells (k x N)."""
-        return self.fit.distribution.log_prob(cells)
+        return self.fit._distribution.log_prob(cells)
 
     def sum_of_squares(self) -> float:
         """Return the sum of q^2 over all cells."""
-        return self.fit.distribution.sum_of_squares()
+        return self.fit._distribution.sum_of_squares()
 
     def on_blocks(self) -> FittedModel:
         """Return Q as a function of the rectangle of the grid that is wanted."""
         fit, space = self.fit, self.fit.model.space
-        alive = None if fit.alive is None else space.on_grid(fit.alive)
+        alive = None if fit._alive is None else space.on_grid(fit._alive)
         return FittedModel(fit.basis, space.on_cells(fit.theta), fit.psi, fit.total, fit.model.quotient, alive)
 
 
@@ -660,9 +669,9 @@ def merged_log_density(fit: Decomposition, level: float = 1e-6) -> FloatArray:
     """
     space = fit.model.on_full_grid().space
     log_density = space.below(fit.theta) - fit.psi
-    if fit.alive is None:
+    if fit._alive is None:
         return log_density
-    fall, alive = space.below(fit.recession), space.on_grid(fit.alive)
+    fall, alive = space.below(fit.recession), space.on_grid(fit._alive)
     fall -= fall[alive].max()
     fall[alive] = 0.0
     return np.where(fall < -level, -np.inf, np.where(fall > level, np.nan, log_density))
@@ -691,7 +700,7 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     check_formed(fit.shape, "tensor", way_out, fit.model.quotient.n_merged)
     out, points, mask = np.zeros(fit.shape), fit.model.support.points, fit.model.support.mask
     if points is not None and not extend:
-        out[tuple(points.T)] = np.exp(fit.distribution.log_prob(points)) * fit.total
+        out[tuple(points.T)] = np.exp(fit._distribution.log_prob(points)) * fit.total
         return out
     if mask is not None and fit.missing is not None:
         mask = mask | fit.missing

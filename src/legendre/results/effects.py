@@ -170,7 +170,7 @@ class Effects:
         if self.fit.ties is not None:
             left_out = self.fit.ties.touching(left_out)
         kept = np.flatnonzero(~left_out)
-        return max(self.fit.refitted(kept).kl - self.fit.kl, 0.0)
+        return max(self.fit._refitted(kept).kl - self.fit.kl, 0.0)
 
     def tables(self, *, kl_lost: bool = False) -> list[Table]:
         """List the effects, with their shares of the variance; for `kl_lost` see `summary`."""
@@ -249,7 +249,7 @@ def weights_of(fit: Decomposition, measure: Measure) -> list[FloatArray]:
     quotient = fit.model.quotient
     if measure == "uniform":
         return [lengths / lengths.sum() for lengths in quotient.lengths]
-    margins = [np.asarray(fit.distribution.marginal([k], {})) for k in range(len(fit.shape))]
+    margins = [np.asarray(fit._distribution.marginal([k], {})) for k in range(len(fit.shape))]
     return [np.add.reduceat(margin, cuts) for margin, cuts in zip(margins, quotient.cuts, strict=True)]
 
 

@@ -182,7 +182,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     lost, errors = np.full((2, fit.n_params), np.nan)
     if refits:
         every = np.arange(fit.n_params)
-        lost = np.array([max(fit.refitted(np.delete(every, i)).kl - fit.kl, 0.0) for i in every.tolist()])
+        lost = np.array([max(fit._refitted(np.delete(every, i)).kl - fit.kl, 0.0) for i in every.tolist()])
     elif found is not None and kl_lost is not None:  # half the squared Wald statistic over N
         variances = np.diagonal(found.covariance()) * fit.total
         lost = np.where(np.array(reasons) == OPEN, 0.0, fit.theta**2 / (2.0 * variances))  # others take over

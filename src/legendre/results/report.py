@@ -107,7 +107,7 @@ def _read_part(name: str) -> str:
 
 def page_data(content: ReportContent) -> dict[str, Any]:
     """Gather what is drawn, by section; `notes` say what is left out, or why a section is empty."""
-    result, effects = content.result, content.result.small_effects()
+    result, effects = content.result, content.result._small_effects()
     notes: dict[str, str] = {}
     tol = getattr(result, "tol", content.fit.tol if content.fit is not None else 0.0)
     data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, tol)}

@@ -127,7 +127,7 @@ class FitPair(Pair):
                 f"{caller}: a table over {len(modes)} modes would have {size_name(size)} entries; at most "
                 f"{limits.LARGEST_HELD:,} are formed. plot.margins() draws single modes and pairs."
             )
-        q = np.asarray(self.fit.distribution.marginal(list(modes), {})) * self.fit.total
+        q = np.asarray(self.fit._distribution.marginal(list(modes), {})) * self.fit.total
         inside = margin_support(self.fit.model.support, modes)
         return PairTable(np.where(inside, margin_of(data, modes), np.nan), np.where(inside, q, np.nan))
 
@@ -135,7 +135,7 @@ class FitPair(Pair):
         fit, data, shape = self.fit, self._observed(caller), self.fit.shape
         support, entries = fit.model.support, data.entries
         if entries is not None and (data.here() is None or not support.full):
-            q = np.exp(fit.distribution.log_prob(entries.cells)) * fit.total
+            q = np.exp(fit._distribution.log_prob(entries.cells)) * fit.total
             x = entries.values.astype(np.float64) + entries.even / support.n_cells
             left = support.n_cells - len(x)
             note = f"{size_name(left)} empty cells are not shown" if left else ""
@@ -273,7 +273,7 @@ def scarce_levels(fit: Decomposition, data: Observation | None, effect: Effect, 
         few = merge(margin_of(data, effect.modes)) < FEW_COUNTS
         if not few.all():
             return np.asarray(few | unseen)
-    return np.asarray((merge(fit.distribution.marginal(list(effect.modes), {})) == 0) | unseen)
+    return np.asarray((merge(fit._distribution.marginal(list(effect.modes), {})) == 0) | unseen)
 
 
 def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray, list[IntArray]]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from legendre.core.arguments import check_choice, check_number
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.newton import newton_gap
@@ -86,8 +85,8 @@ class Gradient(Solver):
         if landed is None:
             return None
         moved = landed.point.theta - before
-        curvature = dot(moved, landed.point.eta - point.eta)
-        return replace(landed, memory=dot(moved, moved) / curvature if curvature > 0 else 1.0)
+        curvature = float(moved @ (landed.point.eta - point.eta))
+        return replace(landed, memory=float(moved @ moved) / curvature if curvature > 0 else 1.0)
 
     def finish(self, target: Target, state: State) -> State:
         return replace(state, gap=newton_gap(target, state.point))

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.protocol import Evaluation, State, Target
 
@@ -76,10 +75,10 @@ def search(
 
     def phi(step: float) -> tuple[float, float, Evaluation]:
         trial = target.at(point.theta + step * direction)
-        return trial.objective - point.objective, dot(trial.gradient, direction), trial
+        return trial.objective - point.objective, float(trial.gradient @ direction), trial
 
     # the rounding error of the objective
-    size = abs(point.psi) + dot(np.abs(point.theta), target.problem.eta_hat) + 1.0
+    size = abs(point.psi) + float(np.abs(point.theta) @ target.problem.eta_hat) + 1.0
     noise = 8 * float(np.finfo(np.float64).eps) * size
-    found = backtrack(phi, dot(point.gradient, direction), first=first, noise=noise)
+    found = backtrack(phi, float(point.gradient @ direction), first=first, noise=noise)
     return None if found is None else State(found[1], memory, found[0])

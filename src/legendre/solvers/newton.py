@@ -15,7 +15,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import Factor, dot, factorise, rounding_level
+from legendre.core.sums.linalg import Factor, factorise, rounding_level
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.conjugate import conjugate_gradients
@@ -93,12 +93,14 @@ class Workspace:
 
     matrix: FloatArray | None = None
     factor: Factor | None = None
+    n_summed: int = 0
     point: Evaluation = None  # type: ignore[assignment]  # of the factor
 
     def factorise(self, target: Target, point: Evaluation) -> Factor:
         """Compute and factorise G at a point, in place of the last one."""
         self.matrix, self.point = target.engine.fisher(point, self.matrix), point
-        self.factor = factorise(self.matrix, target.problem.model.n_summed)
+        self.n_summed = self.n_summed or target.problem.model.n_summed
+        self.factor = factorise(self.matrix, self.n_summed)
         return self.factor
 
 
@@ -144,7 +146,7 @@ class NaturalCG(Solver):
         """
         point, (last, before) = state.point, state.memory or (None, math.inf)
         pre = target.engine.preconditioner(point, last)
-        size = math.sqrt(dot(point.gradient, pre.apply(point.gradient)))
+        size = math.sqrt(float(point.gradient @ pre.apply(point.gradient)))
         share = min(0.3, max(size, 0.9 * (size / before) ** 2))
         direction, _ = self._solve(target, point, pre, share, target.tol / 3)
         return search(target, point, direction, (pre, size))
@@ -173,7 +175,7 @@ class NaturalCG(Solver):
         tilt = target.engine.swing(direction)
         if tilt > 1.0:
             return state
-        return replace(state, gap=max(-dot(point.gradient, direction) + left, 0.0), tilt=tilt)
+        return replace(state, gap=max(-float(point.gradient @ direction) + left, 0.0), tilt=tilt)
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, fl
     assert work.factor is not None
     full = len(work.factor.columns) == len(point.theta)
     direction = work.factor.solve(point.gradient)
-    noise = rounding_level(len(point.theta), target.problem.model.n_summed) * target.engine.sizes(point)
+    noise = rounding_level(len(point.theta), work.n_summed) * target.engine.sizes(point)
     if not full:
         with np.errstate(over="ignore", invalid="ignore"):
             left = np.abs(point.gradient - target.engine.fisher(work.point) @ direction)
@@ -268,7 +270,7 @@ def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, fl
     tilt = target.engine.swing(direction) * factor
     if not tilt <= 1.0:
         return np.inf, np.inf
-    gap = max(dot(point.gradient, direction), 0.0) * factor
+    gap = max(float(point.gradient @ direction), 0.0) * factor
     if not full:
         return gap, np.inf
     if not target.attained:
@@ -289,7 +291,7 @@ def bound_nearby(
     and in units of the features' own standard deviations, which an inverse that takes some direction for nothing does
     not hide. ``None`` where more is left than the share `unsolved`, so that the bound would not be true to 12 digits.
     """
-    size = dot(point.gradient, inverse.apply(point.gradient))
+    size = float(point.gradient @ inverse.apply(point.gradient))
     variance = point.eta * (1.0 - point.eta)
     if not (size > 0.0 and (variance > 0.0).all()):
         return None
@@ -298,9 +300,9 @@ def bound_nearby(
         product, -point.gradient, inverse.apply, share=0.1 * unsolved, max_products=max_products
     )
     left = -point.gradient - product(direction)
-    rest = dot(left, inverse.apply(left))
-    plain = dot(point.gradient / variance, point.gradient)
-    if not (0.0 <= rest <= unsolved**2 * size and dot(left / variance, left) <= unsolved**2 * plain):
+    rest = float(left @ inverse.apply(left))
+    plain = float(point.gradient / variance @ point.gradient)
+    if not (0.0 <= rest <= unsolved**2 * size and float(left / variance @ left) <= unsolved**2 * plain):
         return None
     tilt = target.engine.swing(direction)
-    return (max(-dot(point.gradient, direction) + rest, 0.0), tilt) if tilt <= 1.0 else None
+    return (max(-float(point.gradient @ direction) + rest, 0.0), tilt) if tilt <= 1.0 else None

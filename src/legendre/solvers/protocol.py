@@ -89,9 +89,9 @@ class Target:
     def at(self, theta: FloatArray) -> Evaluation:
         """Evaluate the model at theta."""
         theta = np.asarray(theta, dtype=np.float64)  # a solver of a user's may hold it in another form
-        if theta.shape != (self.engine.n_params,):
-            raise InvalidSetting(f"the solver evaluates theta of shape {theta.shape}; there are {self.engine.n_params} "
-                                 "parameters.")  # fmt: skip
+        if theta.shape != self.problem.eta_hat.shape:
+            k = len(self.problem.eta_hat)
+            raise InvalidSetting(f"the solver evaluates theta of shape {theta.shape}; there are {k} parameters.")
         return self.evaluate(self.engine.at(theta))
 
     def evaluate(self, point: Point) -> Evaluation:

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import dot, factorise
+from legendre.core.sums.linalg import factorise
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.matrix import MatrixEngine, scaled
@@ -233,7 +233,7 @@ class MatrixScaling(Solver):
             return state
         direction = _direction(target, state)
         tilt = target.engine.swing(direction)
-        gap = max(-dot(state.point.gradient, direction), 0.0)
+        gap = max(-float(state.point.gradient @ direction), 0.0)
         return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
 
 

@@ -172,7 +172,7 @@ class HiddenDecomposition(Result):
             return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
         return Certificate(True, "This is a stationary point.", (off, why))
 
-    def content(self, data: TensorLike | None = None) -> ReportContent:
+    def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows: effects and parameters of all modes, X beside the visible sums."""
         from legendre.results.report import content_of_fit, read_shaped
 
@@ -186,9 +186,9 @@ class HiddenDecomposition(Result):
             call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
         )
 
-    def small_effects(self) -> list[Effect]:
+    def _small_effects(self) -> list[Effect]:
         """List what single modes and pairs do, visible and hidden ones."""
-        return self.fit.small_effects()
+        return self.fit._small_effects()
 
     def tables(self) -> list[Table]:
         """List the fit and its runs."""
@@ -277,7 +277,7 @@ def hidden(
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
-    with limit_blas(), line("reading X", progress) as say:
+    with limit_blas(), line("reading X", bool(progress)) as say:
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
         generators = _generators(rng, check_int(restarts, "restarts", 1))
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")

@@ -162,7 +162,7 @@ def draw_tables(
         raise InvalidQuery(f"bootstrap draws all cells of tables, and X {why}. Sum modes out or merge levels first.")
     if conditional:
         return _draw_with_margins(tests, n, random)
-    q = np.exp(fit.distribution.log_prob(fit.model.support.cells()))
+    q = np.exp(fit._distribution.log_prob(fit.model.support.cells()))
     check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
     drawn = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
     chunk = 64  # tables that a process fits before it reports
@@ -193,8 +193,8 @@ def _fit_tables(refit: Callable[..., Decomposition], every: Any, tables: FloatAr
             found.append(None)
             continue
         counts, level = counts_of(fit), 0.0
-        if fit.alive is not None:
-            level = float(fit.model.space.below(fit.recession)[fit.model.space.on_grid(fit.alive)].max())
+        if fit._alive is not None:
+            level = float(fit.model.space.below(fit.recession)[fit.model.space.on_grid(fit._alive)].max())
         constant = float(np.log(fit.total)) - fit.psi
         found.append((counts.g2(), counts.x2(), fit.theta, constant, fit.recession, level))
     return found
@@ -318,12 +318,12 @@ def _closed(counts: FloatArray, margins: list[Modes]) -> float:
 def _laplace(fit: Decomposition, counts: FloatArray) -> float:
     """Approximate the integral of ``exp(sum of counts log q)`` over theta, at its maximum."""
     check_fisher(fit.n_params, "evidence needs", "Take a smaller basis.")
-    found = fit.fitted_to(counts)
+    found = fit._fitted_to(counts)
     if not found.converged:
         raise InvalidQuery(f"evidence: the fit to the counts and the prior ended {found.status.name}.")
     columns = independent(found.model)
     engine = engine_for(found.model)
     fisher = engine.fisher(engine.at(found.theta))[np.ix_(columns, columns)]
-    height = float(counts @ found.distribution.log_prob(found.model.support.cells()))
+    height = float(counts @ found._distribution.log_prob(found.model.support.cells()))
     _, volume = np.linalg.slogdet(found.total * fisher)
     return height + 0.5 * len(columns) * math.log(2.0 * math.pi) - 0.5 * float(volume)

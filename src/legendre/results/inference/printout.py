@@ -159,7 +159,7 @@ def _small_counts(tests: Inference) -> tuple[str, ...]:
     if others and beyond_memory(fit.shape) is not None:
         mean = counts.rest / others
     elif others:
-        means = np.exp(fit.distribution.log_prob(fit.model.support.cells())) * fit.total
+        means = np.exp(fit._distribution.log_prob(fit.model.support.cells())) * fit.total
         mu, others = means[means > 0], 0
     n = len(mu) + others
     below = int((mu < 5).sum()) + (others if mean < 5 else 0)

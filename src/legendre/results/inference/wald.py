@@ -61,7 +61,7 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     """
     unlimited = "Tests of fit and Pearson or deviance residuals have no such limit."
     check_fisher(fit.n_params, "standard errors need", unlimited)
-    model = fit.model.on_face(fit.alive)
+    model = fit.model.on_face(fit._alive)
     columns, free = independent(model), np.ones(fit.n_params, dtype=np.bool_)
     directions = np.empty((0, fit.n_params))
     if len(columns) < fit.n_params:
@@ -142,7 +142,7 @@ def _diverging(
             f"{size_name(space.n_cells)} merged cells, where at most {limits.LARGEST_GRID:,} are looked through. "
             "Standard errors of the parameters that do are in standard_errors; elsewhere merge levels."
         )
-    alive = fit.model.alive if fit.alive is None else space.on_grid(fit.alive)
+    alive = fit.model.alive if fit._alive is None else space.on_grid(fit._alive)
     gone = fit.model.alive & ~alive
     grids = [space.below(direction) for direction in directions]
     level = np.array([grid[alive][0] for grid in grids])  # by how much each raises all cells with probability

@@ -20,6 +20,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
@@ -160,7 +161,7 @@ class Balanced(ModelResult):
         unique = "Of all tensors with these margins it is the nearest to X: the minimum of KL(Q, X), which is unique."
         return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
 
-    def content(self, data: TensorLike | None = None) -> ReportContent:
+    def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows: X beside the balanced tensor, both with the same sum."""
         from legendre.results.report import ReportContent, refuse_data, shape_line
 
@@ -314,12 +315,21 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
 
 
 def _solve(program: Program, settings: Settings) -> Outcome:
-    """Step from X itself on the cells of the program, with independent parameters where the solver needs them."""
+    """Step from X itself; begin again with cycles if Newton's steps fail, as where cells of X are far apart."""
+    if settings.solver is not None:
+        return _run([settings.solver], program, settings)
+    solvers = _choose_solvers(program.problem, prove=not program.certain)
+    outcome = _run(solvers, program, settings)
+    failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and settings.max_iter is None
+    return _run([Scaling(horizon=limits.SCALING_HORIZON), *solvers], program, settings) if failed else outcome
+
+
+def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome:
+    """Run solvers on the cells of the program, with independent parameters where the first one needs them."""
     problem, face = program.problem, program.face
     # A k-way entry is a sum of 2^k expectations, whose rounding error on a large grid is polished away.
     model, shares = problem.model, [float(m.max()) * 0.5 ** len(modes) for modes, m in program.margins.items()]
     tol = min(settings.tol, max(1e-14, settings.tol * min(shares)))
-    solvers = [settings.solver] if settings.solver else _choose_solvers(problem, prove=not program.certain)
     first, columns = solvers[0], np.arange(model.n_params)
     if not first.accepts_dependent:
         columns = independent(model.on_face(face))
@@ -328,7 +338,8 @@ def _solve(program: Program, settings: Settings) -> Outcome:
     engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
     start = np.zeros(len(columns))
     target = Target(engine, reduced, tol)
-    outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
+    with limit_blas(len(columns)):
+        outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
     if len(columns) < model.n_params:
         theta = np.zeros(model.n_params)
         theta[columns] = outcome.point.theta
@@ -346,7 +357,7 @@ def _choose_solvers(problem: Problem, *, prove: bool, trial: int = 400) -> list[
         return [MatrixScaling(prove=True, max_iter=trial) if prove else MatrixScaling(prove=False)]
     small = model.n_params <= limits.LARGEST_MATRIX
     newton: Solver = Natural() if small else NaturalCG()
-    if not model.n_params:
+    if not model.n_params or (model.n_params < limits.SCALING_FROM and len(problem.prescribed or {}) > 1):
         return [newton]
     return [Scaling(horizon=limits.SCALING_HORIZON if small else limits.SCALING_HORIZON_CG), newton]
 

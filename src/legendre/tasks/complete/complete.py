@@ -145,7 +145,7 @@ class Completion(Result):
             more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones open."
         return Certificate(known.good, known.verdict, (*known.words, more))
 
-    def content(self, data: TensorLike | None = None) -> ReportContent:
+    def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows: the fit beside the observed cells, and what it fills in."""
         from legendre.results.report import ReportContent, content_of_fit, refuse_data, shape_line
 
@@ -164,9 +164,9 @@ class Completion(Result):
             call=known.call.replace("fit = ld.decompose(", "fit = ld.complete("),
         )
 
-    def small_effects(self) -> list[Effect]:
+    def _small_effects(self) -> list[Effect]:
         """List what single modes and pairs do to the fit."""
-        return list(self.fit.small_effects())
+        return list(self.fit._small_effects())
 
     def tables(self) -> list[Table]:
         """List what was filled in, what could not be, the cross-validation and the fit."""
@@ -377,7 +377,7 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     value = np.array(grid_rows(fit.model, box_values(fit), slice(None), None))
     if base is not None:
         value[base == 0] = 0.0
-    found = identify(fit.model, fit.alive)
+    found = identify(fit.model, fit._alive)
     if found is None:
         return value, None
     value[spread(found.zero)] = 0.0

@@ -112,7 +112,7 @@ class PenalisedFit:
             return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
         return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
 
-    def small_effects(self) -> list[Effect]:
+    def _small_effects(self) -> list[Effect]:
         """List what single modes and pairs do to the logarithm of the model's values; none where one is 0."""
         return effects_of_tensor(self.means, self.origin)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import cell_name, find, unique_cells
+from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import Columns, fragment, shortened
@@ -18,13 +18,11 @@ from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.support import Support
-from legendre.model.cliques.messages import propagate
-from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
+from legendre.model.cliques.tables import n_free, parts_of, propagate, saturated, with_parts
 from legendre.model.model import Model
 from legendre.results.base import count_name
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import chi_square_p, degrees_of_freedom
-from legendre.results.inference.criteria import support_rank
+from legendre.results.inference.counts import chi_square_p, degrees_of_freedom, support_rank
 from legendre.results.inference.printout import p_text, stars, to_frame
 from legendre.results.inference.result import Inference
 from legendre.solvers.structure.rank import Rank, independent, rank_of
@@ -210,8 +208,9 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     for fit in fits:
         if not isinstance(fit, (Decomposition, Inference)):
             raise InvalidQuery(f"anova compares results of decompose or loglinear, got a {type(fit).__name__}.")
-    sizes = [(support_rank(_fit_of(fit)), _fit_of(fit).n_params) for fit in (fits[0], fits[-1])]
-    ordered = fits if sizes[0] <= sizes[1] else fits[::-1]
+    first, last = (_fit_of(fit) for fit in (fits[0], fits[-1]))
+    more = support_rank(last) - support_rank(first) or last.n_params - first.n_params
+    ordered = fits[::-1] if more < 0 else fits
     for small, large in pairwise(ordered):
         _check_same_rows(small, large)
     return Anova(tuple(ordered), tuple(compare(*pair) for pair in pairwise(ordered)) if nested else ())
@@ -272,17 +271,12 @@ def _check_same_rows(one: Any, other: Any) -> None:
         return
     if a.data is None or b.data is None:
         raise InvalidQuery("anova needs X, which a loaded result does not hold. Fit X again.")
-    if a.data.entries is not None and b.data.entries is not None:
+    one, two = a.data.entries, b.data.entries
+    if one is not None and two is not None:
         if a.model.support.full != b.model.support.full:
             raise InvalidQuery("the supports differ: one is the full grid, the other the cells with data.")
-        every = unique_cells(np.concatenate([a.data.entries.cells, b.data.entries.cells]))
-        found = [find(every, data.entries.cells) for data in (a.data, b.data)]
-        n, m = (
-            np.where(place >= 0, data.entries.values[place], 0)
-            for place, data in zip(found, (a.data, b.data), strict=True)
-        )
-        for i in np.flatnonzero(n != m)[:1]:
-            raise InvalidQuery(f"the tables differ, first at {cell_name(every[i])}: {n[i]:g} and {m[i]:g}.")
+        if not (np.array_equal(one.cells, two.cells) and np.array_equal(one.values, two.values)):
+            raise InvalidQuery("the tables differ.")
         return
     _check_same_space(a, b)
     _refuse_difference("tables", a.model.support.on_grid(), *(_grid(fit) for fit in (a, b)))
@@ -366,7 +360,7 @@ def _rank(basis: Terms, support: Support) -> Rank:
 def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     """Count independent features on the cells to which a fit gives probability."""
     support = fit.model.support
-    if fit.alive is None:
+    if fit._alive is None:
         return _rank(basis, support)
     if (found := _rank_in_tables(basis, fit)) is not None:
         return found
@@ -376,14 +370,14 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     merged = "anova: a grid merged along both bases"
     check_room(model.n_merged, 24, merged, "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
-    face = model.on_face(model.alive & fit.model.space.on_grid(fit.alive)[np.ix_(*inside)])
+    face = model.on_face(model.alive & fit.model.space.on_grid(fit._alive)[np.ix_(*inside)])
     within = face.with_columns(_places(basis, both))
     return rank_of(within, independent(within))
 
 
 def _rank_in_tables(basis: Terms, fit: Decomposition) -> Rank | None:
     """Count them in tables over cliques, where the fit and the basis have such; ``None`` elsewhere."""
-    own = fit.model.on_face(fit.alive).space
+    own = fit.model.on_face(fit._alive).space
     other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties).space
     if own.form != "cliques" or other.form != "cliques" or other.ties is not None or not saturated(other.tables):
         return None
