@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -148,15 +147,6 @@ def test_a_name_without_an_archive_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_extend_without_a_tensor_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ld.decompose([[1, 2], [3, 4]], "B1").save(tmp_path / "fit.npz")
-    code, out, err = run(monkeypatch, capsys, "show", tmp_path / "fit.npz", "--extend")
-    assert (code, out) == (2, "")
-    assert "--extend is about the tensor that is written; say where with --tensor FILE.npy." in err
-
-
 @pytest.mark.parametrize(
     ("content", "words", "sentence"),
     [
@@ -239,16 +229,6 @@ def test_unreadable_files_are_refused_in_one_sentence(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("kept", [10, 60, 120, 200])
-def test_a_truncated_npy_file(
-    kept: int, tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tensor.write_bytes(tensor.read_bytes()[:kept])
-    code, _, err = run(monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", tmp_path / "fit.npz")
-    assert code == 2
-    assert f"cannot read {tensor}" in err
-
-
 @pytest.mark.parametrize("encoding", ["utf-16", "latin1"])
 def test_a_text_file_that_is_not_utf_8_is_told_how_it_becomes_that(
     encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -284,18 +264,6 @@ def test_an_unfinished_fit_is_written_with_exit_code_1(
     assert code == 1
     assert "OUT_OF_STEPS: Stopped at max_iter" in out
     assert not ld.load(target).converged
-
-
-def test_memory_errors_are_printed_as_a_sentence(
-    tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def too_large(*_: object, **__: object) -> None:
-        raise MemoryError("80 GB")
-
-    monkeypatch.setattr("legendre.cli.app.decompose", too_large)
-    code, _, err = run(monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", tmp_path / "fit.npz")
-    assert code == 2
-    assert "not enough memory (80 GB)" in err
 
 
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,13 +341,3 @@ def test_the_demo_names_what_it_needs(
     code, _, err = run(monkeypatch, capsys, "demo", "-o", tmp_path)
     assert code == 2
     assert "the demo needs sklearn. Install them with: pip install 'legendre[demo]'" in err
-
-
-def test_the_installed_command_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from legendre.cli import main; main()", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "fit" in done.stdout

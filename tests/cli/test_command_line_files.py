@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,11 +65,6 @@ def test_none_in_small_letters_is_a_label(tmp_path: Path) -> None:
         read_input(tmp_path / "x.csv", asked("school,voted"))
 
 
-def test_counts_alone_make_modes_of_all_other_columns(tmp_path: Path) -> None:
-    x = read_input(written(tmp_path / "events.csv", "a,b,n\nx,y,2\nx,z,3\n"), asked(counts="n"))
-    assert (x.names, cells(x)) == (("a", "b"), {("x", "y"): 2, ("x", "z"): 3})
-
-
 def test_codes_with_leading_zeros_are_texts(tmp_path: Path) -> None:
     x = read_input(written(tmp_path / "zip.csv", "zip,n\n007,1\n7,2\n"), asked("zip", "n"))
     assert cells(x) == {("007",): 1, ("7",): 2}
@@ -99,18 +93,6 @@ def test_a_wide_table_may_have_several_columns_of_labels(tmp_path: Path) -> None
     assert x.X.tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]  # counts: what is not listed is 0
     halves = read_input(written(tmp_path / "half.csv", text.replace("1,2", "1.5,2")), asked(wide=True))
     np.testing.assert_array_equal(halves, [[[1.5, 2], [3, 4]], [[5, 6], [np.nan, np.nan]]])
-
-
-def test_labels_that_are_numbers_are_named(tmp_path: Path) -> None:
-    text = "year,month,a,b\n1993,1,1,2\n1993,2,3,4\n"
-    x = read_with_labels(written(tmp_path / "wide.csv", text), asked("year,month", wide=True))
-    assert (x.names, x.X.shape) == (("year", "month", "column"), (1, 2, 2))
-    assert [level.tolist() for level in x.levels or ()] == [[1993], [1, 2], ["a", "b"]]
-
-
-def test_a_first_column_without_a_name_is_one(tmp_path: Path) -> None:
-    x = read_with_labels(written(tmp_path / "index.csv", ",p,q\nA,1,2\nB,3,4\n"), asked(wide=True))
-    assert x.names == ("row", "column")
 
 
 def test_missing_numbers_of_a_wide_table_are_missing(tmp_path: Path) -> None:
@@ -205,11 +187,6 @@ def test_one_zarr_array(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_input(tmp_path / "one.zarr"), DENSE)
 
 
-def test_arrays_in_groups_of_hdf5_are_named_by_their_path(tmp_path: Path) -> None:
-    path = as_hdf5(tmp_path / "x.h5", **{"day/flow": DENSE, "night/flow": DENSE + 1})
-    np.testing.assert_array_equal(read_input(path, asked(variable="night/flow")), DENSE + 1)
-
-
 @pytest.mark.parametrize(
     ("name", "package"),
     [("x.parquet", "pyarrow"), ("x.nc", "xarray"), ("x.zarr", "zarr"), ("x.h5", "h5py")],
@@ -278,15 +255,6 @@ def test_a_parquet_file_without_columns_lists_them(tmp_path: Path) -> None:
         read_input(tmp_path / "x.parquet", asked("carrier,dst"))
 
 
-@pytest.mark.parametrize(
-    ("columns", "counts", "wide", "sentence"),
-    [("a,,b", None, False, "give names with commas between"), (None, "n", True, "--wide has none")],
-)
-def test_options_that_contradict_each_other(columns: str | None, counts: str | None, wide: bool, sentence: str) -> None:
-    with pytest.raises(LegendreError, match=sentence):
-        Options.read(None, columns, counts, wide)
-
-
 def test_fit_of_events_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,10 +265,3 @@ def test_fit_of_events_from_the_command_line(
     assert "sum 336776" in out
     code, _, err = run(monkeypatch, capsys, *words[:3], "carrier,dst,hour", "-o", tmp_path / "fit.npz")
     assert (code, "did you mean 'dest'?" in err, err.count("\n")) == (2, True, 1)
-
-
-def test_a_compressed_csv_file_is_not_read_as_text(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_bytes(gzip.compress(EVENTS.encode()))
-    with pytest.raises(LegendreError, match="cannot read"):
-        read_input(path, asked("dest"))

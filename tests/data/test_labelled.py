@@ -131,13 +131,6 @@ def test_names_and_levels_of_a_plain_array() -> None:
     assert str(ld.plan(COUNTS, "interactions([('carrier', 'dest')])", names=NAMES)).startswith("24 cells")
 
 
-def test_names_given_with_a_labelled_tensor_go_first() -> None:
-    fit = ld.decompose(MADE["xarray"](), "B1", names=["c", "d", "h"], levels={"c": ["x", "y", "z"]})
-    assert fit.tensor().dims == ("c", "d", "h")
-    assert list(fit.tensor().coords["c"].values) == ["x", "y", "z"]
-    assert list(fit.tensor().coords["h"].values) == HOURS
-
-
 # what is not listed, and what is missing
 
 
@@ -176,12 +169,6 @@ def test_a_long_list_of_counts_stays_a_list() -> None:
 
 
 # nothing is read as something else
-
-
-def test_codes_from_1_have_no_level_0_and_years_no_2013_levels() -> None:
-    x = ld.from_rows(pd.DataFrame({"code": [1, 2, 3], "year": [1993, 2013, 2013]}))
-    assert x.shape == (3, 2)
-    assert ld.decompose(x, "B1").marginal("year").index.tolist() == [1993, 2013]
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -223,12 +210,6 @@ def test_what_is_no_tensor_is_refused_with_the_way_out(kind: str) -> None:
     X, text = REFUSED[kind]
     with pytest.raises(ld.errors.InvalidTensor, match=text):
         ld.decompose(X, "B1")
-
-
-def test_a_last_row_that_is_called_all_but_is_no_sum_is_data() -> None:
-    table = as_table().droplevel("dest").iloc[:3]
-    table.index = pd.Index(["x", "y", "All"], name="who")
-    assert ld.decompose(table, "B1").tensor().index.tolist() == ["x", "y", "All"]
 
 
 def test_a_table_of_another_order_of_levels_is_no_base_measure() -> None:

@@ -308,16 +308,6 @@ def test_a_fit_of_points_is_stored_and_read(tmp_path: Path, monkeypatch: pytest.
         assert again.summary() == fit.summary()
 
 
-def test_progress_tells_how_the_basis_grows() -> None:
-    X = np.random.default_rng(2).poisson(3.0, size=(9, 8))
-    said: list[str] = []
-    from legendre.fitting.growing.select import grow_basis
-
-    grow_basis(ld.adaptive(20, swaps=1), observe(X), say=said.append)  # type: ignore[arg-type]
-    assert said[0].startswith("growing   1 of 20 parameters   KL = ")
-    assert said[-1].startswith("growing   20 of 20")
-
-
 LONG = 10**12
 
 
@@ -379,26 +369,6 @@ def test_a_basis_grown_along_a_long_mode(support: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("basis", "text"),
-    [
-        ("B1", r"a basis of 1e\+12 cells .* It runs through a long mode: name cells of your own"),
-        ("B3(1, axis=0)", r"a basis of 1e\+12 cells .* Number slices by a shorter mode"),
-        (ld.interactions(2), r"interactions\(2\): a basis of 6e\+12 cells .* Take fewer or shorter modes"),
-        (ld.interactions([(0, 1)]), r"interactions\(<1 sets>\): a basis of 3e\+12 cells"),
-    ],
-)
-def test_bases_too_long_to_be_listed(basis: ld.Basis | str, text: str) -> None:
-    with pytest.raises(ld.errors.TooLarge, match=text):
-        ld.decompose(long_and_short()[0], basis)
-
-
-@pytest.mark.parametrize("basis", [ld.interactions(20), ld.interactions([tuple(range(40))])])
-def test_more_sets_of_modes_than_can_be_listed(basis: ld.Basis) -> None:
-    with pytest.raises(ld.errors.InvalidBasis, match=r"40 modes have .* sets of up to .* at most 131,072 are listed"):
-        ld.decompose(ld.from_coords(np.eye(40, dtype=int), shape=(2,) * 40), basis)
-
-
-@pytest.mark.parametrize(
     ("shape", "order"), [((2, 3, 1, 4), 2), ((3, 3), 1), ((2, 2, 2, 2), 3), ((5,), 1), ((1, 1), 2)]
 )
 def test_interactions_by_enumeration(shape: tuple[int, ...], order: int) -> None:
@@ -426,15 +396,6 @@ def test_a_list_of_points_of_order_100() -> None:
     np.add.at(pairs, (cells[:, 0], cells[:, 99]), 1.0)
     assert_allclose(fit.marginal([0, 99]), pairs / 40, atol=1e-10)
     assert_allclose(fit.marginal([99], given={0: 1}), pairs[1] / pairs[1].sum(), atol=1e-10)
-
-
-def test_astronomical_grids_can_be_told() -> None:
-    x = ld.from_coords(np.eye(2000, dtype=int)[:3], shape=(2,) * 2000)
-    assert repr(x).startswith("SparseTensor: 3 entries > 0 of 1.1e602 cells")
-    with pytest.raises(ld.errors.InvalidQuery, match=r"of 1999 modes has 5.7e601 cells, and is never formed"):
-        ld.decompose(x, "empty", support="nonzero").condition({0: 0})
-    wide = ld.from_coords([[0] * 100, [10**12 - 1] * 100])
-    assert ld.decompose(wide, "empty", support="nonzero").kl == pytest.approx(0.0, abs=1e-12)
 
 
 def test_levels_that_are_never_seen() -> None:

@@ -6,14 +6,12 @@ import csv
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,9 +31,7 @@ from legendre.tasks.compare import (
     Peer,
     Row,
     draw,
-    ladder,
     largest,
-    masked,
     score,
 )
 
@@ -89,11 +85,6 @@ def test_ranks_are_the_smallest_with_enough_parameters(sides: list[int], n: int)
     assert m == 1 or peers.tucker_params(shape, m - 1) < n
 
 
-def test_tucker_ranks_stay_within_the_modes() -> None:
-    assert peers.tucker_ranks((2, 7, 3), 5) == [2, 5, 3]
-    assert peers.tucker_params((2, 7, 3), 5) == 2 * 2 + 7 * 5 + 3 * 3 + 2 * 5 * 3
-
-
 @pytest.mark.parametrize("family", list(FAMILIES))
 @pytest.mark.parametrize("support", ["all", "nonzero"])
 def test_the_largest_basis_is_found(family: Family, support: str, X: FloatArray) -> None:
@@ -104,14 +95,6 @@ def test_the_largest_basis_is_found(family: Family, support: str, X: FloatArray)
         size, n_params = largest(data, n, family)
         assert (size, n_params) == ((size, fitting[-1]) if fitting else (0, sizes[0]))
         assert size == 0 or sizes[size - 1] == n_params
-
-
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [((20, 20, 20), (60, 120, 240, 480, 960)), ((28, 28, 500), (556, 1112, 2224, 4448)), ((4000, 3000), (7000,))],
-)
-def test_default_numbers_of_parameters(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    assert ladder(shape) == expected
 
 
 # --- scores
@@ -132,19 +115,6 @@ def test_scores_are_their_definitions(X: FloatArray, rng: np.random.Generator) -
     assert score(X, np.zeros(X.shape))["kl"] == np.inf
 
 
-def test_scores_of_ours_are_those_of_the_decomposition(X: FloatArray) -> None:
-    fit = ld.decompose(X, "B3(2)", support="nonzero")
-    found = score(X, fit.tensor())
-    np.testing.assert_allclose([found["rmse"], found["kl"]], [fit.rmse, fit.kl], rtol=1e-10)
-
-
-def test_a_mask_keeps_the_total(X: FloatArray) -> None:
-    Q = masked(X, np.ones(X.shape))
-    assert Q[0, 1, 2] == Q[3, 3, 1] == 0.0
-    assert Q.sum() == pytest.approx(X.sum(), rel=1e-12)
-    assert not masked(X, np.where(X > 0, 0.0, 1.0)).any()
-
-
 # --- rows
 
 
@@ -162,12 +132,6 @@ def test_ours_never_has_more_parameters_and_a_peer_never_fewer(X: FloatArray) ->
         else:
             assert row.n_params >= row.asked
     assert {row.seed for row in rows} == {None, 0, 1}
-
-
-def test_the_paper_s_basis_is_skipped_where_the_smallest_is_too_large(X: FloatArray) -> None:
-    rows = [row for row in ld.compare(X, [3], peers=()) if row.method == "paper"]
-    assert [row.status for row in rows] == ["SKIPPED"]
-    assert rows[0].note == "the smallest basis B1 + B2(l) + B3(l) has 16 parameters"
 
 
 def test_a_seed_reaches_the_peer_and_the_mask_makes_a_second_row(
@@ -200,18 +164,6 @@ def test_errors_and_warnings_of_a_peer_become_notes(
     row = ld.compare(X, [12], peers=["cp-hals"], n_starts=1)[-1]
     assert (row.method, row.status, row.note) == ("cp-hals", status, note)
     assert row.scored == (status == "DONE")
-
-
-def test_a_reconstruction_that_is_not_finite_is_a_failure(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PEERS, "cp-hals", answer(np.nan))
-    row = ld.compare(X, [12], peers=["cp-hals"], n_starts=1)[-1]
-    assert (row.status, row.note, row.kl) == ("FAILED", "the reconstruction is not finite", None)
-
-
-def test_a_peer_that_stops_at_max_iter_has_a_note(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PEERS, "cp-hals", answer(1.0))
-    row = ld.compare(X, [12], peers=["cp-hals"], n_starts=1, effort=Effort(max_iter=1))[-1]
-    assert row.note == "stopped at 1 iterations"
 
 
 def test_missing_cells_skip_the_peers_and_not_ours(X: FloatArray) -> None:
@@ -267,59 +219,6 @@ def test_invalid_settings_are_refused(
 
 
 # --- every kind of X
-
-
-def mapped(X: FloatArray, folder: Path) -> FloatArray:
-    np.save(folder / "X.npy", X)
-    return np.load(folder / "X.npy", mmap_mode="r")  # type: ignore[no-any-return]
-
-
-INPUTS: dict[str, Callable[[FloatArray, Path], Any]] = {
-    "list": lambda X, _: X.tolist(),
-    "float32": lambda X, _: X.astype(np.float32),
-    "memory-mapped": mapped,
-    "torch": lambda X, _: pytest.importorskip("torch").asarray(X.copy()),
-    "JAX": lambda X, _: pytest.importorskip("jax.numpy").asarray(X),
-    "SciPy sparse": lambda X, _: scipy.sparse.coo_array(X),
-    "SparseTensor": lambda X, _: ld.from_coords(np.argwhere(X), X[X > 0], shape=X.shape),
-    "dask": lambda X, _: pytest.importorskip("dask.array").from_array(X, chunks=(2, 4, 3)),
-}
-
-
-def assert_same(found: list[Row], expected: list[Row]) -> None:
-    plain = [
-        [replace(row, rmse=None, rmse_nonzero=None, kl=None, seconds=None, residual=None) for row in rows]
-        for rows in (found, expected)
-    ]
-    assert plain[0] == plain[1]
-    scores, same = ([(row.rmse, row.rmse_nonzero, row.kl) for row in rows if row.scored] for rows in (found, expected))
-    np.testing.assert_allclose(np.array(scores, float), np.array(same, float), rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", INPUTS)
-def test_cells_without_an_entry_are_left_out_of_every_kind_of_tensor(
-    kind: str, X: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On all cells it is the table of tests/test_inputs_and_doors.py."""
-    monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
-    X = np.round(4 * X)  # exact in single precision too
-    if kind == "dask":
-        with pytest.raises(ld.errors.InvalidSupport, match="X is a dask array with zeros, so that its sample space is"):
-            ld.compare(INPUTS[kind](X, tmp_path), [12], support="nonzero", peers=())
-        return
-    with pytest.importorskip("jax").enable_x64(True) if kind == "JAX" else nullcontext():
-        found = ld.compare(INPUTS[kind](X, tmp_path), [12, 20], support="nonzero", peers=["cp-hals"], n_starts=1)
-    assert_same(found, ld.compare(X, [12, 20], support="nonzero", peers=["cp-hals"], n_starts=1))
-
-
-def test_a_peer_cannot_change_the_tensor(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
-    def spoil(tensor: FloatArray, *_: object) -> Factors:
-        tensor[:] = 1.0
-        return Factors(1, 1, lambda: tensor)
-
-    monkeypatch.setitem(PEERS, "cp-hals", replace(answer(1.0), fit=spoil))
-    row = ld.compare(X, [12], peers=["cp-hals"], n_starts=1)[-1]
-    assert (row.status, row.note) == ("FAILED", "ValueError: assignment destination is read-only")
 
 
 # --- the command
@@ -417,18 +316,6 @@ def test_the_command_refuses_in_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_reads_every_kind_of_file(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    """A .tns file lists cells."""
-    (tmp_path / "X.tns").write_text("1 1 1\n2 3 4\n")
-    assert command("--params", "2", "--no-peers", file="X.tns")[0] == 0
-
-
-def test_a_folder_that_cannot_be_made(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    code, _, err = command("-o", tmp_path / "file" / "out", "--no-peers", "--params", "12")
-    assert (code, err) == (2, f"legendre: {tmp_path / 'file' / 'out'}: Not a directory.\n")
-
-
 def test_a_peer_that_leaves_the_zeros_out_is_multiplied_by_the_mask() -> None:
     """On X = mask * (a rank-one tensor) it is exact, while a fit of the zeros cannot be."""
     rng = np.random.default_rng(2)
@@ -471,10 +358,3 @@ def test_tensors_without_parameters_can_be_drawn(X: Any, tmp_path: Path) -> None
     assert {row.n_params for row in rows} <= {0, None}
     draw(rows, tmp_path / "compare.png", "nothing to see")  # a warning would be an error
     assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_params_may_be_an_array_and_a_vector_has_no_peers() -> None:
-    X = np.random.default_rng(0).random(12)
-    rows = ld.compare(X, np.array([3, 5]), peers=("cp-hals",), n_starts=1)  # type: ignore[arg-type]
-    assert [row.asked for row in rows if row.method == "adaptive"] == [3, 5]
-    assert {row.note for row in rows if row.method == "cp-hals"} == {"needs a tensor of two or more modes"}

@@ -18,7 +18,7 @@ from legendre.core.errors import InvalidSamples, InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.origin import Origin, host
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.encode import Encoded, Missing, Table, encode, read_table, was
@@ -121,13 +121,17 @@ def read_cases(
     values = np.asarray(host(held, "table", InvalidTensor))
     if values.ndim == 0 or values.dtype.kind not in "iuf":
         raise InvalidTensor(f"a {type(data).__name__} of {values.dtype} and shape {values.shape} holds no counts.")
-    labels = _name_variables(origin.of(values.shape))
+    labels = origin.of(values.shape)
+    if labels.names is None:
+        letters = string.ascii_uppercase
+        names = tuple(letters[k] if k < len(letters) else f"V{k}" for k in range(values.ndim))
+        labels = Labels(values.shape, names, labels.levels)
     _check_counts(values, labels)
     kept = range(values.ndim) if columns is None else [labels.find_mode(name, "columns") for name in columns]
     others = tuple(k for k in range(values.ndim) if k not in kept)
     table = values.astype(np.int64).sum(axis=others).transpose([sorted(kept).index(k) for k in kept])
     origin = replace(origin, labels=labels).part(kept)
-    return _without_constants(table.shape, origin, (Pattern(tuple(range(table.ndim)), table),))
+    return _leave_out_constants(table.shape, origin, [Pattern(tuple(range(table.ndim)), table)])
 
 
 def _read_rows(data: Any, columns: Any, counts: Any, levels: Any, missing: Missing) -> PartialTable:
@@ -150,7 +154,7 @@ def _read_rows(data: Any, columns: Any, counts: Any, levels: Any, missing: Missi
     labels = Labels(found.shape, tuple(map(str, modes)), found.levels)
     form: Any = "array" if library is None else "series" if library == "pandas" else "rows"
     origin = Origin(labels, form=form, library=library or "pandas", notes=found.notes, ranked=found.ranked)
-    return _without_constants(found.shape, origin, *_count_patterns(found, weights))
+    return _leave_out_constants(found.shape, origin, _count_patterns(found, weights))
 
 
 def _ask_for_counts(source: Table, columns: Any) -> None:
@@ -166,64 +170,46 @@ def _ask_for_counts(source: Table, columns: Any) -> None:
             )
 
 
-def _count_patterns(found: Encoded, weights: AnyArray | None) -> tuple[tuple[Pattern, ...], int]:
-    """Count the rows of each set of variables; return how many rows have none, too."""
+def _count_patterns(found: Encoded, weights: AnyArray | None) -> tuple[Pattern, ...]:
+    """Count the rows of each set of variables that rows have, complete ones first."""
     codes = np.stack(found.codes, axis=1)
     kinds, which = np.unique(codes >= 0, axis=0, return_inverse=True)
-    patterns, lost = [], 0
+    patterns = []
     for i in np.argsort(-kinds.sum(axis=1), kind="stable").tolist():
         rows, modes = which.reshape(-1) == i, np.flatnonzero(kinds[i]).tolist()
-        own = None if weights is None else weights[rows]
-        if not modes:
-            lost = int(rows.sum() if own is None else own.sum())
-            continue
-        sizes = [found.shape[k] for k in modes]
-        flat = np.ravel_multi_index(tuple(codes[rows][:, modes].T), sizes)
-        counts = np.bincount(flat, weights=own, minlength=math.prod(sizes)).astype(np.int64).reshape(sizes)
-        if counts.any():
-            patterns.append(Pattern(tuple(modes), counts))
-    return tuple(patterns), lost
+        own = np.ones(int(rows.sum())) if weights is None else weights[rows]
+        counts = np.zeros([found.shape[k] for k in modes])
+        np.add.at(counts, tuple(codes[rows][:, modes].T), own if modes else own.sum())
+        patterns.append(Pattern(tuple(modes), counts.astype(np.int64)))
+    return tuple(patterns)
 
 
-def _without_constants(
-    shape: tuple[int, ...], origin: Origin, patterns: tuple[Pattern, ...], lost: int = 0
-) -> PartialTable:
-    """Leave out variables with a single level, and say so."""
-    labels = origin.of(shape)
+def _leave_out_constants(shape: tuple[int, ...], origin: Origin, patterns: Sequence[Pattern]) -> PartialTable:
+    """Leave out variables with a single level and rows without a value, and say so."""
+    whole = origin.of(shape)
     kept = [k for k, n in enumerate(shape) if n > 1]
-    dropped = tuple(labels.mode(k) for k in range(len(shape)) if k not in kept)
+    dropped = tuple(whole.mode(k) for k in range(len(shape)) if k not in kept)
     if not kept:
         raise InvalidTensor(f"every variable has one level only ({', '.join(dropped)}): nothing can be compared.")
-    part = origin.part(kept)
+    labels = whole.part(kept)
     notes = [*origin.notes, *(f"{name} has one level only and was left out." for name in dropped)]
     found: dict[tuple[int, ...], AnyArray] = {}
     for pattern in patterns:
         modes = tuple(kept.index(k) for k in pattern.modes if k in kept)
-        counts = pattern.counts.reshape([shape[kept[k]] for k in modes])
-        found[modes] = found.get(modes, 0) + counts
-    lost += int(found.pop((), 0))
-    if lost:
+        found[modes] = found.get(modes, 0) + pattern.counts.reshape([labels.shape[k] for k in modes])
+    if lost := int(found.pop((), 0)):
         notes.append(f"{lost:,} {'row has' if lost == 1 else 'rows have'} no value at all and {was(lost)} left out.")
-    if not any(counts.any() for counts in found.values()):
+    listed = tuple(Pattern(modes, frozen(counts)) for modes, counts in found.items() if counts.any())
+    if not listed:
         raise InvalidTensor("every count is 0: there is nothing to fit.")
-    own = part.of(tuple(shape[k] for k in kept))
-    totals = _level_totals(own, found)
-    notes += [
-        f"{own.mode(k)} {own.level(k, i)} has no cases: its fitted counts are 0 in most models."
-        for k, sums in enumerate(totals)
-        for i in np.flatnonzero(sums == 0).tolist()
-    ]
-    listed = tuple(Pattern(modes, frozen(counts)) for modes, counts in found.items())
-    return PartialTable(own.shape, replace(part, notes=tuple(notes)), listed, tuple(notes), dropped)
-
-
-def _level_totals(labels: Labels, found: Mapping[tuple[int, ...], AnyArray]) -> list[FloatArray]:
-    """Count the cases of each level of each variable."""
-    totals = [np.zeros(n) for n in labels.shape]
-    for modes, counts in found.items():
-        for axis, k in enumerate(modes):
-            totals[k] += counts.sum(axis=tuple(j for j in range(counts.ndim) if j != axis))
-    return totals
+    for k, n in enumerate(labels.shape):
+        seen = [np.moveaxis(p.counts, p.modes.index(k), 0).reshape(n, -1).any(axis=1) for p in listed if k in p.modes]
+        notes += [
+            f"{labels.mode(k)} {labels.level(k, i)} has no cases: its fitted counts are 0 in most models."
+            for i in np.flatnonzero(~np.any(seen, axis=0)).tolist()
+        ]
+    part = replace(origin.part(kept), notes=tuple(notes))
+    return PartialTable(labels.shape, part, listed, tuple(notes), dropped)
 
 
 def _check_size(shape: tuple[int, ...]) -> None:
@@ -232,15 +218,6 @@ def _check_size(shape: tuple[int, ...]) -> None:
             f"{size_name(math.prod(shape))} cells are too many for a table that is written out: it {why}. Name fewer "
             "columns, or fit a SparseTensor (from_rows), which loglinear and decompose take as it is."
         )
-
-
-def _name_variables(labels: Labels) -> Labels:
-    """Call variables without a name A, B, C, ... as textbooks do."""
-    if labels.names is not None:
-        return labels
-    letters = string.ascii_uppercase
-    names = [letters[k] if k < len(letters) else f"V{k}" for k in range(len(labels.shape))]
-    return Labels(labels.shape, tuple(names), labels.levels)
 
 
 def _check_counts(values: AnyArray, labels: Labels) -> None:
