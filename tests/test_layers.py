@@ -121,6 +121,12 @@ def test_importing_the_package_is_light() -> None:
     assert loaded_by("import legendre") & heavy == set()
 
 
+def test_decompose_loads_what_a_fit_needs() -> None:
+    ours = {name for name in loaded_by("import legendre\nlegendre.decompose") if name.startswith("legendre.")}
+    assert len(ours) <= 80
+    assert not [name for name in ours if any(part in name for part in ("plots", "report", "inference", "growing"))]
+
+
 def test_front_doors_open_when_somebody_comes() -> None:
     late = {
         "legendre.tasks.balance",

@@ -19,10 +19,9 @@ from cases import NAMED, Case
 from legendre.basis.basis import cells
 from legendre.data.checks import scan
 from legendre.data.dense import observe
-from legendre.engines.dense import DenseEngine
+from legendre.engines.compiled import DenseEngine, SlabEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.reference import ReferenceEngine
-from legendre.engines.slabs import SlabEngine
 from legendre.model.margins import generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.protocol import Solver

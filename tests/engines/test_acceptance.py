@@ -22,13 +22,12 @@ from legendre.core import limits
 from legendre.data.support import Support
 from legendre.engines.cell_list import CellListEngine
 from legendre.engines.choose import engine_for
-from legendre.engines.dense import DenseEngine
+from legendre.engines.compiled import DenseEngine, SlabEngine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
-from legendre.engines.slabs import SlabEngine
 from legendre.model.model import Model
 from oracles import FloatArray, distribution, expectations, fisher_matrix, normaliser
 from strategies import positive_tensors, problems, seeds, shapes

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose
 import legendre as ld
 from cases import SMALL, BoolArray, Case
 from legendre.data.support import Support
-from legendre.engines.dense import DenseEngine
-from legendre.engines.preconditioner import Vecchia
+from legendre.engines.compiled import DenseEngine, Vecchia
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
@@ -127,14 +126,13 @@ def test_a_warm_start_and_a_budget() -> None:
 
 
 def vecchia_at(case: Case, theta: FloatArray, m: int, candidates: int, gain: float) -> tuple[Vecchia, FloatArray]:
-    """Build the factor and the Fisher matrix, both for cells sorted by their place."""
+    """Build the factor and the Fisher matrix."""
     engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
     point = engine.at(theta)
-    layout = engine._layout
-    factor = Vecchia(layout.cells, engine.model.quotient.merged_shape, m=m, candidates=candidates, gain=gain)
-    factor.refresh(point.cache.eta, point.eta[layout.order])
-    G = engine.fisher(point)
-    return factor, G[np.ix_(layout.order, layout.order)]
+    shape = engine.model.quotient.merged_shape
+    factor = Vecchia(engine.model.positions[engine.order], shape, engine.order, m=m, candidates=candidates, gain=gain)
+    factor.refresh(point, point.cache.eta)
+    return factor, engine.fisher(point)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

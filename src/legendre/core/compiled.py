@@ -16,10 +16,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
 from numba import config, get_num_threads, njit, threading_layer
 from numba.core.caching import FunctionCache
 
 from legendre.core import limits
+
+U = np.uintp  # unsigned offsets: numba then leaves out the wrap-around test, and loops run in vectors
 
 
 def compiled(function: Callable[..., Any]) -> Any:

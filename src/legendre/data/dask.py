@@ -49,7 +49,7 @@ class Blocks(Observation):
 
     array: Any
     by_mode: tuple[FloatArray, ...]  # X summed over all modes but one, for each mode
-    rankings: dict[int, Ranking] = field(default_factory=dict)  # by mode, the largest entries of each of its slices
+    rankings: dict[int, Ranked] = field(default_factory=dict)  # by mode, the largest entries of each of its slices
 
     def here(self) -> Dense | None:
         return None if beyond_memory(self.shape) else self._dense
@@ -99,14 +99,12 @@ class Blocks(Observation):
         return np.asarray(self.array.vindex[tuple(cells.T)].compute() if len(cells) else (), dtype=np.float64)
 
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the largest entries of each slice, from the first pass if it kept as many."""
+        """List the largest entries of each slice, from the first pass if it kept so many."""
         count = min(count, math.prod(self.shape) // self.shape[axis])
-        ranking = self.rankings.get(axis)
-        if ranking is None or ranking.places.shape[1] < count:
-            shape = self.shape
-            ranking = over_blocks(self.array, lambda x, start: rank(x, start, shape, axis, count), Ranking.join)
-        places = ranking.places[:, :count]
-        return cells_in_slices(places.ravel(), np.repeat(np.arange(len(places)), places.shape[1]), self.shape, axis)
+        shape, found = self.shape, self.rankings.get(axis)
+        if found is None or found.wanted != count:
+            found = over_blocks(self.array, lambda x, start: rank(x, start, shape, axis, count), Ranked.join)
+        return cells_in_slices(found.places, found.slices, shape, axis)
 
     def negentropy(self) -> float:
         return self._negentropy
@@ -180,43 +178,32 @@ def _meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntAr
     return reached, np.maximum(cells[reached] - np.array(start, dtype=np.int64), 0)
 
 
-class Ranking(NamedTuple):
-    """The largest entries of some consecutive slices, best first."""
+class Ranked(NamedTuple):
+    """Entries that may be among the largest of their slice."""
 
-    start: int
-    values: FloatArray  # -inf where a slice has fewer entries
-    places: IntArray  # in C order within the whole slice
+    slices: IntArray
+    values: FloatArray
+    places: IntArray  # in C order within the slice of the grid
+    wanted: int  # of each slice
 
-    def join(self, other: Ranking) -> Ranking:
-        parts, count = (self, other), self.values.shape[1]
-        start = min(part.start for part in parts)
-        n = max(part.start + len(part.values) for part in parts) - start
-        values, places = np.full((n, 2 * count), -np.inf), np.zeros((n, 2 * count), dtype=np.int64)
-        for i, part in enumerate(parts):
-            rows, columns = slice(part.start - start, part.start - start + len(part.values)), slice(i * count, None)
-            values[rows, columns][:, :count] = part.values
-            places[rows, columns][:, :count] = part.places
-        return Ranking(start, *_best_first(values, places, count))
+    def join(self, other: Ranked) -> Ranked:
+        """Put both together and keep the largest of each slice, as many as wanted; of equal ones the first."""
+        slices = np.concatenate([self.slices, other.slices])
+        values = np.concatenate([self.values, other.values])
+        places = np.concatenate([self.places, other.places])
+        order = np.lexsort((places, -values, slices))
+        kept = order[np.arange(len(order)) - np.searchsorted(slices[order], slices[order]) < self.wanted]
+        return Ranked(slices[kept], values[kept], places[kept], self.wanted)
 
 
-def rank(x: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ranking:
+def rank(x: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ranked:
     """Find the largest entries of a block in each slice along `axis`."""
     table = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
-    kept = min(count, table.shape[1])
-    local = np.nonzero(top(table, kept))[1].reshape(len(table), kept)
-    values, places = np.full((len(table), count), -np.inf), np.zeros((len(table), count), dtype=np.int64)
-    values[:, :kept] = np.take_along_axis(table, local, axis=1)
-    sides, corner, whole = (v[:axis] + v[axis + 1 :] for v in (x.shape, start, shape))
-    if sides:
-        cells = np.unravel_index(local, sides)
-        places[:, :kept] = np.ravel_multi_index([a + o for a, o in zip(cells, corner, strict=True)], whole)
-    return Ranking(start[axis], *_best_first(values, places, count))
-
-
-def _best_first(values: FloatArray, places: IntArray, count: int) -> tuple[FloatArray, IntArray]:
-    """Sort the entries of each row, the largest first and of equal ones the first in C order; keep `count` of them."""
-    order = np.lexsort((-places, values), axis=-1)[:, ::-1][:, :count]
-    return np.take_along_axis(values, order, axis=1), np.take_along_axis(places, order, axis=1)
+    number, place = np.nonzero(top(table, count))
+    sides, corner, grid = (v[:axis] + v[axis + 1 :] for v in (x.shape, start, shape))
+    cells = [a + o for a, o in zip(np.unravel_index(place, sides), corner, strict=True)] if sides else []
+    places = np.ravel_multi_index(cells, grid) if sides else place
+    return Ranked(number + start[axis], table[number, place].astype(np.float64), places, count)
 
 
 class Survey(NamedTuple):
@@ -227,7 +214,7 @@ class Survey(NamedTuple):
     positive: float  # the smallest positive entry
     largest: float
     missing: int
-    rankings: dict[int, Ranking]
+    rankings: dict[int, Ranked]
 
     def join(self, other: Survey) -> Survey:
         return Survey(

@@ -35,12 +35,12 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     if space.n_cells <= _numpy_cells(max(space.quotient.merged_shape)) and k <= limits.NUMPY_BASIS:
         return ReferenceEngine(model)
     if slabs_pay(model, products=products):
-        from legendre.engines.slabs import SlabEngine
+        from legendre.engines.compiled import SlabEngine
 
         longest, way_out = max(space.quotient.merged_shape), "Use a basis with fewer different coordinates."
         check_room(space.n_cells // longest, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", way_out)
         return SlabEngine(model)
-    from legendre.engines.dense import DenseEngine
+    from legendre.engines.compiled import DenseEngine
 
     way_out = f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid."
     check_room(space.n_cells, 8 * limits.GRID_ARRAYS, f"a fit of {k:,} parameters on a merged grid", way_out)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -37,11 +38,6 @@ class Point:
 class Preconditioner(Protocol):
     """Something near the inverse of the Fisher matrix, and positive definite."""
 
-    @property
-    def origins(self) -> tuple[FloatArray, ...]:
-        """Theta of the points from which, one after the other, an engine makes the same again; empty if any does."""
-        ...
-
     def apply(self, vector: FloatArray) -> FloatArray: ...
 
 
@@ -50,12 +46,10 @@ class Diagonal:
     """A diagonal preconditioner."""
 
     inverse: FloatArray
-    origins: ClassVar[tuple[FloatArray, ...]] = ()
 
     @classmethod
-    def of(cls, point: Point) -> Diagonal:
+    def inverting(cls, variance: FloatArray) -> Diagonal:
         """Invert the variances of the features; constant ones are left out."""
-        variance = point.eta * (1.0 - point.eta)
         smallest = np.finfo(np.float64).tiny  # what is smaller has no finite inverse
         return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance >= smallest))
 
@@ -68,7 +62,7 @@ class Engine(Protocol):
 
     model: Model
 
-    @property
+    @cached_property
     def n_params(self) -> int:
         """The number of parameters."""
         return self.model.n_params
@@ -107,7 +101,7 @@ class Engine(Protocol):
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
         """Approximate the inverse of G at a point, by default its diagonal; `last` is this engine's at another one."""
         del last
-        return Diagonal.of(point)
+        return Diagonal.inverting(point.eta * (1.0 - point.eta))
 
     def closed_form(self, problem: Problem) -> FloatArray | None:
         """Return theta of the answer where it can be written down; ``None`` elsewhere."""

@@ -34,30 +34,60 @@ class ReferenceEngine(Engine):
     model: Model  # cells of weight 0 are not in the sample space
 
     @cached_property
-    def _layout(self) -> Layout:
-        return Layout.of(self.model)
+    def _corner(self) -> IntArray:
+        """By mode, what each cell's coordinate adds to its place in the grid (N x k)."""
+        strides = np.cumprod((1, *self._shape[:0:-1]))[::-1].astype(np.int64)
+        return np.asarray((self.model.positions * strides).T)
 
-    def _on_grid(self, vector: FloatArray) -> FloatArray:
+    @cached_property
+    def _flat(self) -> IntArray:
+        """Where the cells of B stand."""
+        return np.asarray(self._corner.sum(axis=0))
+
+    @cached_property
+    def _full(self) -> bool:
+        return self.model.measure is None
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return self.model.quotient.merged_shape
+
+    @cached_property
+    def _log_weights(self) -> FloatArray | None:
+        """The logarithm of the measure of each merged cell; ``None`` where all are 1."""
+        quotient = self.model.quotient
+        if self._full:  # the measure is a product over modes
+            merged = self._shape != quotient.shape
+            return reduce(np.add.outer, [np.log(sides) for sides in quotient.lengths]) if merged else None
+        with np.errstate(divide="ignore"):
+            return np.log(self.model.weights)
+
+    def _scatter(self, vector: FloatArray) -> FloatArray:
+        """Put a vector on B on the merged grid, 0 elsewhere."""
+        grid = np.zeros(self._shape)
+        grid.ravel()[self._flat] = vector
+        return grid
+
+    def _sums_below(self, vector: FloatArray) -> FloatArray:
         """Sum a vector on B at or below each merged cell, eq. (2)."""
-        grid = self._layout.grid_of(vector)
+        grid = self._scatter(vector)
         accumulate(grid)
         return grid
 
     def at(self, theta: FloatArray) -> Point:
-        layout = self._layout
-        if layout.full and not theta.any():
+        if self._full and not theta.any():
             return self._uniform(theta)
-        psi, log_q, eta = decode(layout.grid_of(theta), layout.log_weights)
-        return Point(theta, eta.ravel()[layout.flat], psi, Grids(log_q, eta))
+        psi, log_q, eta = decode(self._scatter(theta), self._log_weights)
+        return Point(theta, eta.ravel()[self._flat], psi, Grids(log_q, eta))
 
     def _uniform(self, theta: FloatArray) -> Point:
         """At theta = 0 on a full grid everything is a product over modes."""
-        quotient, layout = self.model.space.quotient, self._layout
+        quotient, log_weights = self.model.quotient, self._log_weights
         pairs = zip(quotient.lengths, quotient.shape, strict=True)
         eta = reduce(np.multiply.outer, [np.cumsum(sides[::-1])[::-1] / length for sides, length in pairs])
         psi = sum(math.log(length) for length in quotient.shape)
-        log_q = np.full(layout.shape, -psi) if layout.log_weights is None else layout.log_weights - psi
-        return Point(theta, eta.ravel()[layout.flat], psi, Grids(log_q, eta))
+        log_q = np.full(self._shape, -psi) if log_weights is None else log_weights - psi
+        return Point(theta, eta.ravel()[self._flat], psi, Grids(log_q, eta))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
@@ -78,9 +108,8 @@ class ReferenceEngine(Engine):
 
     def _joins(self) -> Iterator[IntArray]:
         """Compute the flat positions of max(u, v), block row by block row up to the diagonal."""
-        layout, k = self._layout, len(self._layout.flat)
-        small = np.int32 if layout.size < 2**31 else np.int64  # half the memory to go through
-        scaled = layout.corner.astype(small)
+        k, small = len(self._flat), np.int32 if self.model.n_merged < 2**31 else np.int64
+        scaled = self._corner.astype(small)  # half the memory to go through
         for start in range(0, k, BLOCK):
             stop = min(start + BLOCK, k)
             joins = np.maximum(scaled[0, start:stop, None], scaled[0, :stop])
@@ -89,11 +118,11 @@ class ReferenceEngine(Engine):
             yield joins.astype(np.int64)
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        layout, change = self._layout, self._on_grid(vector)
+        change = self._sums_below(vector)
         change -= float(point.eta @ vector)
         change *= np.exp(point.cache.log_q)
-        accumulate(change[(slice(None, None, -1),) * change.ndim])
-        return np.asarray(change.ravel()[layout.flat])
+        accumulate(np.flip(change))
+        return np.asarray(change.ravel()[self._flat])
 
     def eta_everywhere(self, point: Point) -> FloatArray:
         return np.asarray(point.cache.eta)
@@ -106,37 +135,5 @@ class ReferenceEngine(Engine):
         bound = float(np.abs(vector).sum())
         if bound <= TINY:
             return bound
-        change = self._on_grid(vector)
-        if not self._layout.full:
-            change = change[self.model.alive]
-        return float(change.max() - change.min())
-
-
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """The merged grid as the sweeps want it, laid out once."""
-
-    shape: tuple[int, ...]  # of the merged grid
-    size: int
-    full: bool  # whether it is a full grid without a base measure
-    flat: IntArray  # where the cells of B stand, and each coordinate's part of that place (N x k)
-    corner: IntArray
-    log_weights: FloatArray | None  # the logarithm of the measure of each merged cell; ``None`` where all are 1
-
-    @classmethod
-    def of(cls, model: Model) -> Layout:
-        space, shape = model.space, model.space.quotient.merged_shape
-        strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)
-        corner, full, log_weights = (space.positions * strides).T, space.measure is None, None
-        if not full:
-            with np.errstate(divide="ignore"):
-                log_weights = np.log(space.weights)
-        elif shape != space.quotient.shape:  # the measure is a product over modes
-            log_weights = reduce(np.add.outer, [np.log(sides) for sides in space.quotient.lengths])
-        return cls(shape, math.prod(shape), full, corner.sum(axis=0), corner, log_weights)
-
-    def grid_of(self, vector: FloatArray) -> FloatArray:
-        """Put a vector on B on the merged grid, 0 elsewhere."""
-        grid = np.zeros(self.size)
-        grid[self.flat] = vector
-        return grid.reshape(self.shape)
+        change = self._sums_below(vector)
+        return float(np.ptp(change if self._full else change[self.model.alive]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,8 +40,7 @@ class TiedEngine(Engine):
             centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
             return np.matmul(centred.T, centred, out=g)
         if self.model.space.form == "grid":
-            from legendre.core.sums.kernels.dense import mirror
-            from legendre.core.sums.kernels.tied import fill_tied
+            from legendre.core.sums.kernels.dense import fill_tied, mirror
 
             ties, tasks = self.ties, (len(g) + 1) // 2
             tables = self._eta_grid(point), self._corner, ties.starts, ties.values
@@ -69,31 +68,13 @@ class TiedEngine(Engine):
         return self.ties.collect(self.inner.fisher_product(point.cache, self.ties.spread(vector)))
 
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
-        """Invert the variances of the features."""
+        """Invert the variances of the features, or of a sum of independent cells where that is quicker."""
         del last
-        variance = self._variances(point)
-        smallest = np.finfo(np.float64).tiny
-        return Diagonal(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance >= smallest))
-
-    def _variances(self, point: Point) -> FloatArray:
-        """Compute the diagonal of ``A' G A``."""
         if self._design is not None:
             q = self._probabilities(point)
-            return np.asarray(q @ np.square(self._design - q @ self._design))
-        out, many = np.empty(self.n_params), np.diff(self.ties.starts) > limits.TIED_PAIRS
-        if self.model.space.form == "grid" and not many.any():
-            from legendre.core.sums.kernels.tied import tied_variances
-
-            ties = self.ties
-            tables = self._eta_grid(point), self._corner, ties.starts, ties.values
-            tied_variances(len(ties.values) * limits.TIED_PAIRS, len(out), *tables, point.eta, out)
-            return out
-        unit = np.zeros(self.n_params)
-        for j in range(self.n_params):
-            unit[j] = 1.0
-            out[j] = self.fisher_product(point, unit)[j]
-            unit[j] = 0.0
-        return out
+            return Diagonal.inverting(q @ np.square(self._design - q @ self._design))
+        eta, ties = point.cache.eta, self.ties
+        return Diagonal.inverting(replace(ties, values=ties.values**2).collect(eta * (1.0 - eta)))
 
     def swing(self, vector: FloatArray) -> float:
         return self.inner.swing(self.ties.spread(vector))

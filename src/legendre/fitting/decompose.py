@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
@@ -12,14 +13,14 @@ from legendre.core.errors import InvalidSetting
 from legendre.data.observation import Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.first_choice import explain, first_basis
 from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
-from legendre.fitting.growing.select import rankings_while_growing
-from legendre.fitting.growing.seriate import Unordered, arrange
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
+
+if TYPE_CHECKING:
+    from legendre.fitting.growing.seriate import Unordered
 
 
 def decompose(
@@ -108,8 +109,12 @@ def decompose(
         settings = replace(settings, callback=step)
         rankings = _rankings(asked)
         data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
+        if asked is None:
+            from legendre.fitting.first_choice import explain, first_basis
         recipe = first_basis(data) if asked is None else asked
         if unordered is not None or recipe.grows:
+            from legendre.fitting.growing.seriate import arrange
+
             data = arrange(data, unordered, say)
         fit = fit_recipe(data, recipe, settings, say, start=start)
         fit = explain(data, recipe, fit, settings, say) if asked is None else fit
@@ -120,5 +125,7 @@ def _rankings(recipe: Basis | None) -> Rankings | None:
     """Name the slices of X that will be ranked; none where the basis is not known yet."""
     growing = None if recipe is None else recipe.growing
     if growing is not None:
+        from legendre.fitting.growing.select import rankings_while_growing
+
         return rankings_while_growing(growing)
     return None if recipe is None else recipe.rankings

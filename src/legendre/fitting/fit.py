@@ -23,7 +23,6 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.fitting.growing.select import grow_basis
 from legendre.fitting.plan import Plan, Settings, WarmStart, independence, plan_on, with_face_search
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath
@@ -48,6 +47,8 @@ def fit_recipe(
     """
     if (growing := recipe.growing) is None:
         return fit_on(data, recipe, settings, start=start)
+    from legendre.fitting.growing.select import grow_basis
+
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
     totals = None if growth.grown is None else growth.grown.totals

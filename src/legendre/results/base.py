@@ -19,12 +19,11 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.model.model import Model
-from legendre.results import files
-from legendre.results.effects import Effect, effects_for_pictures
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
 if TYPE_CHECKING:
+    from legendre.results.effects import Effect
     from legendre.results.report import ReportContent
 
 
@@ -48,6 +47,8 @@ class Storable(ABC):
 
         X itself is not written, except where it is part of the result. What comes back has arrays of NumPy.
         """
+        from legendre.results import files
+
         files.save(self, path)
 
 
@@ -187,6 +188,8 @@ class ModelResult(Result):
 
     def _small_effects(self) -> list[Effect]:
         """List what single modes and pairs do to ``log(Q / base)``."""
+        from legendre.results.effects import effects_for_pictures
+
         return effects_for_pictures(self)
 
     @cached_property

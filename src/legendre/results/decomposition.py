@@ -16,7 +16,6 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.sums.linalg import dot
 from legendre.core.text import NamedValues, Table, shape_name, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -24,13 +23,13 @@ from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, certificate_of, count_name, modes_row, rank_name
-from legendre.results.effects import Effects, Measure, effects_of
 from legendre.results.growth_path import Grown, GrowthStep
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
 
 if TYPE_CHECKING:
+    from legendre.results.effects import Effects, Measure
     from legendre.results.inference.result import Inference
     from legendre.results.parameters import Asked, Parameters
     from legendre.results.plots.plots import FitPlots
@@ -151,7 +150,7 @@ class Decomposition(ModelResult):
         """KL(P, Q) in nats."""
         if self.data is None:
             return self._measured[0]
-        return max(self.data.negentropy() + self.psi - dot(self.theta, self.eta_hat), 0.0)  # not -1e-17
+        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
 
     @cached_property
     def rmse(self) -> float:
@@ -379,6 +378,8 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 12]], "B1").effects()[0].values.round(4).tolist()
         [-0.8047, 0.8047]
         """
+        from legendre.results.effects import effects_of
+
         return effects_of(self, measure, max_order)
 
     def parameters(self, *, kl_lost: Asked | None = "auto") -> Parameters:

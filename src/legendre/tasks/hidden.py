@@ -277,7 +277,7 @@ def hidden(
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
-    with limit_blas(), line("reading X", progress) as say:
+    with limit_blas(), line("reading X", bool(progress)) as say:
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
         generators = _generators(rng, check_int(restarts, "restarts", 1))
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")

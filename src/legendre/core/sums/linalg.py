@@ -147,8 +147,3 @@ class _BlasLimit:
 def _blas_limit() -> _BlasLimit:
     """Find the loaded BLAS libraries, once: it takes milliseconds."""
     return _BlasLimit()
-
-
-def dot(a: FloatArray, b: FloatArray) -> float:
-    """Sum the products of two vectors."""
-    return float(a @ b)

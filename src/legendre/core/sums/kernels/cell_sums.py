@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legendre.core.compiled import available_threads, compiled, in_threads, inner
-from legendre.core.sums.kernels.rectangle import c_strides
 from legendre.core.types import FloatArray, IntArray
 
 
@@ -104,7 +103,8 @@ def _slab(shape: tuple[int, ...]) -> tuple[list[int], NDArray[Any], NDArray[Any]
     longest = int(np.argmax(shape))
     order = [longest, *(k for k in range(len(shape)) if k != longest)]
     extents = np.array([shape[k] for k in order[1:]] or [1], dtype=np.int64)
-    return order, extents, c_strides(extents)
+    strides = np.cumprod([1, *extents[:0:-1]])[::-1].astype(np.int64)
+    return order, extents, strides
 
 
 def _sorted(cells: IntArray, order: list[int], shape: tuple[int, ...] | None) -> tuple[IntArray, IntArray]:
@@ -143,9 +143,5 @@ def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses
 
     in_threads(work, parts, run)
     if not np.array_equal(back, np.arange(len(back))):
-        from legendre.core.sums.kernels.dense import permute_rows
-
         forth = np.argsort(back)
-        for row in out:
-            row[:] = row[forth]
-        permute_rows(out, forth)
+        out[:] = out[np.ix_(forth, forth)]

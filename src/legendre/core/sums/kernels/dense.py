@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from legendre.core.compiled import ParallelKernel, compiled, in_threads, inner
+from legendre.core.compiled import ParallelKernel, in_threads, inner
 from legendre.core.types import FloatArray, IntArray
 
 BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-level cache for I_1 up to about 1000
@@ -185,22 +185,31 @@ def mirror(g: FloatArray) -> None:
     _mirror(g.size, -(-len(g) // TILE), g)
 
 
-@compiled
-def permute_rows(g, order):
-    """Put row order[i] in place i, in place: one cycle of the permutation after the other."""
-    k, width = g.shape
-    done, spare = np.zeros(k, np.bool_), np.empty(width)
-    for first in range(k):
-        if done[first]:
-            continue
-        for j in range(width):
-            spare[j] = g[first, j]
-        i = first
-        while order[i] != first:
-            for j in range(width):
-                g[i, j] = g[order[i], j]
-            done[i] = True
-            i = order[i]
-        for j in range(width):
-            g[i, j] = spare[j]
-        done[i] = True
+@inner
+def _tied_row(i, eta, corner, starts, values, ref, g):
+    """Fill row i up to the diagonal; the entries of all columns before it lie one after the other."""
+    modes = corner.shape[1]
+    lo, hi = starts[i], starts[i + 1]
+    for j in range(i + 1):
+        total = 0.0
+        for a in range(lo, hi):
+            part = 0.0
+            for b in range(starts[j], starts[j + 1]):
+                at = 0
+                for d in range(modes):
+                    at += max(corner[a, d], corner[b, d])
+                part += values[b] * eta[at]
+            total += values[a] * part
+        g[i, j] = total - ref[i] * ref[j]
+
+
+@ParallelKernel
+def fill_tied(first, last, eta, corner, starts, values, ref, g):
+    """Fill the lower triangle; rows are paired, long with short, to balance the threads.
+
+    corner: for each entry of A its cell, coordinates times strides (entries, N); starts: where columns begin.
+    """
+    m = ref.size
+    for task in range(first, last):
+        for side in range(2):
+            _tied_row(task if side == 0 else m - 1 - task, eta, corner, starts, values, ref, g)

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from legendre.core.compiled import ParallelKernel, compiled, inner
+from legendre.core.compiled import ParallelKernel, inner
 
 DEPENDENT = 1e-12
 """Rounding in the look-ups and in U, relative to eta: a feature with less variance given others is dependent on them
@@ -178,25 +178,6 @@ def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
             diag[i] = 1.0 / math.sqrt(own) if own > DEPENDENT * ref[i] else 0.0
         for a in range(n):
             off[ptr[i] + a] = c[a] * diag[i] if left > 0.0 else 0.0
-
-
-@compiled
-def transpose(ptr, nbr, off, tptr, trow, tval):
-    """Compressed columns of U's off-diagonal part, so that U' too is applied without two threads writing one entry."""
-    k = ptr.size - 1
-    for i in range(k + 1):
-        tptr[i] = 0
-    for a in range(nbr.size):
-        tptr[nbr[a] + 1] += 1
-    for i in range(k):
-        tptr[i + 1] += tptr[i]
-    fill = tptr[:-1].copy()
-    for i in range(k):
-        for a in range(ptr[i], ptr[i + 1]):
-            at = fill[nbr[a]]
-            trow[at] = i
-            tval[at] = off[a]
-            fill[nbr[a]] = at + 1
 
 
 @ParallelKernel

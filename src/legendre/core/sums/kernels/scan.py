@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legendre.core.compiled import ParallelKernel, inner
+from legendre.core.compiled import ParallelKernel, U, inner
 from legendre.core.types import AnyArray, FloatArray, IntArray
-
-U = np.uint64  # loops over unsigned indices run in vectors: numba need not look for negative ones
 
 
 @inner(fastmath={"reassoc"})

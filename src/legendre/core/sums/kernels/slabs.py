@@ -1,6 +1,10 @@
 """The model swept slab by slab: psi, eta and the Fisher matrix in the memory of a few slabs.
 
-Slabs are swept forward once for the running state, then backward: theta is undone while suffix sums accumulate.
+A grid is swept along one mode, the mode of the sweep; a *slab* is the grid of the other modes, held flat in C order. A
+*rectangle* is the part of a slab at or above a corner: nothing below the corner of a slab's basis cells can change
+there, nor be asked for, so every sweep visits rectangles only. Slabs are swept forward once for the running state, then
+backward: theta is undone while suffix sums accumulate. Blocks of slabs never share a cell, and their parts are combined
+in a fixed order.
 """
 
 from __future__ import annotations
@@ -13,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legendre.core import limits
-from legendre.core.compiled import ParallelKernel, compiled, in_threads, inner
-from legendre.core.sums.kernels import rectangle
-from legendre.core.sums.kernels.rectangle import FIRST, NO, U
+from legendre.core.compiled import ParallelKernel, U, compiled, in_threads, inner
+from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
+
+FIRST, NO = np.int64(0), np.bool_(False)  # with a literal in their place numba would compile the callee once more
 
 
 class SlabPlan(NamedTuple):
@@ -35,20 +40,21 @@ class SlabPlan(NamedTuple):
     work: float  # cells visited and joins read by one sweep
 
 
-def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: int | None = None) -> SlabPlan:
+def plan_slabs(
+    lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: int | None = None, blocks: int = 8
+) -> SlabPlan:
     """Prepare sweeps; lengths[k]: weight of each box of mode k, positions: (k, N) box coordinates of B.
 
     The mode swept along is the one whose sweep visits the fewest cells (the first such) of those with a moderate slab.
     """
     if mode is None:
-        rectangle.check_positions(positions, [len(n) for n in lengths])
         cells = math.prod(len(n) for n in lengths)
         sizes = [cells // len(n) for n in lengths]
         moderate = [d for d, size in enumerate(sizes) if size <= max(limits.MODERATE_SLAB, 2 * min(sizes))]
         return min((plan_slabs(lengths, positions, d) for d in moderate), key=lambda p: p.work)
-    others, order = rectangle.sort_along(positions, mode)
+    others, order = sort_along(positions, mode)
     extents = np.array([1 if d < 0 else len(lengths[d]) for d in others], np.int64)
-    strides = rectangle.c_strides(extents)
+    strides = c_strides(extents)
     slabs, chosen = len(lengths[mode]), positions[order]
     first = np.searchsorted(chosen[:, mode], np.arange(slabs + 1)).astype(np.int64)
     corners = np.zeros((slabs, len(others)), np.int64)
@@ -66,7 +72,7 @@ def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: i
         order,
         extents,
         strides,
-        rectangle.offsets(chosen, others, strides),
+        offsets(chosen, others, strides),
         first,
         corners,
         tails,
@@ -77,19 +83,159 @@ def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: i
     new, cells = np.diff(first), np.prod(extents - corners, axis=1, dtype=float)
     work = np.cumsum(np.where(new > 0, 2.0 * cells + new * first[1:], 0.0))  # cells visited by slab, and joins
     if work[-1] > limits.ONE_BLOCK:
-        cut = np.searchsorted(work, np.linspace(0, work[-1], rectangle.BLOCKS + 1)[1:-1])
+        cut = np.searchsorted(work, np.linspace(0, work[-1], blocks + 1)[1:-1])
         bounds = np.unique(np.concatenate(([0], cut, [slabs]))).astype(np.int64)
     return plan._replace(bounds=bounds, work=float(work[-1]))
 
 
-SAFE = 300.0  # exp(+-SAFE) times any number of cells stays far from overflow and underflow
+def c_strides(extents: NDArray[Any]) -> IntArray:
+    """Strides in cells of a C-ordered grid."""
+    return np.concatenate((np.cumprod(extents[::-1])[::-1][1:], [1])).astype(np.int64)
+
+
+def sort_along(positions: NDArray[Any], mode: int) -> tuple[list[int], IntArray]:
+    """Modes of the slab (at least two; -1 stands for a mode of one box) and B sorted along the mode of the sweep."""
+    others = [d for d in range(positions.shape[1]) if d != mode]
+    return [-1] * (2 - len(others)) + others, np.argsort(positions[:, mode], kind="stable")
+
+
+def offsets(positions: NDArray[Any], modes: Sequence[int], strides: IntArray) -> IntArray:
+    """(modes, k) coordinates times strides: the offset of a join is the sum of the maxima of such entries."""
+    out = np.zeros((len(modes), len(positions)), np.int64)
+    for row, d, s in zip(out, modes, strides, strict=True):
+        if d >= 0:
+            row[:] = positions[:, d] * s
+    return out
+
+
+@inner
+def locate_row(r, extents, strides, corner, axis):
+    """Offset of the r-th row of a rectangle, and the row's place along `axis` counted from the corner."""
+    base, place = corner[-1], 0
+    for d in range(len(extents) - 2, -1, -1):
+        size = extents[d] - corner[d]
+        c = r % size
+        r //= size
+        base += (corner[d] + c) * strides[d]
+        if d == axis:
+            place = c
+    return base, place
+
+
+@inner
+def count_rows(extents, corner):
+    """Count the rows (lines along the last mode) of a rectangle."""
+    rows = 1
+    for d in range(len(extents) - 1):
+        rows *= extents[d] - corner[d]
+    return rows
+
+
+@inner
+def sum_up(a, extents, strides, corner, product):
+    """Sum (or multiply) from the corner up, over all modes, in place: zeta transform of parameters."""
+    n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
+    for axis in range(last, -1, -1):
+        step = U(strides[axis])
+        for r in range(rows):
+            start, place = locate_row(r, extents, strides, corner, axis)
+            base = U(start)
+            if axis == last:  # the first sweep does the last mode as well
+                s = a[base]
+                for i in range(base + U(1), base + n):
+                    s = s * a[i] if product else s + a[i]
+                    a[i] = s
+            if place > 0 and product:
+                for i in range(base, base + n):
+                    a[i] *= a[i - step]
+            elif place > 0:
+                for i in range(base, base + n):
+                    a[i] += a[i - step]
+
+
+@inner
+def sum_down(a, e, extents, strides, corner, along_last):
+    """Set e (or a itself) to the sums of a over all cells above; the serial last mode may be left to the caller."""
+    n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
+    for axis in range(last, -1, -1):
+        step = U(strides[axis])
+        for r in range(rows - 1, -1, -1):
+            start, place = locate_row(r, extents, strides, corner, axis)
+            base = U(start)
+            if axis == last and along_last:
+                s = 0.0
+                for i in range(n):
+                    j = base + n - U(1) - i
+                    s += a[j]
+                    e[j] = s
+            elif axis == last:
+                for i in range(base, base + n):
+                    e[i] = a[i]
+            if place + 1 < extents[axis] - corner[axis]:
+                for i in range(base, base + n):
+                    e[i] += e[i + step]
+
+
+@inner
+def sum_above(a, line, extents, strides, corner):
+    """Sum a over all cells above the corner: rows into a line first, which runs in vectors."""
+    n = U(extents[-1] - corner[-1])
+    for i in range(n):
+        line[i] = 0.0
+    for r in range(count_rows(extents, corner)):
+        base = U(locate_row(r, extents, strides, corner, FIRST)[0])
+        for i in range(n):
+            line[i] += a[base + i]
+    total = 0.0
+    for i in range(n):
+        total += line[i]
+    return total
+
+
+@inner
+def offset(scaled, u):
+    """Find the place of cell u in a slab; `scaled` holds coordinates times strides."""
+    cell = 0
+    for d in range(len(scaled)):
+        cell += scaled[d, u]
+    return cell
+
+
+@inner
+def sum_tail(e, scaled, u, extents):
+    """Sum along the last mode from cell u on, of an array summed over the other modes by `sum_down`."""
+    s, base = 0.0, offset(scaled, u)
+    for i in range(base, base + extents[-1] - scaled[-1, u]):
+        s += e[i]
+    return s
+
+
+@inner
+def add_joins(e, scaled, u, scratch, out):
+    """out[v] += e at the join of u and v, for v <= u: offsets add up over modes, so no index array is kept."""
+    a, b = scaled[0, u], scaled[1, u]
+    for v in range(u + 1):
+        scratch[v] = max(a, scaled[0, v]) + max(b, scaled[1, v])
+    for d in range(2, len(scaled)):
+        c = scaled[d, u]
+        for v in range(u + 1):
+            scratch[v] += max(c, scaled[d, v])
+    for v in range(u + 1):
+        out[v] += e[scratch[v]]
+
+
+@inner
+def balanced_row(i, k):
+    """Rows of a triangle, short and long in turn, so that equal stretches of i are equal work."""
+    half = np.int64(i) // 2
+    return half if np.int64(i) % 2 == 0 else np.int64(k) - 1 - half
 
 
 def _state(plan: SlabPlan, theta: FloatArray, slab: int) -> FloatArray:
     """Sum of the parameters at or below each cell of the given slab (log q without psi)."""
     count = plan.first[slab + 1]
     state = np.bincount(plan.scaled[:, :count].sum(axis=0), theta[:count], minlength=len(plan.logs)).astype(np.float64)
-    rectangle.sum_slab_up(state, plan.extents, plan.strides, np.zeros_like(plan.extents), False)
+    accumulate(state.reshape(plan.extents))
     return state
 
 
@@ -97,13 +243,13 @@ def _state(plan: SlabPlan, theta: FloatArray, slab: int) -> FloatArray:
 def _steps(extents, strides, scaled, begin, end, corner, values, factors, product):
     """Compute what a slab's parameters begin..end-1 contribute to each cell of its rectangle: sums, or products."""
     n, nothing = U(extents[-1] - corner[-1]), 1.0 if product else 0.0
-    for r in range(rectangle.count_rows(extents, corner)):
-        base = U(rectangle.locate_row(r, extents, strides, corner, FIRST)[0])
+    for r in range(count_rows(extents, corner)):
+        base = U(locate_row(r, extents, strides, corner, FIRST)[0])
         for i in range(base, base + n):
             factors[i] = nothing
     for u in range(begin, end):
-        factors[rectangle.offset(scaled, u)] = values[u]
-    rectangle.sum_up(factors, extents, strides, corner, product)
+        factors[offset(scaled, u)] = values[u]
+    sum_up(factors, extents, strides, corner, product)
 
 
 @inner
@@ -114,8 +260,8 @@ def _undo(extents, strides, corner, t, value, single, product, shift, state, mas
     the sweep, so a cell is visited only when it changes.
     """
     n = U(extents[-1] - corner[-1])
-    for r in range(rectangle.count_rows(extents, corner)):
-        base = U(rectangle.locate_row(r, extents, strides, corner, FIRST)[0])
+    for r in range(count_rows(extents, corner)):
+        base = U(locate_row(r, extents, strides, corner, FIRST)[0])
         if not product:
             for i in range(n):
                 at = base + i
@@ -155,18 +301,18 @@ def _sweep(
             _steps(extents, strides, scaled, begin, end, corner, values, factors, product)
         _undo(extents, strides, corner, tails[j], values[begin], single, product, shift, state, mass, mark, factors)
         if single and not fisher:  # a slab's only cell is its corner
-            eta[begin] = rectangle.sum_above(mass, sums, extents, strides, corner)
+            eta[begin] = sum_above(mass, sums, extents, strides, corner)
             continue
-        rectangle.sum_down(mass, sums, extents, strides, corner, fisher)
+        sum_down(mass, sums, extents, strides, corner, fisher)
         for u in range(begin, end):
             if fisher:
                 row = gram[u]
                 for v in range(u + 1):
                     row[v] = 0.0
-                rectangle.add_joins(sums, scaled, u, scratch, row)
+                add_joins(sums, scaled, u, scratch, row)
                 eta[u] = row[u]
             else:
-                eta[u] = rectangle.sum_tail(sums, scaled, u, extents)
+                eta[u] = sum_tail(sums, scaled, u, extents)
     for i in range(size):
         mass[i] += (state[i] if product else math.exp(state[i] - shift)) * (tails[low] - mark[i])
 
@@ -177,10 +323,10 @@ def _centre(begin, end, scaled, owner, above, eta, total, gram):
     k = len(eta)
     scratch = np.empty(k, np.int64)
     for i in range(begin, end):
-        u = rectangle.balanced_row(i, k)
+        u = balanced_row(i, k)
         row = gram[u]
         if owner[u] + 1 < len(above):
-            rectangle.add_joins(above[owner[u] + 1], scaled, u, scratch, row)
+            add_joins(above[owner[u] + 1], scaled, u, scratch, row)
         for v in range(u + 1):
             row[v] = row[v] / total - eta[u] * eta[v]
 
@@ -197,8 +343,8 @@ def _extremes(low, high, extents, strides, scaled, first, corners, theta, state,
             continue
         corner = corners[j]
         _steps(extents, strides, scaled, first[j], first[j + 1], corner, theta, steps, NO)
-        for r in range(rectangle.count_rows(extents, corner)):
-            base, _ = rectangle.locate_row(r, extents, strides, corner, FIRST)
+        for r in range(count_rows(extents, corner)):
+            base, _ = locate_row(r, extents, strides, corner, FIRST)
             for i in range(base, base + extents[n - 1] - corner[n - 1]):
                 state[i] -= steps[i]
                 least, greatest = min(least, state[i]), max(greatest, state[i])
@@ -223,14 +369,17 @@ def log_range(plan: SlabPlan, theta: FloatArray) -> tuple[float, float]:
     return float(ranges[:, 0].min()), float(ranges[:, 1].max())
 
 
-def _domain(plan: SlabPlan, theta: FloatArray) -> tuple[bool, float]:
-    """Whether running products are safe, and the shift of log q under which they are."""
+def _domain(plan: SlabPlan, theta: FloatArray, safe: float = 300.0) -> tuple[bool, float]:
+    """Whether running products are safe, and the shift of log q under which they are.
+
+    exp(+-safe) times any number of cells stays far from overflow and underflow.
+    """
     positive, negative = float(theta[theta > 0].sum()), float(-theta[theta < 0].sum())
-    if max(positive, negative) <= SAFE:
+    if max(positive, negative) <= safe:
         return True, 0.0
     low, high = log_range(plan, theta)
     steps = np.concatenate(([0.0], np.cumsum(np.abs(theta))))[plan.first]
-    return bool(high - low <= 2 * SAFE and np.diff(steps).max() <= 2 * SAFE), float(high)
+    return bool(high - low <= 2 * safe and np.diff(steps).max() <= 2 * safe), float(high)
 
 
 def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) -> tuple[float, FloatArray]:
@@ -239,9 +388,6 @@ def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) 
     Only the lower triangle of gram (k x k, C order) is filled; LAPACK takes `gram.T` with lower=False without a copy.
     """
     theta = np.ascontiguousarray(theta, np.float64)
-    if theta.shape != plan.order.shape:
-        raise ValueError(f"theta must have shape {plan.order.shape}, not {theta.shape}")
-    rectangle.check_gram(len(theta), gram)
     product, shift = _domain(plan, theta)
     values = np.exp(-theta) if product else theta
     eta, fisher = np.empty(len(theta)), gram is not None
@@ -277,7 +423,7 @@ def _join_blocks(plan: SlabPlan, mass: FloatArray, eta: FloatArray) -> float:
 
     def add_above(b: int, low: int, high: int) -> None:
         if b + 1 < len(mass):
-            rectangle.sum_slab_down(mass[b + 1], plan.extents, plan.strides, np.zeros_like(plan.extents), True)
+            accumulate(np.flip(mass[b + 1].reshape(plan.extents)))
             own = slice(plan.first[low], plan.first[high])
             eta[own] += mass[b + 1, places[own]]
 
