@@ -18,8 +18,7 @@ from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.support import Support
-from legendre.model.cliques.messages import propagate
-from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
+from legendre.model.cliques.tables import n_free, parts_of, propagate, saturated, with_parts
 from legendre.model.model import Model
 from legendre.results.base import count_name
 from legendre.results.decomposition import Decomposition
