@@ -17,7 +17,7 @@ from legendre.core.tied_parameters import box_terms
 from legendre.core.types import IntArray
 from legendre.data.dense import observe
 from legendre.fitting.growing.candidates import pick
-from legendre.fitting.growing.features import Features, Ground, Moments, inverse_deviation
+from legendre.fitting.growing.state import Features, Ground, Moments, inverse_deviation
 from oracles import FloatArray
 from strategies import seeds, shapes
 

@@ -13,9 +13,8 @@ import legendre as ld
 from legendre.core import limits
 from legendre.data.dense import observe
 from legendre.fitting.growing.candidates import find_peaks
-from legendre.fitting.growing.features import Ground, Moments
-from legendre.fitting.growing.grow import least_missed, losses
-from legendre.fitting.growing.state import Anchor, GrowingFactor, State
+from legendre.fitting.growing.grow import Search, least_missed, losses
+from legendre.fitting.growing.state import Anchor, Ground, GrowingFactor, Moments, State
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -38,15 +37,16 @@ def test_correlations_are_those_of_the_definition(*, compiled: bool, monkeypatch
 
 
 def test_what_is_given_back_together_is_chosen_given_those_before_it() -> None:
-    """Two cells stand for each other: one of them goes, not both; of those that keep others empty at most one goes."""
+    """Estimated losses are infinite for cells that keep others empty; those are left alone."""
     X = np.random.default_rng(0).random((7, 8, 6))
     X[5:, 6:, 3:] = X[1:, 7:, 4:] = 0.0
     ground = Ground.of(observe(X))
     cells = np.array([[5, 6, 3], [1, 7, 4], [3, 0, 0], [3, 1, 0], [0, 4, 2]])
     state = State.of(ground, ground.boxes(cells), np.zeros(5)).fit(1e-12, 30)[0].anchored()
-    found = least_missed(state, losses(state), 5)
-    assert len(found) == len(set(found.tolist())) == 4
-    assert len(state.keepers.intersection(found.tolist())) == 1
+    search = Search(ground, state.features.of(np.arange(0)), None, 5)
+    found = least_missed(state, search.weigh(state), 5)
+    assert sorted(found.tolist()) == [2, 3, 4]
+    assert state.keepers == {0, 1}
     assert len(least_missed(state, losses(state), 2, below=0.0)) == 0
 
 
@@ -77,7 +77,7 @@ def test_boxes_are_the_same_problem(kind: str) -> None:
     ground = Ground.of(observe(X, mask, base))
     places = ground.boxes(np.array([[3, 0, 0], [0, 5, 2], [0, 4, 0], [6, 2, 3]]))
     boxes, on_boxes = ground.merged(places)
-    assert boxes.size == 3 * 4 * 3
+    assert boxes.eta_hat.size == 3 * 4 * 3
     whole, small = (
         State.of(some, where, np.zeros(4)).fit(1e-25, 40)[0] for some, where in ((ground, places), (boxes, on_boxes))
     )

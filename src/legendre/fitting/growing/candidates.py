@@ -13,8 +13,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.fitting.growing.features import LEAST_VARIANCE, Features, Moments, inverse_deviation
-from legendre.fitting.growing.state import State
+from legendre.fitting.growing.state import LEAST_VARIANCE, Features, Moments, State, inverse_deviation
 
 NOTHING = 1e-15  # a gain this small is a rounding error
 WINDOWS = 5  # windows of 1/2, 1/4, ... 1/32 of each mode are looked for, one size a round
@@ -55,18 +54,11 @@ def choose(
 
 def _choose(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> Choice | None:
     """Choose among listed features; one of whose variance the basis leaves no more than `new` is a near-duplicate."""
-    ground, anchor = state.ground, state.anchor
-    listed, here = Moments.of(ground, anchor.moments.eta, found), ground.means(state.eta, found)
-    goal = ground.means(ground.eta_hat, found)
-    given = anchor.factor.half(anchor.moments.correlations(listed, dtype=anchor.factor.kind), overwrite=True)
-    # the basis's own residual is no candidate's gain
-    gradient = (goal - here) * inverse_deviation(here) - state.whitened.astype(given.dtype) @ given
-    left = listed.correlations(listed)
-    left -= given.T @ given
-    np.fill_diagonal(left, np.where(listed.scale > 0, left.diagonal() + anchor.damping, 0.0))
-    best, gains, rows = pick(
-        left, gradient, count, price, new, None if state.size else bernoulli_divergence(goal, here)
-    )
+    listed, slope, left, given = state.condition(found)
+    exact = None
+    if not state.theta.size:  # the gain of the first parameter is known exactly
+        exact = bernoulli_divergence(state.ground.means(state.ground.eta_hat, found), listed.mean)
+    best, gains, rows = pick(left, slope, count, price, new, exact)
     if not len(best):
         return None
     return Choice(listed, best, given[:, best].T, np.tril(rows[:, best].T), float(gains.sum()))
@@ -108,7 +100,7 @@ def pick(
 
 def _shorten(state: State, found: Features, score: FloatArray, count: int) -> Features:
     """Keep about `count` features by their scores, given the one of the basis that each resembles most."""
-    if state.size and len(found) > count:
+    if state.theta.size and len(found) > count:
         room, mean = max(1500, 2 * count), state.ground.means(state.eta, found)
         if len(found) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]
@@ -127,7 +119,7 @@ def find_cells(state: State, allowed: BoolArray, count: int, price: float = 0.0)
     """
     field, ground = _field(state, allowed), state.ground
     usable = np.flatnonzero(field > 0.0)
-    if not state.size:  # the gain of the first parameter is known exactly
+    if not state.theta.size:  # the gain of the first parameter is known exactly
         field[usable] = bernoulli_divergence(ground.eta_hat[usable], state.eta[usable])
         usable = usable[field[usable] > price]
     if len(usable) <= count:

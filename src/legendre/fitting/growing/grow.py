@@ -17,12 +17,10 @@ from legendre.core.progress import Say
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, WINDOWS, choose
-from legendre.fitting.growing.features import Features, Ground
-from legendre.fitting.growing.state import DAMPING, Inverse, State
+from legendre.fitting.growing.state import DAMPING, Features, Ground, Inverse, State
 from legendre.results.growth_path import GrowthStep, add_round
 
-ROUGH, STEPS = 1e-4, 8
-"""Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
+ROUGH = 1e-4  # half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,7 @@ class Search:
 
     def cost(self, state: State) -> float:
         """Weigh the fit and the number of its parameters."""
-        return state.kl + self.price * state.size
+        return state.kl + self.price * state.theta.size
 
     def first(self) -> State:
         """Fit the start alone."""
@@ -81,44 +79,24 @@ class Search:
 
         A round adds a tenth of the basis; at first a 40th of the size to reach, from 1 to 16 features.
         """
-        left, choice = (self.most if most is None else most) - state.size, None
-        count = max(min(max(self.most // 40, 1), 16) if self.known else 1, state.size // 10)
+        left, choice = (self.most if most is None else most) - state.theta.size, None
+        count = max(min(max(self.most // 40, 1), 16) if self.known else 1, state.theta.size // 10)
         count = left if left < 1.5 * count else count
         for idle in range(1 if self.candidates is not None else WINDOWS):
             if left > 0 and choice is None:
                 state, choice = choose(state, self.candidates, count, self.price, turn + idle, idle)
             if choice is None and self.candidates is None:  # what a rough fit leaves may hide smaller gains
-                state = state.fit(NOTHING, STEPS)[0]
+                state = state.settle(NOTHING)
         if choice is None:
             return None
-        ground, anchor, added = self.ground, state.anchor, choice.moments.features.of(choice.listed)
-        features, theta = state.features.joined(added), np.append(state.theta, np.zeros(len(added)))
-        dead = ground.vanishing(features, state.size, state.dead)
-        grown = replace(
-            state,
-            features=features,
-            goal=np.append(state.goal, ground.means(ground.eta_hat, added)),
-            theta=theta,
-            known=replace(
-                anchor,
-                moments=anchor.moments.joined(choice.moments, choice.listed),
-                factor=anchor.factor.append(choice.left, choice.lower),
-            ),
-        )
-        # on a large grid that few features cut: the same fit in less time
-        boxes, merged = ground.merged(features, 6) if ground.size > limits.NUMPY_CELLS else (ground, features)
-        if boxes is not ground:
-            theta = State.of(boxes, merged, theta).fit(ROUGH * choice.gain, STEPS)[0].theta
-            return grown.at(theta, dead).anchored()
-        if dead is not None and not (state.dead is not None and np.array_equal(dead, state.dead)):
-            grown = grown.at(theta, dead)
-        fitted, steps = grown.fit(ROUGH * choice.gain, STEPS)
-        return fitted.renew(steps)
+        *rows, gain = choice
+        return state.extend(*rows, ROUGH * gain)
 
     def weigh(self, state: State) -> FloatArray:
-        """Estimate what each feature is worth; those of the start are never given back."""
+        """Estimate what each feature is worth; infinite for those of the start, and for those that keep cells empty."""
         loss = losses(state)
         loss[: len(self.start)] = np.inf
+        loss[list(state.keepers)] = np.inf
         return loss
 
     def smaller(self, state: State, fewest: int | None = None, below: float = math.inf) -> State | None:
@@ -127,17 +105,16 @@ class Search:
         ``None`` where no estimated loss is less than `below`, or where KL comes out several times what was estimated.
         """
         fewest = len(self.start) if fewest is None else fewest
-        loss, count = self.weigh(state), min(max(1, int(0.15 * state.size)), state.size - fewest)
+        loss, count = self.weigh(state), min(max(1, int(0.15 * state.theta.size)), state.theta.size - fewest)
         gone = least_missed(state, loss, count, below)
         if not len(gone):
-            return None if below < math.inf else self._leave_out(state, np.arange(fewest, state.size), loss)
+            return None if below < math.inf else self._leave_out(state, np.arange(fewest, state.theta.size), loss)
         less = self._leave_out(state, gone, loss)
         return None if below < math.inf and less.kl > 4.0 * (state.kl + float(loss[gone].sum())) + NOTHING else less
 
     def _leave_out(self, state: State, gone: IntArray, loss: FloatArray) -> State:
         lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
-        fitted, steps = state.without(gone).fit(ROUGH * lost, STEPS)
-        return fitted.renew(steps)
+        return state.without(gone).settle(ROUGH * lost)
 
     def prune(self, state: State, sharply: float = 1e-6, large: int = 500) -> State:
         """Give back the features without which KL, the others fitted again, rises by less than the price.
@@ -146,13 +123,17 @@ class Search:
         `large` basis only some in a pass, and once only those of which chord steps do not tell what they are worth.
         """
         now = State.of(*state.ground.merged(state.features), state.theta)
-        now, unknown, kept = now.fit(sharply * self.price, 60)[0].anchored(), set[int](), np.arange(state.size)
+        now, unknown, kept = now.fit(sharply * self.price, 60)[0].anchored(), set[int](), np.arange(state.theta.size)
         while True:
-            loss, estimate = np.full(now.size, np.inf), self.weigh(now)
+            loss, estimate = np.full(now.theta.size, np.inf), losses(now)
+            estimate[list(now.keepers)] = 0.0  # what it says of these is not true
+            estimate[: len(self.start)] = np.inf
             estimate[[int(name) in unknown for name in kept]] = np.inf
-            tried = np.argsort(estimate, kind="stable")[: 128 if now.size > large else None]
+            tried = np.argsort(estimate, kind="stable")[: 128 if now.theta.size > large else None]
             tried = tried[estimate[tried] < 4.0 * self.price]  # a loss that is estimated at more is not computed
-            loss[tried] = [self._loss(now, u, sharply * self.price, refit=now.size <= large) for u in tried.tolist()]
+            loss[tried] = [
+                self._loss(now, u, sharply * self.price, refit=now.theta.size <= large) for u in tried.tolist()
+            ]
             unknown |= set(kept[tried[np.isinf(loss[tried])]].tolist())
             count = int((loss < self.price).sum())
             if not count:
@@ -172,7 +153,7 @@ class Search:
         does not soon decide, and where the feature keeps cells empty, the model is fitted again; infinity if not.
         """
         scale, anchor = state.scale, state.anchor
-        unit = np.zeros(state.size)
+        unit = np.zeros(state.theta.size)
         unit[u] = scale[u]
         column = anchor.factor.solve(unit) * scale
         chords = 8 if scale[u] and u not in state.keepers else 0
@@ -197,7 +178,7 @@ class Search:
         Where four factors do not lead there, theta is on its way to infinity, and the last fit finds what vanishes.
         """
         fit = state.fit(0.0, 40, tol=5e-11, factors=4)[0]
-        if fit.size < limits.INVERSE_KEPT or fit.known is None or not (fit.scale > 0.0).all():
+        if fit.theta.size < limits.INVERSE_KEPT or fit.known is None or not (fit.scale > 0.0).all():
             return fit, None
         sharp = fit.anchor.damping <= DAMPING[fit.anchor.factor.kind]
         return fit, Inverse(fit.anchor.factor, fit.scale) if sharp else None
@@ -219,7 +200,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
         while (larger := search.larger(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, add_round(rounds, measure(larger))
             if say is not None:
-                say(f"growing   {state.size} of {size} parameters   KL = {state.kl:.4g}")
+                say(f"growing   {state.theta.size} of {size} parameters   KL = {state.kl:.4g}")
         return state, rounds
 
     state = search.first()
@@ -227,18 +208,20 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
     for size in _sizes(search, swaps):
         state, rounds = forward(state, rounds, size)
         for _ in range(swaps):
-            less = search.smaller(state, below=4.0 * state.kl + NOTHING) if state.size > len(search.start) else None
+            less = (
+                search.smaller(state, below=4.0 * state.kl + NOTHING) if state.theta.size > len(search.start) else None
+            )
             if less is None:
                 break
             other, more = forward(less, rounds, size)
             if search.cost(other) >= search.cost(state):
                 break
             state, rounds = other, more
-        if state.size < size:
+        if state.theta.size < size:
             break
-    if search.known and int(over * most) > most and state.size == most:
+    if search.known and int(over * most) > most and state.theta.size == most:
         other, more = forward(state, rounds, int(over * most))
-        while other.size > most:
+        while other.theta.size > most:
             other = search.smaller(other, most) or other
         if other.kl < state.kl:
             state, rounds = other, add_round(more, measure(other))
@@ -247,7 +230,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
         while True:  # where there is room again, go on as long as that pays
             rounds = add_round(rounds, measure(state))
             other, more = forward(state, rounds, most)
-            other = search.prune(other) if other.size > state.size else state
+            other = search.prune(other) if other.theta.size > state.theta.size else state
             if not search.cost(other) < 0.99 * search.cost(state):
                 break
             state, rounds = other, more
@@ -273,7 +256,7 @@ def measure(state: State) -> GrowthStep:
     if data.missing is not None:
         difference = difference[~data.missing]
     square = float(np.einsum("i,i->", difference.ravel(), difference.ravel())) / max(difference.size, 1)
-    return GrowthStep.measured(state.size, state.kl, math.sqrt(square) * data.total, data.total)
+    return GrowthStep.measured(state.theta.size, state.kl, math.sqrt(square) * data.total, data.total)
 
 
 def losses(state: State) -> FloatArray:
@@ -281,8 +264,7 @@ def losses(state: State) -> FloatArray:
 
     Wald's form ``theta^2 / (2 (G^-1)_uu)`` is right for a small theta and tends to 0 for a large one. It is multiplied
     by what it is wrong by where no other parameter moves, which is known exactly: with f the feature, of mean eta,
-    ``log E exp(-theta f) + theta eta`` in place of ``theta^2 var(f) / 2``. A feature that keeps cells empty loses, on
-    top of that, what the probability that comes back takes from the data.
+    ``log E exp(-theta f) + theta eta`` in place of ``theta^2 var(f) / 2``.
     """
     theta, eta, scale, half = state.theta, state.mean, state.scale, state.anchor.factor.inverse
     with np.errstate(all="ignore"):
@@ -291,33 +273,7 @@ def losses(state: State) -> FloatArray:
         alone = np.logaddexp(np.log1p(-eta), np.log(eta) - theta) + theta * eta
         ratio = np.where(np.abs(theta) > 1e-3, 2.0 * alone / np.where(scaled == 0, 1.0, scaled) ** 2, 1.0)
     ratio = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
-    return np.where(np.isfinite(wald * ratio), wald * ratio, 0.0) + _of_emptiness(state)
-
-
-def _of_emptiness(state: State) -> FloatArray:
-    """Return for every feature what KL rises by when the cells come back that it alone keeps empty."""
-    ground, out = state.ground, np.zeros(state.size)
-    if state.dead is None:
-        return out
-    with np.errstate(over="ignore"):
-        back = np.exp(state.log_density(state.theta, None) - state.psi)
-    back = np.where(state.dead, back, 0.0).reshape(ground.shape)
-    regions, covered = ground.empty_regions(state.features), np.zeros(ground.shape, dtype=np.int32)
-    for outer, hole, _ in regions:
-        covered[outer] += 1
-        if hole is not None:
-            covered[hole] -= 1
-    for owner in {i for *_, owners in regions for i in owners}:
-        mine = [region for region in regions if owner in region[2]]
-        corner = [min(s.start for s in side) for side in zip(*(outer for outer, *_ in mine), strict=True)]
-        part = tuple(slice(start, None) for start in corner)  # all regions of one feature
-        own = np.zeros(covered[part].shape, dtype=np.int32)
-        for outer, hole, _ in mine:
-            for box, sign in ((outer, 1), (hole, -1)):
-                if box is not None:
-                    own[tuple(slice(s.start - a, s.stop - a) for s, a in zip(box, corner, strict=True))] += sign
-        out[owner] = np.log1p(float(back[part][(own > 0) & (own == covered[part])].sum()))
-    return np.where(np.isfinite(out), out, np.inf)
+    return np.where(np.isfinite(wald * ratio), wald * ratio, 0.0)
 
 
 def least_missed(state: State, loss: FloatArray, count: int, below: float = math.inf) -> IntArray:
@@ -325,7 +281,7 @@ def least_missed(state: State, loss: FloatArray, count: int, below: float = math
 
     Their estimated losses are less than `below`. Of two parameters that can stand for each other, neither is missed;
     once one has gone the other is: with C the inverse of the Fisher matrix, ``theta_v -= C_uv theta_u / C_uu`` and
-    ``C_vv -= C_uv^2 / C_uu``. At most one that keeps cells empty is among them: two may do so together.
+    ``C_vv -= C_uv^2 / C_uu``.
     """
     listed = np.argsort(loss, kind="stable")[: int(1.3 * count) + 8]
     theta, half = state.theta[listed], state.anchor.factor.inverse[:, listed] * state.scale[listed]
@@ -333,7 +289,6 @@ def least_missed(state: State, loss: FloatArray, count: int, below: float = math
     spread, now = inverse.diagonal().copy(), loss[listed].copy()
     second = np.divide(theta**2, 2.0 * spread, out=np.zeros_like(theta), where=spread > 0)
     ratio = np.divide(now, second, out=np.zeros_like(theta), where=second > 0)
-    keeps = np.array([int(i) in state.keepers for i in listed], dtype=np.bool_)
     count = min(count, len(listed))
     rows, gone = np.empty((count, len(theta))), list[int]()
     while len(gone) < count:
@@ -342,8 +297,6 @@ def least_missed(state: State, loss: FloatArray, count: int, below: float = math
             break
         gone.append(u)
         now[u] = np.inf
-        if keeps[u]:
-            now[keeps] = np.inf
         row = inverse[u] - rows[:done, u] @ rows[:done]
         row = row / np.sqrt(row[u]) if row[u] > 0 else np.zeros_like(row)
         rows[done] = row
@@ -361,21 +314,20 @@ def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
     A tenth is left out in one go, those that are missed least, and the others are fitted anew; the last `singly` one by
     one, by what fits without some of them lose. The last to go come first, after those of the start.
     """
-    first, left, dropped = len(search.start), np.arange(state.size), list[IntArray]()
+    first, left, dropped = len(search.start), np.arange(state.theta.size), list[IntArray]()
     state = State.of(*state.ground.merged(state.features), state.theta).fit(0.0, 40, tol=1e-9)[0].anchored()
-    merged_at = state.size
-    while state.size > first + 1:
-        if state.size <= 0.7 * merged_at:  # fewer features cut the grid into fewer boxes
-            merged_at = state.size
+    merged_at = state.theta.size
+    while state.theta.size > first + 1:
+        if state.theta.size <= 0.7 * merged_at:  # fewer features cut the grid into fewer boxes
+            merged_at = state.theta.size
             state = State.of(*state.ground.merged(state.features), state.theta).anchored()
-        loose, loss = state.size - first, search.weigh(state)
-        if loose > singly:
-            gone = least_missed(state, loss, min(loose // 10, loose - singly))
-        else:
-            tried = np.argsort(loss, kind="stable")[: min(8, max(1, (1 << 20) // state.ground.size), loose)]
-            goal = max(1e-2 * float(loss[tried].max()), 1e-13)
-            left_out = [state.without(np.array([u])).fit(goal, 40)[0].kl for u in tried.tolist()]
-            gone = tried[[int(np.argmin(left_out))]]
+        loose, loss = state.theta.size - first, search.weigh(state)
+        gone = least_missed(state, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
+        if not len(gone):
+            tried = np.argsort(loss, kind="stable")[: min(8, max(1, (1 << 20) // state.ground.eta_hat.size), loose)]
+            goal = max(1e-2 * float(losses(state)[tried].max()), 1e-13)
+            without = [state.without(np.array([u])).fit(goal, 40)[0].kl for u in tried.tolist()]
+            gone = tried[[int(np.argmin(without))]]
         dropped.append(left[gone])
         left = np.delete(left, gone)
         state = search._leave_out(state, gone, loss).anchored()

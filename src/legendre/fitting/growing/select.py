@@ -30,9 +30,8 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.data.support import Support
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
-from legendre.fitting.growing.features import Ground
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
-from legendre.fitting.growing.state import Inverse, State
+from legendre.fitting.growing.state import Ground, Inverse, State
 from legendre.results.growth_path import Grown, GrowthStep, add_round
 
 LEAST_HELD_OUT = 5  # events, or cells, of each fold
@@ -163,7 +162,7 @@ def held_out_curve(
     """
     curve, paths = Curve(), [held_out_path(search, part, sizes) for part in parts]
     for stage in zip(*paths, strict=False):  # the shortest path ends the race
-        size = stage[0][0].size
+        size = stage[0][0].theta.size
         curve = curve.add(size, [loss for _, loss in stage])
         if say is not None:
             say(f"{len(parts)} folds   {size} parameters   best so far {curve.best}")
@@ -195,11 +194,11 @@ def held_out_path(search: Search, part: AnyArray, sizes: Sequence[int] | None = 
     state: State | None = first
     while state is not None:
         yield state, loss(state)
-        size = min((n for n in sizes or () if n > state.size), default=None)
+        size = min((n for n in sizes or () if n > state.theta.size), default=None)
         if sizes is not None and size is None:
             return
         state = search.larger(state, size)
-        while state is not None and size is not None and state.size < size:
+        while state is not None and size is not None and state.theta.size < size:
             state = search.larger(state, size)
 
 
