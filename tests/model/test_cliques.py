@@ -420,7 +420,7 @@ def test_wide_bases_are_refused_with_their_cliques() -> None:
     with pytest.raises(ld.errors.InvalidBasis, match=text):
         model_of((2,) * 40, pairwise(40, everything))
     with pytest.raises(
-        ld.errors.InvalidSamples, match=r"100 variables .* narrow edges: the basis couples modes so widely"
+        ld.errors.InvalidSamples, match=r"100 columns .* narrow edges: the basis couples modes so widely"
     ):
         ld.BoltzmannMachine(2).fit(np.zeros((3, 100), dtype=int))
 

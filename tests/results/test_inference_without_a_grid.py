@@ -93,7 +93,7 @@ def test_lists_that_cannot_be_compared() -> None:
     other = X.copy()
     other[0, 0, 0] += 1
     one = ld.decompose(listed(X), "B1")
-    with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ, first at \[0, 0, 0\]: 3 and 4\."):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ\."):
         ld.anova(one, ld.decompose(listed(other), "interactions(2)")).tests[0]
     with pytest.raises(
         ld.errors.InvalidQuery, match="supports differ: one is the full grid, the other the cells with data"

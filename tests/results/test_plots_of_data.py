@@ -98,7 +98,6 @@ def test_residuals_draw_every_cell_and_name_the_worst(rng: np.random.Generator) 
 
 def test_residuals_of_wide_ranges_are_on_logarithmic_axes(rng: np.random.Generator) -> None:
     x = np.exp(rng.normal(0, 3, (8, 8)))
-    assert ld.decompose(x, "B1").plot.residuals().get_yscale() == "log"
     x[0, 0] = 0
     assert ld.decompose(x, "B1").plot.residuals().get_yscale() == "symlog", "0 has a place"
     assert ld.decompose(rng.random((8, 8)) + 1, "B1").plot.residuals().get_yscale() == "linear"

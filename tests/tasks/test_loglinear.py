@@ -409,20 +409,20 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear([[1, 2], [3, 4]], "A", base=[1, 2]), "base"),
     (lambda: ld.anova(ld.loglinear(HAIR, "hair*eye + sex"), ld.loglinear(HAIR, "hair*sex + eye")), "is not nested in"),
     (lambda: ld.anova(ld.loglinear(HAIR, ".")), "two fits or more"),
-    (lambda: ld.anova(ld.loglinear(HAIR, "."), 3), "got a int"),  # type: ignore[arg-type]
+    (lambda: ld.anova(ld.loglinear(HAIR, "."), 3), "got a int"),
     (
         lambda: ld.anova(ld.loglinear([[1, 2], [3, 4]], "A"), ld.loglinear([[1, 2], [3, 5]], "A"), nested=False),
         "the tables differ, first at [1, 1]: 4 and 5",
     ),
     (lambda: ld.anova(ld.loglinear([[1, 2], [3, 4]], "A"), ld.loglinear([[1, 2], [3, 5]], "A*B")), "tables differ"),
     (
-        lambda: ld.loglinear(HAIR, ".").step("hqc"),
+        lambda: ld.loglinear(HAIR, ".").step("hqc"),  # type: ignore[arg-type]
         "must be 'aic' or 'bic', got 'hqc'",
-    ),  # type: ignore[arg-type]
+    ),
     (
-        lambda: ld.loglinear(HAIR, ".").step(direction="up"),
+        lambda: ld.loglinear(HAIR, ".").step(direction="up"),  # type: ignore[arg-type]
         "'forward' or 'backward', got 'up'",
-    ),  # type: ignore[arg-type]
+    ),
     (lambda: ld.loglinear(HAIR, "hair*eye").step(scope="hair"), "does not hold the model: eye is missing"),
     (lambda: ld.loglinear(HAIR, ".^2").step(type="decomposable"), "whose generators are the cliques of its graph"),
     (lambda: ld.loglinear(HAIR, "hair").step(type="decomposable"), "of hair, eye is not in it"),

@@ -18,7 +18,6 @@ MOST_FORMED = 1 << 31  # merged cells (16 GiB) up to which a grid of a model may
 MOST_SWEPT = 1 << 40  # merged cells up to which a grid is swept slab by slab, never formed; beyond, only cliques do
 CLIQUES_FROM = 1 << 20  # merged cells from which tables over cliques are considered in place of the merged grid
 CLIQUES_GAIN = 16  # how many times fewer cells the cliques' tables must have than the merged grid: each costs more
-CLIQUES_CARRY = 16  # cells through which a parameter is carried in the time of one cell of a message (Fisher matrix)
 LARGEST_CLIQUES = 1 << 24  # cells of all tables over cliques together (128 MiB)
 QUICK_ELIMINATION_FROM = 256  # modes from which the search for an elimination order gives up early on tables too large
 WAITED_FOR = 1 << 24  # cells of Q from which forming it may take seconds (2^26: 6 s), so that a terminal shows a line
@@ -32,9 +31,6 @@ compiled code has read are swept by it while a basis grows, however few: 25,000 
 take 0.08 s of processor time, in NumPy 0.18."""
 NUMPY_BASIS = 1_500  # parameters up to which NumPy fills the Fisher matrix
 NUMPY_JOINS = 500  # cells of a growing basis up to which NumPy reads eta at joins, on a grid of up to NUMPY_CELLS
-COMPILED_TURNS = 500
-"""Cells of a growing basis from which compiled code chooses the cells of a round, and those that are given back: at
-2,000 cells of faces it saves 0.07 s, at 4,000 0.3 s, and takes a second to compile."""
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 FEW_LEVELS, FEW_LEVELS_GAIN = 8, 10
@@ -57,20 +53,9 @@ LARGEST_TREE = 1 << 26  # cells of the tree of compiled sums over lists: the gri
 MODERATE_SLAB = 1 << 22  # cells of a slab (32 MiB) up to which its memory does not decide the mode to cut along
 ONE_BLOCK = 2_000_000  # visits of cells below which compiled work is not cut into blocks: one thread does it anyway
 ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs more than it saves
-CTRL_C = 1 << 26  # visits of cells (0.05 to 0.5 s) from which compiled work is not waited for after Ctrl-C
-ONE_BLAS_THREAD = 2_000  # rows below which one thread factorises: on a busy machine two were up to 50 times slower
-TINY_PRODUCT = 1 << 16  # multiplications of a product of matrices below which OpenBLAS starts no thread by itself
-LARGE_PRODUCT = 1 << 31  # multiplications (1 s) below which one thread multiplies: in two tied fits took twice as long
-NO_BLAS_THREADS = 64  # rows below which LAPACK's Cholesky starts no thread by itself (bits compared, 8 to 96 rows)
-TIED_PAIRS = 64  # entries of a column up to which its variance is summed over pairs of them; more are swept
 # --- Which solver ----------------------------------------------------------------------------------------------------
 
 SCALING_FROM = 300  # parameters from which cycles over margins are cheaper than Cholesky factors (50^3 two-body: 10 ms)
-USUAL_CYCLES, USUAL_STEPS = 20, 12  # cycles of scaling, and Newton steps, that a fit to 1e-10 usually takes
-MARGIN_TIME = 10.0  # nanoseconds a cell in which one of the margins is fitted in a cycle (8 modes, 28 margins of two)
-SWEEP_TIME = 7.0  # nanoseconds a cell and mode of a Newton step (the same table)
-FLOP_TIME = 0.1  # nanoseconds per operation of a Cholesky factor on one core
-FAR_START = 100.0  # an entry of theta beyond which Q at a start is one cell in float64, and its gradient no guide
 SCALING_CYCLES = 60  # cycles after which scaling is slow here, and natural-gradient steps take over
 DEPENDENT_CYCLES = 500  # cycles of scaling that are tried where parameters are dependent, before Fisher matrices
 SCALING_HORIZON = 100  # cycles left at the present rate from which steps with a Fisher matrix are cheaper
@@ -81,51 +66,22 @@ LARGEST_NULL_SPACE = 4_000  # merged cells up to which the m-projection spans it
 QUICK_SEARCH = 200_000  # merged cells times parameters up to which the search for a face takes less than a fit does
 MOST_ALIKE = 1_000  # parameters with the same data above them that are compared with each other
 LARGEST_FACE_PROGRAM = 50_000_000  # cells times directions of the largest table that is searched for a face (400 MB)
-QUICK_PROGRAM = 20_000  # different rows times directions up to which one program answers within a second
-MOST_PROGRAMS = 300  # small programs that are solved in turn for a larger one
-MOST_VISITS = 1e11  # visits of cells (minutes) that may be spent on functions that vanish on observed cells
 TABLES_FROM = 1_000  # parameters from which sets of margins are examined for dependence without a matrix
-MOST_PRODUCTS = 4_000  # products with the features that may be spent on that
-MOST_DIRECTIONS = 300  # open directions up to which membership of a cone is decided
-MOST_CONES = 3_000  # different cells whose membership of a cone is decided, one small least-squares problem each
 PROOF_TILT = 0.5
 """Accept the fit as proof that no cell vanishes if the certifying distribution differs from Q by at most this share in
 every cell; where cells vanish it tends to 1."""
-SMALL_PROGRAM = 1_000  # cells times margins up to which balancing solves its linear program first: milliseconds
-EXACT_PROGRAM = 20_000  # cells times entries of margins up to which balancing decides in whole numbers: 0.1 s at most
-SMALL_TRANSPORT = 20_000  # the same for matrices, whose program is a flow
-TRIAL_STEPS = 400  # steps of matrix balancing while it is not known whether there is an answer
 LARGEST_BALANCE_PROGRAM = 400_000  # cells times margins of the largest linear program that balancing solves
-WIDE_RANGE = 1e30  # largest over smallest cell of X from which balancing anneals at once: at 1e40 a tenth of fits stall
-TEMPERED_NEWTON = 400  # entries of all margins up to which annealing takes Newton steps: a factor is a few milliseconds
-LARGEST_FLOW = 1 << 30  # the largest sum of margins, in whole numbers, for SciPy's maximum flow: it counts in 32 bits
-WHOLE_COVARIANCES = 1_000_000  # cells up to which n^2 times a covariance is known to less than a half
 # --- Reading X -------------------------------------------------------------------------------------------------------
 
 COMPILED_CELLS = 1 << 19  # cells of X from which compiled code reads it, and it is held by reference, not copied
-COMPILED_TEXT = 1 << 21  # bytes of a text file from which compiled code reads it
 LARGEST_WRITTEN_OUT = 1 << 28  # cells of a sparse tensor that `toarray` writes out (2 GiB)
 LARGEST_HELD = 1 << 26
 """Cells of a grid that is held where an answer needs every cell of it (512 MiB a copy): estimators, hidden modes, and
 tasks that were given a sparse or a distributed X."""
-LARGEST_CHECK = 1 << 25
-"""Additions of the one sweep, in NumPy, by which `load` checks the certificate of a fit (half a second); the file of a
-larger fit is checked for all but that eta and psi are those of its theta."""
-RANK_CHECK = 100  # parameters up to which `load` counts anew how many are independent
-GAP_STEPS, GAP_SHARE = 20, 100
-"""Steps of conjugate gradients by which `load` checks a gap, and how many evaluations of a model have to fit into the
-time of `LARGEST_CHECK` for each of them."""
 LARGEST_REPEATED = 1 << 28  # cells of a broadcast view, which is not held in memory, that are read one by one
-MOST_SETS = 1 << 17  # sets of modes that a basis of interactions goes through one by one (10 seconds)
-MOST_LISTED = 1 << 33  # cells of a basis that lists every one of them
-MANY_LEVELS = 100  # levels of a column from which a summary says that hardly any of them repeats
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
 LARGEST_GROWN = 5_000  # parameters that a basis grows to: a step there takes seconds, and there are hundreds of rounds
-CUT_BACK = 500
-"""Parameters up to which a basis grows to half as many again and is cut back; beyond, swaps lower KL more for the time
-(KL and CPU s of cutting back against swaps: faces 279 0.03598, 0.27 against 0.03627, 0.29; taxi 300 0.03425, 0.28
-against 0.03670, 0.26; flights3 300 0.529, 0.51 against 0.561, 0.53; faces 2,000 0.01897, 2.6 against 0.01969, 1.3)."""
 FIRST_SIZE = 256  # parameters of a basis that nobody named, at most: as many as one can look through
 FIRST_WORK = 1 << 28
 """Cells times parameters up to which such a basis grows: 65 parameters on 92 x 112 x 40 x 10 cells take 13 s."""
@@ -138,36 +94,21 @@ FIRST_PAIR_CELLS = 1 << 20  # cells of the grid up to which they are
 LARGEST_LEARNED = (
     1 << 24
 )  # states of variables that are all coupled (24 binary ones: half a minute) that estimators learn
-SLICE_BLOCK = 1 << 20  # numbers of the slices that are transformed together (8 MiB, several copies of it)
-SHARED_CELLS, SHARED_SLICES = 1 << 15, 32
-"""Numbers of the slices on which shared cells are chosen, evenly spaced ones of more, and how many slices at least: 32
-cells of 300 digits instead of 1,797 take 0.4 s instead of 2.6, and KL of all is the same within 1 %."""
 MOST_LEAVES = 1_000
 """Levels of a mode whose tree is arranged leaf by leaf (1 s); more are put on one axis, without a number for each pair
 (40,000 levels: 0.1 s, 140 MB). KL of 40 parameters on 4,043 aircraft by destination, on 8,000 levels of eight kinds:
 1.87, 2.69; the same axis, found from all pairs, 1.86, 2.69; the tree of 1,000 groups along it, 1 s more, 1.81, 2.62."""
 LARGEST_SLICES = 1 << 22  # cells of X, merged where it has more, by which levels are compared (32 MiB)
 COARSE_BOXES = 1 << 19  # cells that are scored in a round (50 ms); of a larger X the corners of as many boxes
-JOINED_BOXES = 4  # times fewer boxes at most when neighbouring intervals whose slices are alike have been joined
-BOXES_PER_PARAMETER = 512  # boxes that are left where few parameters are wanted
-FEWEST_BOXES = 32
-"""Times fewer boxes than `COARSE_BOXES` at the least. KL with these three over KL with all boxes, for 20 to 800
-parameters on five tensors of 0.7 to 27 million cells: 0.97 to 1.03, 1.00 on average; in a third of the time."""
-NAMED_BOXES = 8  # times as many boxes that cells named by the caller may cut
 # cells times parameters (64 MiB) up to which hidden modes are fitted with Newton steps; and rows that lack values at
 # all, kinds of rows counting like parameters (5,000 rows of ten binary variables, all pairs: 10 s)
 LARGEST_FEATURES = 1 << 23
-LARGEST_COSINES = 500  # levels of a mode up to which cosine waves are a matrix; longer modes take SciPy's transform
-MOST_TERMS = 250  # terms, one variance each, that smoothing chooses between
 ENOUGH_HELD_OUT = 3_000  # cells (or fibres) held out that are enough to choose the variances by
 FEW_REFITS = 100  # parameters up to which a table of them may fit the model again without each in turn
 QUICK_REFITS = (
     1 << 24
 )  # visits of cells, of X or in sweeps, of all those fits together (80x25x108, 50 parameters: 0.5 s)
 QUICK_COVARIANCE = 3_000  # parameters whose Fisher matrix is inverted without being asked for (2 s)
-MOST_PIXELS = (
-    4_000_000  # pairs of levels that are looked through for those with hardly any data, as many as a map shows
-)
 FEW_COUNTS = 5.0
 """Counts of a level, or of a pair, below which the picture of effects draws no factor: the logarithm of a count
 of 5 has a standard error of 0.45. (Of the flights by hour one left before 5 o'clock, and its factor was 1e-15.)"""
@@ -175,18 +116,8 @@ SINGLE_FACTOR = 512
 """Cells of a growing basis from which its factor, a preconditioner, is in float32 (faces, CPU s and RMSE against
 float64: 800 cells 0.36, 24.82 against 0.42, 24.82; 2,000 cells 0.62, 21.07 against 0.86, 21.12; 4,000 cells 2.1, 17.97
 against 3.5, 17.98). From 256 or 1,024 on it is no faster."""
-EVERY_LOSS = 512
-"""Cells of a basis up to which each is weighed when some are given back. Beyond, those that the nearest cells of the
-basis explain best are (faces: 27 ms instead of 79 ms at 2,000 cells, 0.17 s instead of 0.50 s at 4,000)."""
 INVERSE_KEPT = 1_000
 """Parameters of a grown basis from which the gap is bounded with the factor that it grew with, by a few products with
 the Fisher matrix, not with a new factor (faces, CPU s of the last fit: 0.03 instead of 0.12 at 2,000 cells, 0.08
 instead of 0.66 at 4,000)."""
-LARGE_BASIS = 500  # cells from which a basis is large: a fit of its own takes a tenth of a second
-LEFT_OUT_SINGLY = 64  # cells up to which they are left out one by one, by what a fit without each loses
-FEW_BOXES = 300  # boxes below which a new factor costs next to nothing
-EXACT_HOLES = 2_000
-"""Holes of the sample space up to which boxes are exactly independent beside them (40 ms once, in three modes); beside
-more they are so on the whole grid, and on the sample space as far as rounding lets correlations tell."""
-LONG_ASCENT = 256  # levels of a mode from which ascent to a box moves one end of an interval at a time
 QUICK_PAIRS = 1e9  # parameters squared, times modes, up to which the variance of log Q is summed over pairs: seconds

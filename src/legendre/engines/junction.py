@@ -13,8 +13,16 @@ from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import TINY
 from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.messages import Beliefs, covariance, largest_sum, propagate
-from legendre.model.cliques.tables import Tables, closed_form, excess, saturated
+from legendre.model.cliques.tables import (
+    Beliefs,
+    Tables,
+    closed_form,
+    covariance,
+    excess,
+    largest_sum,
+    propagate,
+    saturated,
+)
 from legendre.model.model import Model
 from legendre.model.problem import Problem
 

@@ -109,17 +109,15 @@ def decompose(
         settings = replace(settings, callback=step)
         rankings = _rankings(asked)
         data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
-        if asked is not None and not asked.grows and unordered is None:
-            fit = fit_recipe(data, asked, settings, say, start=start)
-        else:
+        if asked is None:
             from legendre.fitting.first_choice import explain, first_basis
+        recipe = first_basis(data) if asked is None else asked
+        if unordered is not None or recipe.grows:
             from legendre.fitting.growing.seriate import arrange
 
-            recipe = first_basis(data) if asked is None else asked
-            if unordered is not None or recipe.grows:
-                data = arrange(data, unordered, say)
-            fit = fit_recipe(data, recipe, settings, say, start=start)
-            fit = explain(data, recipe, fit, settings, say) if asked is None else fit
+            data = arrange(data, unordered, say)
+        fit = fit_recipe(data, recipe, settings, say, start=start)
+        fit = explain(data, recipe, fit, settings, say) if asked is None else fit
     return warn_if_not_converged(fit, stacklevel=3)
 
 

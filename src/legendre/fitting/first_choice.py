@@ -27,7 +27,7 @@ from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthStep, add_round
-from legendre.results.inference.criteria import rounds_judged
+from legendre.results.inference.counts import rounds_judged
 
 FOLDS = 5
 

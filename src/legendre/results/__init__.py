@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
     from legendre.tasks.hidden import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.loglinear.anova import Anova as Anova
-    from legendre.tasks.loglinear.result import LogLinear as LogLinear
+    from legendre.tasks.loglinear.loglinear import LogLinear as LogLinear
 
 PLACES = {
     "fitting.plan": "Plan",
@@ -29,7 +29,7 @@ PLACES = {
     "tasks.complete.complete": "Completion",
     "tasks.hidden": "HiddenDecomposition",
     "tasks.loglinear.anova": "Anova",
-    "tasks.loglinear.result": "LogLinear",
+    "tasks.loglinear.loglinear": "LogLinear",
 }
 """Where each class lives: it is imported when it is first used."""
 

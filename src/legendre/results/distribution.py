@@ -33,8 +33,17 @@ from legendre.data.observation import Observation
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.model.cliques.graph import CliqueTree, cliques_of
-from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
-from legendre.model.cliques.tables import Part, Tables, given, on_grid, parts_of, with_parts
+from legendre.model.cliques.tables import (
+    Beliefs,
+    Part,
+    Tables,
+    given,
+    largest_sum,
+    on_grid,
+    parts_of,
+    propagate,
+    with_parts,
+)
 from legendre.model.model import Model
 
 if TYPE_CHECKING:

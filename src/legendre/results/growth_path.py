@@ -92,7 +92,7 @@ class GrowthPath(Sequence[GrowthStep]):
     @cached_property
     def _rounds(self) -> tuple[GrowthStep, ...]:
         """Measure on X; the last round is the fit itself."""
-        from legendre.results.inference.criteria import rounds_judged
+        from legendre.results.inference.counts import rounds_judged
 
         *before, last = self.rounds
         fit, within = self.fit, 0.0

@@ -14,17 +14,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.core import limits
-from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting, InvalidSupport
 from legendre.core.origin import Origin
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.data.dense import Dense, observe
+from legendre.data.dense import Dense, observe, with_counts
 from legendre.data.partial_table import Pattern
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
@@ -59,17 +59,17 @@ class Incomplete:
         """Whether some rows lack nothing."""
         return any(len(pattern.modes) == len(self.shape) for pattern in self.patterns)
 
+    def lost(self, pattern: Pattern) -> tuple[int, ...]:
+        """List the modes that a pattern lacks."""
+        return tuple(k for k in range(len(self.shape)) if k not in pattern.modes)
+
     def sums(self, q: FloatArray, pattern: Pattern) -> FloatArray:
         """Sum a table over the modes that a pattern lacks, which are kept with length 1."""
-        lost = tuple(k for k in range(len(self.shape)) if k not in pattern.modes)
-        out: FloatArray = q.sum(axis=lost, keepdims=True)
-        return out
+        return np.asarray(q.sum(axis=self.lost(pattern), keepdims=True))
 
     def counts(self, pattern: Pattern) -> FloatArray:
         """Return the counts of a pattern in the same form."""
-        return np.asarray(pattern.counts, dtype=np.float64).reshape(
-            [n if k in pattern.modes else 1 for k, n in enumerate(self.shape)]
-        )
+        return np.expand_dims(np.asarray(pattern.counts, dtype=np.float64), self.lost(pattern))
 
     def share(self, q: FloatArray, pattern: Pattern) -> FloatArray:
         """Share the counts of one pattern among the cells in proportion to q."""
@@ -82,16 +82,14 @@ class Incomplete:
 
     def value(self, q: FloatArray) -> float:
         """Return the log-likelihood, ``sum of n log q`` over what rows show."""
-        total = 0.0
-        for pattern in self.patterns:
-            counts = self.counts(pattern)
-            seen = counts > 0
-            with np.errstate(divide="ignore"):  # a step that leaves an entry nothing is not taken
-                total += float(counts[seen] @ np.log(self.sums(q, pattern)[seen]))
-        return total
+        from scipy.special import xlogy
 
-    def spread(self) -> FloatArray:
-        """Share the rows evenly among the cells that can occur; refuse rows that cannot."""
+        with np.errstate(divide="ignore"):  # a step that leaves an entry nothing is not taken
+            return float(sum(xlogy(self.counts(p), self.sums(q, p)).sum() for p in self.patterns))
+
+    @cached_property
+    def even(self) -> Dense:
+        """The rows shared evenly among the cells that can occur; rows that cannot occur are refused."""
         even = self.inside / self.inside.sum()
         for pattern in self.patterns:
             sums = self.sums(even, pattern)
@@ -100,17 +98,22 @@ class Incomplete:
                 named = ", ".join(f"{labels.mode(k)} {labels.level(k, int(place[k]))}" for k in pattern.modes)
                 rows = "row has" if n == 1 else "rows have"
                 raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
-        return self.expect(even)
-
-    def fit(self, expected: FloatArray, basis: Basis, settings: Settings, theta: FloatArray | None) -> Decomposition:
-        """M step: fit a completed table."""
-        # shares below the smallest normal number would lose their digits
-        least = 4 * float(np.finfo(np.float64).tiny) * self.total
-        values = np.where(expected > 0, np.maximum(expected, least), 0.0)
+        values = self.expect(even)
         if self.unknown is not None:
             values[self.unknown] = np.nan
-        observed: Dense = observe(frozen(values), "all" if self.mask is None else self.mask, self.base)
-        return fit_on(replace(observed, origin=self.origin), basis, settings, start=theta)
+        return replace(observe(values, "all" if self.mask is None else self.mask, self.base), origin=self.origin)
+
+    def fit(
+        self, expected: FloatArray | None, basis: Basis, settings: Settings, theta: FloatArray | None = None
+    ) -> Decomposition:
+        """M step: fit a completed table; ``None`` is the one in which rows are shared evenly."""
+        if expected is None:
+            return fit_on(self.even, basis, settings)
+        values = expected[self.even.support.on_grid()]
+        # shares below the smallest normal number would lose their digits
+        least = 4 * float(np.finfo(np.float64).tiny) * self.total
+        values = np.where(values > 0, np.maximum(values, least), 0.0)
+        return fit_on(replace(with_counts(self.even, values), origin=self.origin), basis, settings, start=theta)
 
     def saturated(self, most: int = 20_000) -> float:
         """Return the largest log-likelihood that any probabilities have: it is concave in them.
@@ -120,18 +123,14 @@ class Incomplete:
         """
         q = self.inside / self.inside.sum()
         for _ in range(most):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratios = self.expect(q) / (self.total * q)
-            if np.nanmax(ratios) <= 1.0 + 1e-10:
-                break
             first = self.expect(q) / self.total
+            if (first <= (1.0 + 1e-10) * q).all():
+                break
             second = self.expect(first) / self.total
-            change = first - q
-            bend = float(np.linalg.norm(second - first - change))
-            length = max(float(np.linalg.norm(change)) / bend, 1.0) if bend else 1.0
-            jump = q + 2 * length * change + length**2 * (second - first - change)
-            far = self.expect(np.maximum(jump, 0.0)) / self.total if jump.sum() > 0 else second
-            q = far if self.value(far) > self.value(second) else second
+            change, bend = first - q, second - 2 * first + q
+            length = max(float(np.linalg.norm(change)) / (float(np.linalg.norm(bend)) or 1.0), 1.0)
+            jump = self.expect(np.maximum(q + 2 * length * change + length**2 * bend, 0.0)) / self.total
+            q = jump if self.value(jump) > self.value(second) else second
         return self.value(q)
 
     def free(self, alive: BoolArray) -> int:
@@ -175,7 +174,7 @@ class Likelihood:
     def gradient(self, q: FloatArray) -> FloatArray:
         """Return the gradient per row: expectations of the completed table less those of q."""
         excess = zeta_adjoint(self.data.expect(q) / self.data.total - q)[tuple(self.fit.basis.T)]
-        return excess if self.fit.ties is None else excess @ self.fit.ties.matrix()
+        return excess if self.fit.ties is None else np.asarray(excess @ self.fit.ties.matrix())
 
     def residual(self, q: FloatArray) -> float:
         """Return the largest entry of the gradient."""
@@ -196,7 +195,8 @@ class Likelihood:
         """The feature of each parameter on each cell of the grid, whose shape comes first."""
         out = np.zeros((*self.fit.shape, len(self.fit.basis)))
         for j, cell in enumerate(self.fit.basis.tolist()):
-            out[(*(slice(i, None) for i in cell), j)] = 1.0
+            above: tuple[Any, ...] = tuple(slice(i, None) for i in cell)
+            out[(*above, j)] = 1.0
         if self.fit.ties is None:
             return out
         return np.asarray((out.reshape(-1, out.shape[-1]) @ self.fit.ties.matrix()).reshape(*self.fit.shape, -1))
@@ -213,8 +213,7 @@ class Likelihood:
         """
         out = np.zeros((self.features.shape[-1],) * 2)
         for pattern in self.data.patterns:
-            lost = tuple(k for k in range(q.ndim) if k not in pattern.modes)
-            if lost:
+            if lost := self.data.lost(pattern):
                 shared = self.data.share(q, pattern)
                 weight = shared.sum(axis=lost, keepdims=True)[..., None]
                 mean = (shared[..., None] * self.features).sum(axis=lost, keepdims=True)
@@ -228,19 +227,9 @@ class Likelihood:
             return len(self.columns)
         flat = self.features.reshape(q.size, -1)[:, self.columns]
         centred = (q.reshape(-1, 1) * (flat - q.ravel() @ flat)).reshape(*q.shape, -1)
-        lost = [tuple(k for k in range(q.ndim) if k not in pattern.modes) for pattern in self.data.patterns]
-        margins = np.vstack([centred.sum(axis=axes).reshape(-1, len(self.columns)) for axes in lost])
+        sums = [centred.sum(axis=self.data.lost(p)).reshape(-1, len(self.columns)) for p in self.data.patterns]
+        margins = np.vstack(sums)
         return int(np.linalg.matrix_rank(margins))
-
-    def jump(self, start: FloatArray, first: FloatArray, second: FloatArray, height: float) -> FloatArray | None:
-        """Extrapolate two M steps (SQUAREM, Varadhan and Roland 2008); ``None`` where that lowers the likelihood."""
-        change, bend = first - start, second - 2 * first + start
-        if not np.linalg.norm(change) > np.linalg.norm(bend) > 0:
-            return None
-        length = float(np.linalg.norm(change) / np.linalg.norm(bend))
-        theta = start + 2 * length * change + length**2 * bend
-        q = self.at(theta)
-        return theta if np.isfinite(q).all() and self.data.value(q) > height else None
 
     def newton(self, theta: FloatArray, q: FloatArray) -> FloatArray | None:
         """Take Newton's step, shortened if need be; ``None`` where it does not raise the likelihood.
@@ -319,24 +308,18 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: flo
     to the base measure, is below `gone`.
     """
     exact = Settings(tol=0.1 * tol)
-    best, idle, trail = np.inf, 0, list[FloatArray]()
+    best, idle = np.inf, 0
     while now.residual > tol and len(now.path) <= most and idle < patience:
         if gone and _relative_counts(now).min() < gone:
             break
         likelihood, data = now.likelihood, now.likelihood.data
         step = None if likelihood.large else likelihood.newton(now.theta, now.q)
-        if step is None and len(trail) == 2:
-            step = likelihood.jump(trail[0], trail[1], now.theta, now.path[-1])
-            trail = []
-        if step is not None:
-            following, trail = Ascent.at(likelihood, step), []
-        else:
+        if step is None:
             fit = data.fit(data.expect(now.q), basis, exact, now.theta)
+            step = fit.theta
             if fit.n_vanishing != likelihood.fit.n_vanishing:  # its theta is that of the cells which are left
                 likelihood = Likelihood(data, fit)
-                trail = []
-            trail.append(now.theta)
-            following = Ascent.at(likelihood, fit.theta)
+        following = Ascent.at(likelihood, step)
         rise, noise = following.path[-1] - now.path[-1], blur(now.path[-1])
         if not rise >= -noise:
             break
@@ -355,7 +338,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
         now = ascend(now, basis, share * tol, most=most)
         data = now.likelihood.data
         # from 0, not from theta: where parameters have run far out, what is left of them on a face may be far off
-        fit = data.fit(data.expect(now.q), basis, Settings(tol=min(0.1 * tol, 1e-12)), None)
+        fit = data.fit(data.expect(now.q), basis, Settings(tol=min(0.1 * tol, 1e-12)))
         end = Ascent.at(Likelihood(data, fit), fit.theta)
         if now.residual > tol or end.residual <= tol:
             break
@@ -364,7 +347,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
 
 def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
     """Maximise the likelihood from rows that are shared evenly; fitted counts that go to 0 are 0 in the end."""
-    fit = data.fit(data.spread(), basis, Settings(tol=0.1 * tol), None)
+    fit = data.fit(None, basis, Settings(tol=0.1 * tol))
     if Likelihood(data, fit).large:
         raise InvalidSetting(
             f"missing='em' forms a table of {math.prod(data.shape):,} cells by {fit.n_params:,} parameters; at most "
@@ -400,7 +383,7 @@ def _to_limit(now: Ascent, basis: Basis, tol: float, gone: float, *, ended: bool
         kept = np.where(small, 0.0, now.q)
         if not small.any() or not np.isfinite(data.value(kept)):
             return now
-        fit = data.fit(data.expect(kept), basis, Settings(tol=0.1 * tol), None)
+        fit = data.fit(data.expect(kept), basis, Settings(tol=0.1 * tol))
         if fit.n_vanishing == now.likelihood.fit.n_vanishing:
             return now
         limit = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol, gone=gone)

@@ -148,7 +148,7 @@ def draw_adaptive(rng: np.random.Generator) -> Args:
     size: Any = pick(rng, *range(1, 7), 40, "aic", "bic", "cv")
     extra = {"swaps": int(rng.integers(0, 3))} if chance(rng, 0.4) else {}
     if chance(rng, 0.3):
-        extra["start"] = pick(rng, "B1", "interactions(1)", draw.basis_list(rng, dims, 3))
+        extra["include"] = pick(rng, "B1", "interactions(1)", draw.basis_list(rng, dims, 3))
     if chance(rng, 0.3):
         extra["candidates"] = pick(rng, "full()", "interactions(2)", "B3(2)", draw.basis_list(rng, dims, 9))
     support, base = draw.support(rng, X), draw.base(rng, X)
@@ -179,8 +179,8 @@ def try_adaptive(args: Args, folder: Path) -> Trial:
         kind = check_fit(fit, problem, rng, steady=moderate(problem))
         found = {tuple(map(int, v)) for v in fit.basis}
         need(len(found) == fit.n_params, "cells are repeated")
-        first = the_cells(extra.get("start", "empty"), X, mask)
-        need(first <= found, "cells of the start are missing")
+        first = the_cells(extra.get("include", "empty"), X, mask)
+        need(first <= found, "included cells are missing")
         if "candidates" in extra:
             need(found <= first | the_cells(extra["candidates"], X, mask), "cells that are no candidates")
         else:

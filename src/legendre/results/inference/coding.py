@@ -234,5 +234,5 @@ def odds_ratios(
         said = ":".join(f"{labels.mode(k)}[{labels.level(k, i)}/{labels.level(k, j)}]" for k, (i, j) in steps)
         where = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in at.items())
         names.append(f"{said} given {where}" if where else said)
-    weights = np.kron(np.eye(n), [1.0, -1.0, -1.0, 1.0])
+    weights: FloatArray = np.kron(np.eye(n), np.array([1.0, -1.0, -1.0, 1.0])).astype(np.float64)
     return combinations_of_cells(fit, names, cells.reshape(4 * n, -1), weights)

@@ -21,8 +21,15 @@ from legendre.results.base import Storable
 from legendre.results.distribution import check_formed, checked_cells
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
 from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
-from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom, deviances
-from legendre.results.inference.criteria import criteria, support_rank
+from legendre.results.inference.counts import (
+    Counts,
+    chi_square_p,
+    counts_of,
+    criteria,
+    degrees_of_freedom,
+    deviances,
+    support_rank,
+)
 from legendre.results.inference.printout import notes_of, tables
 from legendre.results.inference.wald import (
     Coefficients,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import cell_name, find, unique_cells
+from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import Columns, fragment, shortened
@@ -18,13 +18,11 @@ from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.support import Support
-from legendre.model.cliques.messages import propagate
-from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
+from legendre.model.cliques.tables import n_free, parts_of, propagate, saturated, with_parts
 from legendre.model.model import Model
 from legendre.results.base import count_name
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import chi_square_p, degrees_of_freedom
-from legendre.results.inference.criteria import support_rank
+from legendre.results.inference.counts import chi_square_p, degrees_of_freedom, support_rank
 from legendre.results.inference.printout import p_text, stars, to_frame
 from legendre.results.inference.result import Inference
 from legendre.solvers.structure.rank import Rank, independent, rank_of
@@ -210,8 +208,9 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     for fit in fits:
         if not isinstance(fit, (Decomposition, Inference)):
             raise InvalidQuery(f"anova compares results of decompose or loglinear, got a {type(fit).__name__}.")
-    sizes = [(support_rank(_fit_of(fit)), _fit_of(fit).n_params) for fit in (fits[0], fits[-1])]
-    ordered = fits if sizes[0] <= sizes[1] else fits[::-1]
+    first, last = (_fit_of(fit) for fit in (fits[0], fits[-1]))
+    more = support_rank(last) - support_rank(first) or last.n_params - first.n_params
+    ordered = fits[::-1] if more < 0 else fits
     for small, large in pairwise(ordered):
         _check_same_rows(small, large)
     return Anova(tuple(ordered), tuple(compare(*pair) for pair in pairwise(ordered)) if nested else ())
@@ -272,17 +271,12 @@ def _check_same_rows(one: Any, other: Any) -> None:
         return
     if a.data is None or b.data is None:
         raise InvalidQuery("anova needs X, which a loaded result does not hold. Fit X again.")
-    if a.data.entries is not None and b.data.entries is not None:
+    one, two = a.data.entries, b.data.entries
+    if one is not None and two is not None:
         if a.model.support.full != b.model.support.full:
             raise InvalidQuery("the supports differ: one is the full grid, the other the cells with data.")
-        every = unique_cells(np.concatenate([a.data.entries.cells, b.data.entries.cells]))
-        found = [find(every, data.entries.cells) for data in (a.data, b.data)]
-        n, m = (
-            np.where(place >= 0, data.entries.values[place], 0)
-            for place, data in zip(found, (a.data, b.data), strict=True)
-        )
-        for i in np.flatnonzero(n != m)[:1]:
-            raise InvalidQuery(f"the tables differ, first at {cell_name(every[i])}: {n[i]:g} and {m[i]:g}.")
+        if not (np.array_equal(one.cells, two.cells) and np.array_equal(one.values, two.values)):
+            raise InvalidQuery("the tables differ.")
         return
     _check_same_space(a, b)
     _refuse_difference("tables", a.model.support.on_grid(), *(_grid(fit) for fit in (a, b)))

@@ -14,11 +14,11 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.text import Columns, fragment
 from legendre.core.types import FloatArray
 from legendre.results.inference.printout import p_text, stars, to_frame
-from legendre.tasks.loglinear.anova import LikelihoodRatio, compare
+from legendre.tasks.loglinear.anova import compare
 from legendre.tasks.loglinear.formula import Formula, Term, close, read_formula
 
 if TYPE_CHECKING:
-    from legendre.tasks.loglinear.result import LogLinear
+    from legendre.tasks.loglinear.loglinear import LogLinear
 
 Criterion = Literal["aic", "bic"] | float
 Direction = Literal["both", "forward", "backward"]
@@ -66,38 +66,31 @@ class TermTests:
     base: LogLinear
     names: tuple[str, ...]
     models: tuple[LogLinear, ...]
-    tests: tuple[LikelihoodRatio, ...]
     what: str
+    df: tuple[int, ...]
+    g2: FloatArray
+    aic: FloatArray
+    lrt: FloatArray
+    lrt_df: tuple[int, ...]
+    p_value: FloatArray
 
-    @property
-    def df(self) -> tuple[int, ...]:
-        """Degrees of freedom of each model."""
-        return tuple(model.df for model in self.models)
-
-    @property
-    def g2(self) -> FloatArray:
-        """The deviance of each model."""
-        return np.array([model.g2 for model in self.models])
-
-    @property
-    def aic(self) -> FloatArray:
-        """AIC of each model."""
-        return np.array([model.aic for model in self.models])
-
-    @property
-    def lrt(self) -> FloatArray:
-        """The likelihood ratio statistics."""
-        return np.array([test.statistic for test in self.tests])
-
-    @property
-    def lrt_df(self) -> tuple[int, ...]:
-        """Their degrees of freedom."""
-        return tuple(test.df for test in self.tests)
-
-    @property
-    def p_value(self) -> FloatArray:
-        """Their p-values."""
-        return np.array([test.p_value for test in self.tests])
+    @classmethod
+    def of(cls, base: LogLinear, found: list[tuple[str, Formula]], what: str) -> TermTests:
+        """Fit some models, and test each against the model itself."""
+        models = [base.refit(other) for _, other in found]
+        tests = [compare(m, base) if what == "without" else compare(base, m) for m in models]
+        return cls(
+            base,
+            tuple(name for name, _ in found),
+            tuple(models),
+            what,
+            df=tuple(m.df for m in models),
+            g2=np.array([m.g2 for m in models]),
+            aic=np.array([m.aic for m in models]),
+            lrt=np.array([test.statistic for test in tests]),
+            lrt_df=tuple(test.df for test in tests),
+            p_value=np.array([test.p_value for test in tests]),
+        )
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, a row for each term."""
@@ -106,12 +99,14 @@ class TermTests:
 
     def table(self) -> Columns:
         """Lay the rows out for printing."""
+        base = self.base
         rows: list[tuple[str, ...]] = [(self.what, "df", "G2", "AIC", "LRT", "on df", "p", "")]
-        for name, m in zip(("nothing", *self.names), (self.base, *self.models), strict=True):
-            rows.append((name, str(m.df), f"{m.g2:.4f}", f"{m.aic:.3f}"))
-        for i, test in enumerate(self.tests):
-            p = (p_text(test.p_value), stars(test.p_value)) if test.df else ("", "")
-            rows[i + 2] = (*rows[i + 2], f"{test.statistic:.4f}", str(test.df), *p)
+        rows.append(("nothing", str(base.df), f"{base.g2:.4f}", f"{base.aic:.3f}"))
+        for name, df, g2, aic, lrt, on, p in zip(
+            self.names, self.df, self.g2, self.aic, self.lrt, self.lrt_df, self.p_value, strict=True
+        ):
+            tested = (p_text(p), stars(p)) if on else ("", "")
+            rows.append((name, str(df), f"{g2:.4f}", f"{aic:.3f}", f"{lrt:.4f}", str(on), *tested))
         return Columns("", rows, "<>>>>>><", ruled=True)
 
     def __repr__(self) -> str:
@@ -123,29 +118,21 @@ class TermTests:
 
 def drop_terms(model: LogLinear) -> TermTests:
     """Leave out each term that no other one contains, and each function."""
-    found = _smaller(model.model)
-    found += [(str(f), replace(model.model, functions=_others(model.model, f))) for f in model.model.functions]
-    models = [_check_hierarchical(model, "drop1").refit(smaller) for _, smaller in found]
-    tests = tuple(compare(small, model) for small in models)
-    return TermTests(model, tuple(name for name, _ in found), tuple(models), tests, "without")
+    _check_hierarchical(model, "drop1")
+    own = model.model
+    found = [(str(f), replace(own, functions=tuple(g for g in own.functions if g != f))) for f in own.functions]
+    return TermTests.of(model, _smaller(own) + found, "without")
 
 
 def add_terms(model: LogLinear, scope: str | Sequence[Any] | None) -> TermTests:
     """Add each term of the scope whose parts are all there."""
-    found = _larger(model.model, _scope(model, scope))
-    models = [_check_hierarchical(model, "add1").refit(larger) for _, larger in found]
-    tests = tuple(compare(model, large) for large in models)
-    return TermTests(model, tuple(name for name, _ in found), tuple(models), tests, "with")
+    _check_hierarchical(model, "add1")
+    return TermTests.of(model, _larger(model.model, _scope(model, scope)), "with")
 
 
-def _others(model: Formula, function: Any) -> tuple[Any, ...]:
-    return tuple(f for f in model.functions if f != function)
-
-
-def _check_hierarchical(model: LogLinear, asked: str) -> LogLinear:
+def _check_hierarchical(model: LogLinear, asked: str) -> None:
     if not model.hierarchical:
         raise InvalidQuery(f"{asked} goes from one hierarchical model to the next; this one has hierarchical=False.")
-    return model
 
 
 def _scope(model: LogLinear, scope: Any) -> frozenset[Term] | None:

@@ -72,7 +72,7 @@ class Formula:
     hierarchical: bool = True  # whether each term stands for all that it contains, too
 
     def __add__(self, other: Formula) -> Formula:
-        functions = (*self.functions, *(f for f in other.functions if f not in self.functions))
+        functions = tuple(dict.fromkeys((*self.functions, *other.functions)))
         return replace(self, terms=self.terms | other.terms, functions=functions, removed=self.removed - other.terms)
 
     def __sub__(self, other: Formula) -> Formula:
@@ -100,22 +100,20 @@ class Formula:
 
     def order(self, terms: Iterable[Term]) -> list[Term]:
         """Sort terms: single variables first, in the order of the table."""
-        place = {name: k for k, name in enumerate(self.names)}
-        return sorted(terms, key=lambda term: (len(term), sorted(place.get(name, len(place)) for name in term)))
+        return sorted(terms, key=lambda term: (len(term), sorted(map(self._place, term))))
 
     def name(self, term: Term) -> str:
         """Write a term as R does."""
-        return ":".join(quote(name) for name in self._in_order(term)) if term else "1"
+        return ":".join(map(quote, sorted(term, key=self._place))) or "1"
 
-    def _in_order(self, term: Term) -> tuple[str, ...]:
-        known = tuple(name for name in self.names if name in term)
-        return (*known, *sorted(term - set(known)))
+    def _place(self, name: str) -> int:
+        return self.names.index(name) if name in self.names else len(self.names)
 
     @property
     def generators(self) -> list[tuple[str, ...]]:
         """The largest terms, each with its variables in the order of the table."""
-        largest = [self._in_order(t) for t in self.terms if not any(t < other for other in self.terms)]
-        return sorted(largest, key=lambda group: [self.names.index(name) for name in group])
+        largest = [sorted(t, key=self._place) for t in self.terms if not any(t < other for other in self.terms)]
+        return [tuple(group) for group in sorted(largest, key=lambda group: list(map(self._place, group)))]
 
     def __str__(self) -> str:
         if self.hierarchical:
@@ -126,11 +124,10 @@ class Formula:
 
     def basis(self, shape: tuple[int, ...]) -> Basis:
         """Make the basis of the model on a table."""
-        groups = [[self.names.index(name) for name in group] for group in self.generators]
-        if self.hierarchical:
-            basis = interactions(groups) if groups else empty()
+        modes = sorted(tuple(sorted(map(self._place, term))) for term in self.terms)
+        if self.hierarchical and modes:
+            basis: Basis = interactions([list(map(self._place, group)) for group in self.generators])
         else:
-            modes = sorted(tuple(sorted(map(self.names.index, term))) for term in self.terms)
             basis = cells(np.concatenate([block(shape, group) for group in modes])) if modes else empty()
         for function in self.functions:
             basis = basis | function.basis()
@@ -231,28 +228,25 @@ def names_in(formula: Any) -> list[str] | None:
 
 def check_features(features: Any, names: Sequence[str]) -> dict[str, Any]:
     """Read what a caller passes as features, given the names of the variables."""
-    if features is None:
-        return {}
-    if not isinstance(features, Mapping) or not all(isinstance(name, str) and name.isidentifier() for name in features):
+    if not isinstance(features or {}, Mapping) or not all(str(name).isidentifier() for name in features or {}):
         raise InvalidBasis(
             "features must be a dict of names and functions or arrays, such as {'near': lambda a, b: abs(a - b) < 2}; "
             f"got {features!r}."
         )
-    for name in features:
+    for name in features or {}:
         if name in ties.__all__ or name in names:
             what = "a variable" if name in names else "an association model"
             raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
-    return dict(features)
+    return dict(features or {})
 
 
-def check_used(features: Mapping[str, Any], functions: Sequence[FunctionTerm], formula: Any) -> None:
+def check_used(features: Mapping[str, Any], found: Formula, formula: Any) -> None:
     """Refuse features that the formula does not name: one of them is misspelt."""
-    for name in features:
-        if all(term.name != name for term in functions):
-            raise InvalidBasis(
-                f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables "
-                f"that it depends on, or {name} alone if it depends on all of them, in the order of the table."
-            )
+    for name in features.keys() - {term.name for term in found.functions}:
+        raise InvalidBasis(
+            f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables that "
+            f"it depends on, or {name} alone if it depends on all of them, in the order of the table."
+        )
 
 
 class _Token(NamedTuple):
@@ -287,10 +281,13 @@ def _tokens(formula: str) -> list[_Token]:
 def _sides(formula: str) -> tuple[list[_Token], list[_Token]]:
     """Return what stands before ``~`` and behind it; without one all is behind."""
     tokens = _tokens(formula)
-    places = [i for i, token in enumerate(tokens) if token.sign == "~"]
-    if len(places) > 1:
-        raise InvalidBasis(f"the formula {formula!r} has {len(places)} signs ~; at most one stands before the terms.")
-    return (tokens[: places[0]], tokens[places[0] + 1 :]) if places else ([], tokens)
+    signs = [token.sign for token in tokens]
+    if signs.count("~") > 1:
+        raise InvalidBasis(
+            f"the formula {formula!r} has {signs.count('~')} signs ~; at most one stands before the terms."
+        )
+    split = signs.index("~") if "~" in signs else -1
+    return tokens[: max(split, 0)], tokens[split + 1 :]
 
 
 def _groups(formula: Any) -> list[list[Any]]:
