@@ -93,7 +93,7 @@ def adaptive(
         The cells to choose from, as a basis; by default all of the support.
     swaps
         The largest number of times, at the end and for a criterion also on the way, that a share of the cells is
-        dropped and chosen anew, as long as that pays. Default 1, or 0 if the basis is grown past its size; 0 is fastest.
+        dropped and chosen anew, as long as that pays. Default 1, or 0 if the basis is grown past n; 0 is fastest.
     overshoot
         Grow to this many times n before cells are dropped, e.g. 1.5. Default: 1.5 up to 500 parameters; 1 (not
         at all) for more, or if `swaps` is given. Not used by a criterion.

@@ -93,10 +93,7 @@ class Search:
                 state, choice = choose(state, self.candidates, count, self.price, turn + idle, idle)
             if choice is None and self.candidates is None:  # what a rough fit leaves may hide smaller gains
                 state = state.settle(NOTHING)
-        if choice is None:
-            return None
-        *rows, gain = choice
-        return state.extend(*rows, ROUGH * gain)
+        return None if choice is None else state.extend(*choice[:-1], ROUGH * choice.gain)
 
     def weigh(self, state: State) -> FloatArray:
         """Estimate what each feature is worth; infinite for those of the start, and for those that keep cells empty."""
