@@ -26,7 +26,7 @@ from oracles import distribution, divergence, zeta_matrix
 def likelihood(X: Any, cells: Any, added: tuple[int, ...]) -> Likelihood:
     """Return the likelihood of X as `hidden` has it."""
     rows = _rows(observe(X), added)
-    return Likelihood(rows, rows.fit(rows.spread(), Cells(cells), Settings(), None))
+    return Likelihood(rows, rows.fit(None, Cells(cells), Settings()))
 
 
 def mixture(weights: FloatArray, tables: list[FloatArray]) -> FloatArray:

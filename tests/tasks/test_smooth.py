@@ -174,7 +174,8 @@ def test_modes_go_by_their_names() -> None:
     done = ld.complete(X, names=["day", "hour"], hold_out="hour")
     assert done.fit.error == ld.complete(X, hold_out=1).fit.error
     largest = max(done.fit.variances, key=lambda name: done.fit.variances[name])
-    assert f"term {largest.replace('0', 'day').replace('1', 'hour')} " in done.summary()
+    assert set(largest) & {"d", "h"}
+    assert f"term {largest} " in done.summary()
 
 
 def test_zeros_base_and_support() -> None:

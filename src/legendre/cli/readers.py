@@ -17,7 +17,7 @@ from legendre.core.labels import Mode
 from legendre.core.progress import line
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.coordinates import as_sparse_tensor, from_coords
-from legendre.data.readers.labelled import opened
+from legendre.data.readers.labelled import unwrap
 from legendre.data.readers.rows import from_rows
 from legendre.data.readers.tns import read_tns
 from legendre.data.sparse_tensor import SparseTensor
@@ -39,7 +39,7 @@ class Input(NamedTuple):
             raise InvalidSetting(
                 f"--unordered {text!r}: give modes with commas between, e.g. carrier,dest or 0,2; '' for none."
             )
-        labels = opened(self.X, self.names)[1].labels
+        labels = unwrap(self.X, self.names)[1].labels
         names = () if labels is None else labels.names or ()
         return [int(word) if word.isdecimal() and word not in names else word for word in words]
 
@@ -226,7 +226,7 @@ def _read_csv(path: Path, options: Options) -> Any:
     if options.wide:
         return _read_wide(path, table, options.columns)
     modes = options.find_columns(path, names)
-    rows = {name: _read_labels(table[name]) for name in modes}
+    rows: dict[str, Any] = {name: _read_labels(table[name]) for name in modes}
     if options.counts is not None:
         rows[options.counts] = _read_numbers(path, table[[options.counts]])[:, 0]
     return from_rows(rows, modes, options.counts)
@@ -270,7 +270,7 @@ def _read_wide(path: Path, table: Any, labels: tuple[str, ...] | None) -> Any:
     keys = [pd.Categorical(column, list(dict.fromkeys(column))) for column in (_read_labels(table[n]) for n in front)]
     index = pd.MultiIndex.from_arrays(keys, names=front)
     cross = pd.DataFrame(_read_numbers(path, table[rest]), index, pd.Index(rest, name="column"))
-    held, origin = opened(cross)
+    held, origin = unwrap(cross)
     assert origin.labels is not None  # a cross table has labels
     return Input(held, origin.labels.names, origin.labels.levels)
 
@@ -279,7 +279,7 @@ def _read_numbers(path: Path, table: Any) -> FloatArray:
     """Read the numbers of a table of texts; what is missing is NaN."""
     import pandas as pd
 
-    numbers = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
+    numbers: FloatArray = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
     wrong = np.argwhere(np.isnan(numbers) & table.notna().to_numpy())
     if len(wrong):
         row, column = wrong[0].tolist()

@@ -22,7 +22,7 @@ from legendre.core.types import AnyArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.encode import Encoded, Missing, Table, encode, read_table, was
-from legendre.data.readers.labelled import FRAMES, opened
+from legendre.data.readers.labelled import FRAMES, unwrap
 from legendre.data.readers.rows import frame_library, row_counts
 
 
@@ -114,7 +114,7 @@ def read_cases(
             f"counts={counts!r}: only a data frame has a column of counts; a {type(data).__name__} is read as a table "
             "of counts itself."
         )
-    held, origin = opened(data, names, levels)
+    held, origin = unwrap(data, names, levels)
     if (listed := as_sparse_tensor(held)) is not None:
         _check_size(listed.shape)
         held = listed

@@ -15,7 +15,7 @@ from legendre.data.dask import Say, is_dask, observe_blocks
 from legendre.data.dense import observe
 from legendre.data.observation import Observation, Rankings
 from legendre.data.readers.coordinates import as_sparse_tensor
-from legendre.data.readers.labelled import Levels, Names, opened
+from legendre.data.readers.labelled import Levels, Names, unwrap
 from legendre.data.sparse import observe_entries
 
 TensorLike = ArrayLike | HasShape  # what a decomposition can be made of
@@ -41,7 +41,7 @@ def read(
         return X
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass is no other library's
         return observe(X, support, base, rankings=rankings, prior=prior)
-    held, origin = opened(X, names, levels)
+    held, origin = unwrap(X, names, levels)
     data = _observed(held, _beside(support, origin), _beside(base, origin), rankings, watch, prior)
     return data if origin is PLAIN else replace(data, origin=origin)
 
@@ -50,7 +50,7 @@ def _beside(array: Any, origin: Origin) -> Any:
     """Take a support or a base measure out of the object that holds it; one with labels must have those of X."""
     if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
         return array
-    held, own = opened(array)
+    held, own = unwrap(array)
     known, mine = origin.labels, own.labels
     if known is None or mine is None or known.shape != mine.shape:
         return held

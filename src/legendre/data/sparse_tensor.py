@@ -136,8 +136,8 @@ class SparseTensor:
         part = self._labels.part(kept)
         cells, values = merged_cells([self.cells[:, k] for k in kept], self.values, part.shape)
         ranked = tuple(i for i, k in enumerate(kept) if k in self.ranked)
-        held = {"cells": frozen(cells), "values": frozen(values), "shape": part.shape}
-        return replace(self, **held, names=part.names, levels=part.levels, ranked=ranked)
+        own = SparseTensor(frozen(cells), frozen(values), part.shape, part.names, part.levels, self.library)
+        return replace(own, ranked=ranked, notes=self.notes)
 
     def to_frame(self, values: str = "count") -> Any:
         """Return a data frame of pandas with a row for each cell, zeros included."""

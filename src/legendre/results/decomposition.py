@@ -22,7 +22,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
-from legendre.results.base import Certificate, ModelResult, certificate_of, count_name, modes_row, rank_name
+from legendre.results.base import Certificate, ModelResult, count_name, modes_row, rank_name
 from legendre.results.growth_path import Grown, GrowthStep
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -34,6 +34,15 @@ if TYPE_CHECKING:
     from legendre.results.parameters import Asked, Parameters
     from legendre.results.plots.plots import FitPlots
     from legendre.results.report import ReportContent
+
+VERDICTS = {
+    Status.CONVERGED: "This is the minimum.",
+    Status.AT_BOUNDARY: "This is the minimum, reached in a limit.",
+    Status.UNDECIDED: "Q is the minimum to the tolerance; its parameters may not be.",
+    Status.OUT_OF_STEPS: "This is not yet the minimum.",
+    Status.STALLED: "This is not quite the minimum.",
+    Status.STOPPED: "This is not yet the minimum.",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -471,7 +480,25 @@ class Decomposition(ModelResult):
 
     def certificate(self) -> Certificate:
         """Return what has been proved about Q; its ``text()`` is in plain words."""
-        return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
+        off = f"On the basis the expectations of Q differ from those of X by at most {self.residual:.1e}"
+        if self.converged:
+            unique = "The problem is convex: every start and every solver leads to this Q."
+            words = [f"{off}; {self.tol:g} was asked for.", unique]
+        else:
+            words = [f"{off}, where {self.tol:g} was asked for.", self.status.value]
+        if math.isfinite(self.gap):
+            words.append(f"KL(P, Q) is above its least possible value by at most {self.gap:.1e} nats.")
+        if self.status is Status.AT_BOUNDARY:
+            cells = "1 cell has" if self.n_vanishing == 1 else f"{self.n_vanishing:,} cells have"
+            words.append(f"No finite parameters attain it: {cells} probability 0 in the limit.")
+        if self.status is Status.UNDECIDED:
+            words.append("Whether finite parameters attain the minimum was too large a question to decide.")
+        if self.rank < self.n_params:
+            words.append(
+                f"Of the {self.n_params:,} parameters {self.rank:,} are independent on this sample space: Q is unique, "
+                "theta is not."
+            )
+        return Certificate(self.converged, VERDICTS[self.status], tuple(words))
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows, X too where the fit holds it or it is given."""

@@ -217,9 +217,8 @@ def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> I
     >>> largest_places(np.array([1.0, 9.0, 4.0, 0.0]), 3, 0.5).tolist()
     [1, 2, 0]
     """
-    sizes = np.nan_to_num(np.where(sizes > least, sizes, 0.0), posinf=np.finfo(np.float64).max)
-    places = np.argpartition(-sizes, most)[:most] if len(sizes) > most else np.arange(len(sizes))
-    places = np.sort(places)[np.argsort(-sizes[np.sort(places)], kind="stable")]
+    sizes = np.where(sizes > least, sizes, 0.0)
+    places = np.argsort(-sizes, kind="stable")[:most]
     return np.asarray(places[sizes[places] > 0], dtype=np.int64)
 
 

@@ -355,7 +355,8 @@ class Comparison:
         A job is a row that is to be filled in.
         """
         able = {name: self.data.missing is None and PEERS[name].installed for name in methods if name not in OURS}
-        found = [(name, 0, None) for name in methods if name == UNIFORM or not able.get(name, True)]
+        once = [name for name in methods if name == UNIFORM or not able.get(name, True)]
+        found: list[tuple[str, int, int | None]] = [(name, 0, None) for name in once]
         for n in n_params:
             found += [(method, n, None) for method in (PAPER, ADAPTIVE) if method in methods]
             found += [(name, n, seed) for name, can in able.items() if can for seed in range(n_starts)]
@@ -422,7 +423,8 @@ class Comparison:
         return rows
 
     def _score(self, row: Row, Q: FloatArray) -> Row:
-        row = replace(row, **score(self.X, Q))
+        facts: dict[str, Any] = {**score(self.X, Q)}
+        row = replace(row, **facts)
         self.keep(row, Q)
         return row
 

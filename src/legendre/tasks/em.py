@@ -20,12 +20,11 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.core import limits
-from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting, InvalidSupport
 from legendre.core.origin import Origin
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.data.dense import Dense, observe
+from legendre.data.dense import Dense, observe, with_counts
 from legendre.data.partial_table import Pattern
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
@@ -88,8 +87,9 @@ class Incomplete:
         with np.errstate(divide="ignore"):  # a step that leaves an entry nothing is not taken
             return float(sum(xlogy(self.counts(p), self.sums(q, p)).sum() for p in self.patterns))
 
-    def spread(self) -> FloatArray:
-        """Share the rows evenly among the cells that can occur; refuse rows that cannot."""
+    @cached_property
+    def even(self) -> Dense:
+        """The rows shared evenly among the cells that can occur; rows that cannot occur are refused."""
         even = self.inside / self.inside.sum()
         for pattern in self.patterns:
             sums = self.sums(even, pattern)
@@ -98,17 +98,22 @@ class Incomplete:
                 named = ", ".join(f"{labels.mode(k)} {labels.level(k, int(place[k]))}" for k in pattern.modes)
                 rows = "row has" if n == 1 else "rows have"
                 raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
-        return self.expect(even)
-
-    def fit(self, expected: FloatArray, basis: Basis, settings: Settings, theta: FloatArray | None) -> Decomposition:
-        """M step: fit a completed table."""
-        # shares below the smallest normal number would lose their digits
-        least = 4 * float(np.finfo(np.float64).tiny) * self.total
-        values = np.where(expected > 0, np.maximum(expected, least), 0.0)
+        values = self.expect(even)
         if self.unknown is not None:
             values[self.unknown] = np.nan
-        observed: Dense = observe(frozen(values), "all" if self.mask is None else self.mask, self.base)
-        return fit_on(replace(observed, origin=self.origin), basis, settings, start=theta)
+        return replace(observe(values, "all" if self.mask is None else self.mask, self.base), origin=self.origin)
+
+    def fit(
+        self, expected: FloatArray | None, basis: Basis, settings: Settings, theta: FloatArray | None = None
+    ) -> Decomposition:
+        """M step: fit a completed table; ``None`` is the one in which rows are shared evenly."""
+        if expected is None:
+            return fit_on(self.even, basis, settings)
+        values = expected[self.even.support.on_grid()]
+        # shares below the smallest normal number would lose their digits
+        least = 4 * float(np.finfo(np.float64).tiny) * self.total
+        values = np.where(values > 0, np.maximum(values, least), 0.0)
+        return fit_on(replace(with_counts(self.even, values), origin=self.origin), basis, settings, start=theta)
 
     def saturated(self, most: int = 20_000) -> float:
         """Return the largest log-likelihood that any probabilities have: it is concave in them.
@@ -333,7 +338,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
         now = ascend(now, basis, share * tol, most=most)
         data = now.likelihood.data
         # from 0, not from theta: where parameters have run far out, what is left of them on a face may be far off
-        fit = data.fit(data.expect(now.q), basis, Settings(tol=min(0.1 * tol, 1e-12)), None)
+        fit = data.fit(data.expect(now.q), basis, Settings(tol=min(0.1 * tol, 1e-12)))
         end = Ascent.at(Likelihood(data, fit), fit.theta)
         if now.residual > tol or end.residual <= tol:
             break
@@ -342,7 +347,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
 
 def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
     """Maximise the likelihood from rows that are shared evenly; fitted counts that go to 0 are 0 in the end."""
-    fit = data.fit(data.spread(), basis, Settings(tol=0.1 * tol), None)
+    fit = data.fit(None, basis, Settings(tol=0.1 * tol))
     if Likelihood(data, fit).large:
         raise InvalidSetting(
             f"missing='em' forms a table of {math.prod(data.shape):,} cells by {fit.n_params:,} parameters; at most "
@@ -378,7 +383,7 @@ def _to_limit(now: Ascent, basis: Basis, tol: float, gone: float, *, ended: bool
         kept = np.where(small, 0.0, now.q)
         if not small.any() or not np.isfinite(data.value(kept)):
             return now
-        fit = data.fit(data.expect(kept), basis, Settings(tol=0.1 * tol), None)
+        fit = data.fit(data.expect(kept), basis, Settings(tol=0.1 * tol))
         if fit.n_vanishing == now.likelihood.fit.n_vanishing:
             return now
         limit = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol, gone=gone)

@@ -22,7 +22,7 @@ from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.dense import Dense, in_memory, observe
+from legendre.data.dense import Dense, in_memory
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
@@ -142,6 +142,8 @@ class HiddenDecomposition(Result):
     @property
     def plot(self) -> FitPlots:
         """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
+        from legendre.results.plots.plots import FitPlots
+
         return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
 
     def _pair(self, data: TensorLike | None) -> ArrayPair:
@@ -283,11 +285,9 @@ def hidden(
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
         rows = _rows(data, added)
         n_visible = len(data.shape)
-        even = rows.spread()
-        joint = replace(observe(even, "all" if rows.mask is None else rows.mask, rows.base), origin=rows.origin)
-        cells = _cells(recipe, joint, n_visible)
+        cells = _cells(recipe, rows.even, n_visible)
         # which cells vanish depends on the visible zeros alone
-        likelihood = Likelihood(rows, rows.fit(even, Cells(cells), Settings(tol=1e-6), None))
+        likelihood = Likelihood(rows, rows.fit(None, Cells(cells), Settings(tol=1e-6)))
         # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
         ties = (cells[:, n_visible:] > 0).any(axis=1)
         thetas = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]

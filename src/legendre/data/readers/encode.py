@@ -185,7 +185,8 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
     given = levels_by_column(levels, columns)
     read = {name: table.column(name) for name in columns}
     absent = {name: column.absent() for name, column in read.items()}
-    kept, notes = None, ()
+    kept: BoolArray | None = None
+    notes: tuple[str, ...] = ()
     if missing == "drop" and (lost := np.any(list(absent.values()), axis=0)).any():
         kept, notes = ~lost, (_say_left_out(absent, int(lost.sum()), table.n),)
         read = {name: column.take(kept) for name, column in read.items()}

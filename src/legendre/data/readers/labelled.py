@@ -28,7 +28,7 @@ Levels = Sequence[Any] | Mapping[Any, Any] | None
 FRAMES = ("polars", "pyarrow", "modin", "cudf", "dask", "pandas", "ibis", "duckdb")
 
 
-def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Origin]:
+def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Origin]:
     """Take X out of the object that holds it, with its labels; names and levels that the caller gives go first."""
     root, kind = type(X).__module__.partition(".")[0], type(X).__name__
     held: Any = X
@@ -39,7 +39,7 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     elif root == "pandas" and kind in ("Series", "DataFrame"):
         held, origin = _read_pandas(X)
     elif root in FRAMES and kind in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
-        columns = getattr(X, "column_names", None) or getattr(X, "columns", ())
+        columns: Any = getattr(X, "column_names", None) or getattr(X, "columns", ())
         raise InvalidTensor(f"X is a {kind} of {root}. {_count_rows([str(name) for name in columns])}")
     else:
         origin = PLAIN
@@ -102,7 +102,8 @@ def _read_pandas(X: Any) -> tuple[Any, Origin]:
     if X.ndim == 2 and all(map(_is_numbered, indexes)):
         own = [None, None]  # a matrix in a frame
     sides = [_encode_index(index) for index in indexes]
-    levels, ranked = ([item for side in sides for item in side[k]] for k in (1, 2))
+    levels = [level for side in sides for level in side[1]]
+    ranked = [has for side in sides for has in side[2]]
     codes = sides[0][0]
     if X.ndim == 2:
         rows, columns = (len(index) for index in indexes)

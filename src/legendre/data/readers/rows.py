@@ -179,9 +179,10 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
     codes, levels, shape, ranked = [], [], [], []
     for k, size in enumerate(np.max([part.shape for part in parts], axis=0).tolist()):
         places = [part.cells[:, k].astype(np.int64) for part in parts]
-        known = [part.levels[k] for part in parts if part.levels is not None and part.levels[k] is not None]
+        listed = [None if part.levels is None else part.levels[k] for part in parts]
+        known = [own for own in listed if own is not None]
         own = known[0] if known else None  # else the caller gave their number
-        if not all(np.array_equal(some, own) for some in known):
+        if own is not None and not all(np.array_equal(some, own) for some in known):
             label = f"column {k if first.names is None else first.names[k]!r} of several tables"
             own = Column(np.concatenate(known)).levels(label)
             known = [some.astype(own.dtype) if own.dtype.kind in "mM" else some for some in known]  # dates of any unit

@@ -12,7 +12,6 @@ from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.figures import BLUE, GREY, LIGHT, ORANGE, SMALL, axes_for
 from legendre.core.text import shortened
-from legendre.core.types import FloatArray
 from legendre.results.effects import Measure
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def draw_graph(fit: Decomposition, ax: Axes | None, by: By, measure: Measure) ->
 def _draw_edges(ax: Axes, places: dict[int, Any], edges: Edges, by: By) -> None:
     """Draw the lines, the strongest up to 9 points thick; up to 15 of them have their numbers."""
     largest = max(edges.values(), default=0.0) or 1.0
-    taken: list[FloatArray] = []
+    part = 0.5 if len(places) < 4 else 0.29  # of a line, where its number stands: lines cross in the middle
     for (i, j), weight in sorted(edges.items(), key=lambda edge: edge[1]):
         share = max(weight / largest, 0.0)
         line = np.array([places[i], places[j]])
@@ -63,25 +62,8 @@ def _draw_edges(ax: Axes, places: dict[int, Any], edges: Edges, by: By) -> None:
         if len(edges) <= 15:
             text = f"{100 * weight:.1f} %" if by == "share" else f"{weight:.2g}"
             box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-            others = [np.array([places[a], places[b]]) for a, b in edges if not {a, b} & {i, j}]
-            taken.append(_free_place(line, taken, others))
-            x, y = taken[-1].tolist()
+            x, y = (line[0] + part * (line[1] - line[0])).tolist()
             ax.annotate(text, (x, y), ha="center", va="center", fontsize=SMALL, color=ORANGE, bbox=box, zorder=3)
-
-
-def _free_place(line: FloatArray, taken: list[FloatArray], others: list[FloatArray]) -> FloatArray:
-    """Return the place on a line for its number: the middle, unless another number or another line is there."""
-    along = line[0] + np.array([[0.5], [0.36], [0.64], [0.28], [0.72]]) * (line[1] - line[0])
-    steps = np.linspace(0.0, 1.0, 41)[:, None]
-    crossed = [point for other in others for point in other[0] + steps * (other[1] - other[0])]
-
-    def room(points: list[FloatArray], size: tuple[float, float]) -> FloatArray:
-        apart = np.abs(along[:, None] - np.reshape(points, (-1, 2))) / size
-        return np.asarray(np.minimum(apart.max(axis=2).min(axis=1, initial=1.0), 1.0))
-
-    # a number is 0.5 wide and 0.2 high, where four modes lie on a circle of radius 1; numbers keep apart first
-    best = int(np.argmax(10 * room(taken, (0.5, 0.2)) + room(crossed, (0.25, 0.1))))
-    return np.asarray(along[best])
 
 
 def _lay_out(order: int, edges: Edges) -> dict[int, Any]:

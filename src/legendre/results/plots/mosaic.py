@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -111,10 +110,9 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
 
 
 def _write_across(axis: Any, marks: list[tuple[float, str]], name: str, above: bool) -> None:
-    """Write levels from left to right; slanted where they would run into each other."""
+    """Write levels from left to right; slanted where they may run into each other."""
     axis.set_xticks([at for at, _ in marks], [text for _, text in marks])
-    # a picture has 5.4 inches, a letter 0.085
-    if any((b - a) * 5.4 < 0.085 * (len(s) + len(t) + 2) / 2 for (a, s), (b, t) in pairwise(marks)):
+    if above or sum(len(text) + 2 for _, text in marks) > 60:  # letters that have room
         for text in axis.get_xticklabels():
             text.set(rotation=40, ha="left" if above else "right", va="bottom" if above else "top")
             text.set_rotation_mode("anchor")

@@ -135,9 +135,8 @@ def draw_residuals(pair: Pair, ax: Axes | None, most: int, max_dots: int = 200_0
     step = -(-n // max_dots) or 1
     pale = max(0.6 * min(1.0, 500 / max(n, 1)) ** 0.35, 0.05)  # the more cells, the paler each
     ax.plot(found.q[::step], found.x[::step], "o", color=BLUE, markersize=4, alpha=pale, markeredgewidth=0)
-    both = np.concatenate([found.x, found.q])
-    ends = [both.min(initial=1.0) if ax.get_xscale() == "log" else 0.0, both.max(initial=0.0)]
-    ax.plot(ends, ends, color=GREY, linewidth=1)
+    high = max(found.x.max(initial=0.0), found.q.max(initial=0.0))
+    ax.plot([0.0, high], [0.0, high], color=GREY, linewidth=1)
     ax.plot(found.q[worst], found.x[worst], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
     sides = ((-11, 0), (11, 0), (0, 11), (0, -11))  # in turn, so that numbers of neighbours keep apart
     for rank, i in enumerate(worst, start=1):
@@ -159,15 +158,12 @@ def draw_residuals(pair: Pair, ax: Axes | None, most: int, max_dots: int = 200_0
 
 
 def _scale_axes(ax: Axes, found: PairCells, counts: bool) -> None:
-    """Make both axes logarithmic where entries differ by a factor of 30; linear near 0 where there are zeros."""
-    both = np.concatenate([found.x, found.q])
-    zeros = bool((both == 0).any())
-    positive = found.x[found.x > 0] if zeros else both
-    if positive.size and positive.max() >= 30 * positive.min():
+    """Make both axes logarithmic where entries differ by a factor of 30, and linear near 0."""
+    positive = found.x[found.x > 0]
+    if positive.size and positive.max() >= 30 * min(positive.min(), found.q.min()):
         linear = 1.0 if counts else float(np.quantile(positive, 0.02))
-        how: dict[str, Any] = {"linthresh": linear, "linscale": 0.6} if zeros else {}
         for scale, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
-            scale("symlog" if zeros else "log", **how)
+            scale("symlog", linthresh=linear, linscale=0.6)
             axis.set_major_formatter(plain_number)
 
 

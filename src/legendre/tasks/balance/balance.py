@@ -294,11 +294,11 @@ def balance(
 def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings) -> Balanced:
     """Solve on the cells that can be positive.
 
-    Whether all can is a linear program or a flow. Cheap ones are solved first. Otherwise the answer itself is the
-    proof, when it converges with a small tilt: the tensor behind its gap is positive and has the margins.
+    Whether all can is a linear program. Small ones take milliseconds and are solved first. Otherwise the answer itself
+    is the proof, when it converges with a small tilt: the tensor behind its gap is positive and has the margins.
     """
     program = Program.of(problem)
-    cheap = not program.certain and program.is_cheap()
+    cheap = not program.certain and program.size <= 5_000
     if cheap:
         program = program.decide()
     outcome = _solve(program, settings)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -71,16 +70,6 @@ class Program:
         """The number of entries of the constraints."""
         return int(self.alive.sum()) * len(self.margins)
 
-    @property
-    def bipartite(self) -> bool:
-        """True for two margins without a common mode: a cell joins an entry of one to an entry of the other."""
-        groups = [set(modes) for modes in self.margins]
-        return len(groups) == 2 and not groups[0] & groups[1]
-
-    def is_cheap(self, largest: int = 1_000, largest_bipartite: int = 20_000) -> bool:
-        """Whether `decide` takes milliseconds, less than a fit in vain."""
-        return self.size <= (largest_bipartite if self.bipartite else largest) or self.integers is not None
-
     @cached_property
     def columns(self) -> IntArray:
         """For each cell and each margin the entry that the cell counts for, all entries numbered in a row."""
@@ -104,37 +93,15 @@ class Program:
         index = (np.ones(cells * count), self.columns.ravel(), np.arange(0, cells * count + 1, count))
         return csr_array(index, shape=(cells, len(self.wanted)))
 
-    @cached_property
-    def integers(self) -> IntArray | None:
-        """The entries of two margins without a common mode as integers, in some unit; ``None`` if there is none.
-
-        SciPy's maximum flow counts in 32 bits. Entries may differ from an integer by a rounding error, 1e-12 of it.
-        """
-        largest, sizes = 1 << 30, [values.size for values in self.margins.values()]
-        if not self.bipartite:
-            return None
-        smallest = max(float(self.wanted[self.wanted > 0].min()), 1.0 / largest)
-        for unit in (self.problem.data.total, 1.0 / smallest, float(math.lcm(*sizes))):
-            scaled = self.wanted * unit
-            found = np.rint(scaled)
-            equal = found[: sizes[0]].sum() == found[sizes[0] :].sum() <= largest
-            if equal and (np.abs(scaled - found) <= 1e-12 * found).all():
-                return found.astype(np.int64)
-        return None
-
     def decide(self, resolved: float = 1e-8) -> Program:
         """Find the cells that are positive in some tensor with the margins; `self` where that cannot be decided.
 
         That is where the program is too large, or margins have entries below `resolved`, which a program that knows
         its answer to 1e-10 takes for 0. Where there is no tensor, `InvalidMargins` names the margins that show it.
         """
-        integers = self.integers
-        if integers is None and self.size > limits.LARGEST_BALANCE_PROGRAM:
+        if self.size > limits.LARGEST_BALANCE_PROGRAM or not _has_tensor(self):
             return self
-        tensor = _find_tensor(self) if integers is None else _find_flow(self, integers)
-        if tensor is None or (integers is None and self.wanted[self.wanted > 0].min() < resolved):
-            return self
-        positive = _close_cycles(self, tensor) if self.bipartite else _can_be_positive(self)
+        positive = None if self.wanted[self.wanted > 0].min() < resolved else _can_be_positive(self)
         if positive is None:
             return self
         alive = np.zeros_like(self.alive)
@@ -151,8 +118,8 @@ def _optimise(costs: FloatArray, **constraints: Any) -> Any | None:
     return None if answer.status != 0 or answer.x is None else answer
 
 
-def _find_tensor(program: Program) -> FloatArray | None:
-    """Find a tensor with the margins, or raise with multipliers of the margins that prove that there is none (Farkas).
+def _has_tensor(program: Program) -> bool:
+    """Whether some tensor has the margins; raise with multipliers of them that prove that there is none (Farkas).
 
     Multipliers whose sum is <= 0 on every cell have ``multipliers . margins <= 0`` for every tensor. The first margin's
     can be taken >= 0 and the others' <= 0: for a matrix these are cuts, and take the values 0 and 1.
@@ -160,59 +127,10 @@ def _find_tensor(program: Program) -> FloatArray | None:
     first, entries = next(iter(program.margins.values())).size, len(program.wanted)
     bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
     answer = _optimise(-program.wanted, A_ub=program.matrix, b_ub=np.zeros(len(program.columns)), bounds=bounds)
-    if answer is None:
-        return None
     # entries of the margins were rounded when they were written down, and once more when they were summed
-    if float(program.wanted @ answer.x) > 10 * PRECISION:
+    if answer is not None and float(program.wanted @ answer.x) > 10 * PRECISION:
         raise _contradiction(program, answer.x)
-    tensor: FloatArray = -answer.ineqlin.marginals
-    return tensor
-
-
-def _find_flow(program: Program, integers: IntArray) -> FloatArray:
-    """Send as much as possible from the first margin through the cells to the second: all of it, or there is a cut."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-    entries, total, first = len(integers), int(integers.sum()) // 2, next(iter(program.margins.values())).size
-    (one, other), source, sink = program.columns.T, entries, entries + 1
-    tails = np.concatenate([one, np.full(first, source), np.arange(first, entries)])
-    heads = np.concatenate([other, np.arange(first), np.full(entries - first, sink)])
-    room = np.concatenate([np.full(len(one), total), integers]).astype(np.int32)
-    network = csr_array((room, (tails, heads)), shape=(entries + 2, entries + 2))
-    found = maximum_flow(network, source, sink)
-    if found.flow_value < total:
-        left: Any = network - found.flow
-        left.data = np.maximum(left.data, 0)
-        left.eliminate_zeros()
-        reached = np.zeros(entries + 2, dtype=np.bool_)
-        reached[breadth_first_order(left, source, return_predecessors=False)] = True
-        raise _contradiction(program, np.where(np.arange(entries) < first, 1.0, -1.0) * reached[:entries])
-    flow = found.flow.tocoo()
-    through = (flow.row < first) & (flow.col < entries) & (flow.data > 0)
-    tensor = np.zeros(len(one))
-    used, keys = flow.row[through].astype(np.int64) * entries + flow.col[through], one * entries + other
-    order = np.argsort(keys)
-    tensor[order[np.searchsorted(keys, used, sorter=order)]] = flow.data[through] / total
-    return tensor
-
-
-def _close_cycles(program: Program, tensor: FloatArray) -> BoolArray:
-    """Two margins without a common mode: a cell can rise exactly when it closes a cycle of cells that can fall.
-
-    Entries of both margins are the nodes of a graph; a cell is an arc from its first entry to its second, and one back
-    where the tensor is positive. Cells within a strongly connected component are the ones that can be positive.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    one, other = program.columns.T
-    falls = tensor > PRECISION
-    arcs = np.concatenate([one, other[falls]]), np.concatenate([other, one[falls]])
-    size = len(program.wanted)
-    _, label = connected_components(coo_array((np.ones(len(arcs[0])), arcs), shape=(size, size)), connection="strong")
-    within: BoolArray = (label[one] == label[other]) | falls
-    return within
+    return answer is not None
 
 
 def _can_be_positive(program: Program) -> BoolArray | None:

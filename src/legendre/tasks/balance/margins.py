@@ -21,7 +21,7 @@ from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.checks import check_range, finder
-from legendre.data.readers.labelled import opened
+from legendre.data.readers.labelled import unwrap
 from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
 from legendre.model.model import Model
@@ -170,7 +170,7 @@ def _order_levels(labels: Labels, given: Any, name: str) -> Any:
             raise InvalidMargins(f"{name} is a mapping; that of several modes is an array, a table or a DataArray.")
         own, values = Labels.read((len(given),), None, [list(given)]), np.array(list(given.values()))
     else:
-        values, origin = opened(given)
+        values, origin = unwrap(given)
         if origin.labels is None or labels.levels is None or tuple(np.shape(values)) != labels.shape:
             return values
         own = origin.labels

@@ -30,14 +30,12 @@ from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converge
 from legendre.fitting.plan import Settings
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import box_values, grid_rows
 from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
 from legendre.solvers.protocol import Solver
 from legendre.solvers.status import Status
-from legendre.solvers.structure.identifiability import identify
-from legendre.tasks.complete.crossval import CrossValidation, Folding, HoldOut, Rng, select
+from legendre.tasks.complete.crossval import CrossValidation, Folding, HoldOut, Rng, extrapolate, select
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 
 if TYPE_CHECKING:
@@ -329,9 +327,7 @@ def complete(
         recipe, table = recipes[0], None
         if folds is not None:
             folding = Folding.read(folds, hold_out, rng, data.labels)
-            recipe, table = select(
-                data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0], say
-            )
+            recipe, table = select(data, seen, recipes, settings, folding, criterion, say)
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
     warn_if_not_converged(fit, stacklevel=3)
     value, determined = extrapolate(fit, undetermined)
@@ -365,28 +361,6 @@ def read_gaps(
         where = f"base{cell_name(bad[0])} = {data.base[tuple(bad[0])]:g} at a missing cell"
         raise InvalidSupport(f"{where}; to fill it in, it must be finite and >= 0 there.")
     return data, seen
-
-
-def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArray, BoolArray | None]:
-    """Compute the model's value at every cell in X's units, and mark where the support determines it.
-
-    Where it does not, the value is NaN, or with ``"theta0"`` that of the model whose open parameters are 0. When the
-    question is too large, the mark is ``None`` and no value is NaN.
-    """
-    spread, base = fit.model.quotient.spread, fit.model.base
-    value = np.array(grid_rows(fit.model, box_values(fit), slice(None), None))
-    if base is not None:
-        value[base == 0] = 0.0
-    found = identify(fit.model, fit._alive)
-    if found is None:
-        return value, None
-    value[spread(found.zero)] = 0.0
-    determined: BoolArray = np.array(spread(found.value | found.zero))
-    if base is not None:
-        determined |= base == 0
-    if undetermined == "nan":
-        value[~determined] = np.nan
-    return value, determined
 
 
 @dataclass(frozen=True)
@@ -429,6 +403,7 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: in
 
 
 def _on_grid(recipe: Basis) -> Basis:
-    if (growing := recipe.growing) is not None:
-        return replace(growing, include=OnGrid(as_basis(growing.include)))
-    return OnGrid(recipe)
+    growing = recipe.growing
+    if growing is None:
+        return OnGrid(recipe)
+    return growing if growing.include == "empty" else replace(growing, include=OnGrid(as_basis(growing.include)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,8 @@ from legendre.fitting.fit import fit_recipe
 from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import box_values, grid_rows
+from legendre.solvers.structure.identifiability import identify
 
 HoldOut = Mode | Sequence[Mode]  # "cells", or the modes of the fibres that are held out
 Rng = int | np.random.Generator | None  # the same integer always deals in the same way, ``None`` never does
@@ -156,14 +158,12 @@ def select(
     settings: Settings,
     folding: Folding,
     criterion: str,
-    values_of: Callable[[Decomposition], FloatArray],
     say: Say | None = None,
     share: float = 1e-3,
 ) -> tuple[Basis, CrossValidation]:
     """Compare the candidates, and the sizes of those that grow; return the best one and the table.
 
-    `values_of` computes the tensor that a fit fills in, NaN where the cells left do not determine it. Fits to folds are
-    exact to this share of a mean cell (or to tol): held-out errors are far larger.
+    Fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger.
     """
     offers = [(recipe, _list_sizes(recipe, data)) for recipe in recipes]
     every = [basis for recipe, sizes in offers for basis in sizes.values() or [recipe]]
@@ -184,9 +184,31 @@ def select(
                 fit = fit_recipe(part, recipe, rough)
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
             for answer, fit in zip(filled, fits, strict=True):
-                answer[held] = values_of(fit)[held]
+                answer[held] = extrapolate(fit)[0][held]
     table = _compare(values, turns, [repr(basis) for basis in every], filled, criterion, folding.name)
     return every[table.best], table
+
+
+def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArray, BoolArray | None]:
+    """Compute the model's value at every cell in X's units, and mark where the support determines it.
+
+    Where it does not, the value is NaN, or with ``"theta0"`` that of the model whose open parameters are 0. When the
+    question is too large, the mark is ``None`` and no value is NaN.
+    """
+    spread, base = fit.model.quotient.spread, fit.model.base
+    value = np.array(grid_rows(fit.model, box_values(fit), slice(None), None))
+    if base is not None:
+        value[base == 0] = 0.0
+    found = identify(fit.model, fit._alive)
+    if found is None:
+        return value, None
+    value[spread(found.zero)] = 0.0
+    determined: BoolArray = np.array(spread(found.value | found.zero))
+    if base is not None:
+        determined |= base == 0
+    if undetermined == "nan":
+        value[~determined] = np.nan
+    return value, determined
 
 
 def cells_left(values: FloatArray, turns: IntArray, turn: int) -> BoolArray:

@@ -123,19 +123,9 @@ class PenalisedFit:
             ("basis", f"all interactions, with a penalty; {self.rank} parameters"),
             ("held out", f"{self.n_held_out} cells in {self.n_folds} folds: {self.criterion} {self.error:.5g}"),
             ("fit", f"residual {self.residual:.1e} after {self.history[-1].iteration} steps"),
-            *(
-                (f"term {self._name_term(name)}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}")
-                for name in largest
-            ),
+            *((f"term {name}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}") for name in largest),
         ]
         return [NamedValues("Penalised fit", [*rows, *(("note", note) for note in self.origin.notes)])]
-
-    def _name_term(self, name: str) -> str:
-        """Name a term by the names of its modes, where they have names."""
-        if self.labels.names is None:
-            return name
-        modes = ((part.rstrip("~"), "~" * part.count("~")) for part in name.split(" x "))
-        return " x ".join(f"{self.labels.mode(int(k))}{walk}" for k, walk in modes)
 
     def __repr__(self) -> str:
         return f"<PenalisedFit: {self.rank} parameters, held-out {self.criterion} {self.error:.5g}>"
@@ -166,7 +156,9 @@ def fit_penalised(
         theta=frozen(moebius(point.h).ravel()[1:]),
         eta=frozen(zeta_adjoint(point.q).ravel()[1:]),
         kl=problem.divergence(point.q),
-        variances={waves.name(tuple(term)): float(tau[tuple(term)]) for term in np.argwhere(waves.terms).tolist()},
+        variances={
+            waves.name(term, data.labels): float(tau[term]) for term in zip(*np.nonzero(waves.terms), strict=True)
+        },
         criterion=criterion,
         error=error,
         n_held_out=held,
@@ -322,9 +314,10 @@ class Waves:
         """Sum over coefficients: the adjoint of `variances`."""
         return reduce(_product, (rows.T for rows in self.spectra), t)
 
-    def name(self, term: tuple[int, ...]) -> str:
-        """Name a term: the modes that are not level, with ~ for a walk: ``"1 x 2~"`` for (0, 1, 2)."""
-        return " x ".join(f"{k}{'~' * (kind - 1)}" for k, kind in enumerate(term) if kind)
+    def name(self, term: tuple[int, ...], labels: Labels) -> str:
+        """Name a term by the modes that are not level, with ~ for a walk: ``"1 x 2~"`` for (0, 1, 2)."""
+        names = labels.names or range(len(term))
+        return " x ".join(f"{name}{'~' * (kind - 1)}" for name, kind in zip(names, term, strict=True) if kind)
 
 
 def _product(a: FloatArray, matrix: FloatArray) -> FloatArray:
