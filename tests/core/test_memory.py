@@ -130,20 +130,3 @@ def test_a_base_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     ones = np.ones((2000, 3000))
     with pytest.raises(ld.errors.TooLarge, match=r"base: a measure of 6e\+06 cells needs .* leave it out"):
         ld.decompose(ones, "B1", base=ones)
-
-
-def test_a_broadcast_view_of_2_to_the_36_cells_is_refused() -> None:
-    """Nothing of its size is in memory, so that no limit of memory stops it: it would be read for minutes."""
-    view = np.broadcast_to(np.float64(1.0), (2**18, 2**18))
-    with pytest.raises(
-        ld.errors.InvalidTensor, match=r"repeats 1 numbers over 68,719,476,736 cells .* along the modes \[0, 1\]"
-    ):
-        ld.decompose(view, "B1")
-
-
-def test_a_broadcast_base_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    view = np.broadcast_to(np.arange(1.0, 4.0), (2, 3))
-    assert ld.decompose(view, "B1", base=view).converged
-    monkeypatch.setattr(limits, "LARGEST_REPEATED", 5)
-    with pytest.raises(ld.errors.InvalidSupport, match="base is a view that repeats 3 numbers over 6 cells"):
-        ld.decompose(np.ones((2, 3)), "B1", base=view)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from legendre.core import limits
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
-from legendre.core.memory import check_room, size_name
+from legendre.core.memory import check_room
 from legendre.core.origin import as_array, host, rectangular
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.readers.coordinates import as_sparse_tensor
@@ -92,8 +92,6 @@ def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSu
         raise error(f"{name} is a single number, {values}; a tensor needs at least one mode, e.g. [{values}].")
     if values.ndim > limits.MOST_AXES:
         raise error(f"{name} has {values.ndim} modes; at most {limits.MOST_AXES} fit a dense array here.")
-    if values.size > limits.LARGEST_REPEATED:
-        _refuse_repeated(values, name, error)
     if values.size == 0:
         raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
     return values
@@ -109,19 +107,6 @@ def _as_numpy(X: ArrayLike, name: str, error: type[InvalidTensor] | type[Invalid
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
     advice = "Pad ragged rows with NaN: missing cells are left out."
     return as_array(X, name, error, lambda problem: f"{name} is not a rectangular array ({problem}). {advice}")
-
-
-def _refuse_repeated(values: AnyArray, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> None:
-    """Refuse a view that repeats few numbers over many cells (a stride of 0, as np.broadcast_to makes)."""
-    strides, shape = values.strides, values.shape
-    repeated = [k for k, n in enumerate(shape) if n > 1 and strides[k] == 0]
-    if repeated:
-        held = math.prod(n for k, n in enumerate(shape) if k not in repeated)
-        raise error(
-            f"{name} is a view that repeats {size_name(held)} numbers over {size_name(values.size)} cells "
-            f"(np.broadcast_to): nothing changes along the modes {repeated}, and every cell would be read. Up to "
-            f"{limits.LARGEST_REPEATED:,} cells are. Leave those modes out, or write the array out if it is meant."
-        )
 
 
 def _dtype_trouble(values: AnyArray, name: str) -> str:

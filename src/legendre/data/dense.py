@@ -209,10 +209,11 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     if count >= length:
         return np.ones(rows.shape, dtype=np.bool_)
     cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
-    chosen: BoolArray = rows > cut
-    equal = rows == cut
-    equal &= np.cumsum(equal, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
-    chosen |= equal
+    chosen: BoolArray = rows >= cut
+    too_many = np.count_nonzero(chosen, axis=1) - count
+    for row in np.flatnonzero(too_many):
+        equal = np.flatnonzero(rows[row] == cut[row])
+        chosen[row, equal[len(equal) - too_many[row] :]] = False
     return chosen
 
 
