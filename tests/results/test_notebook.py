@@ -10,8 +10,7 @@ import pytest
 
 import legendre as ld
 from cases import rbm
-from legendre.core.labels import Labels
-from legendre.core.text import Columns, NamedValues, Table, fragment, sparklines
+from legendre.core.text import Columns, NamedValues, Table, fragment
 from legendre.results.effects import effects_of_tensor
 
 VOID = {"meta", "link", "br", "input", "img"}
@@ -140,11 +139,6 @@ def test_many_modes_give_a_few_lines() -> None:
     assert "and 2 modes more" in text
 
 
-def test_sparklines_go_through_the_levels() -> None:
-    effects = effects_of_tensor(np.outer([1.0, 2.0, 4.0], [1.0, 1.0]))
-    assert sparklines(effects, Labels((3, 2))).count('points="3.0,27.0 66.0,15.0 129.0,3.0"') == 1
-
-
 def test_effects_of_a_tensor_are_those_of_the_full_model() -> None:
     X = np.random.default_rng(1).random((3, 4, 2)) + 0.1
     wanted = ld.decompose(X, ld.full()).effects()
@@ -159,17 +153,3 @@ def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.Monk
     fit = ld.decompose(COUNTS, ld.interactions(2))
     assert fit._small_effects() == []
     assert "<polyline" not in fit._repr_html_()
-
-
-def test_the_shares_of_a_large_model_come_from_all_effects(monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = ld.decompose(COUNTS, ld.full())
-    usual = [effect.share for effect in fit._small_effects()]
-    monkeypatch.setattr("legendre.core.limits.QUICK_PAIRS", 0)
-    np.testing.assert_allclose([effect.share for effect in fit._small_effects()], usual, rtol=1e-9)
-
-
-def test_a_sparse_tensor_names_modes_and_levels() -> None:
-    assert "sum" in ld.from_coords([[0] * 20, [1] * 20], [1.0, 2.5])._repr_html_()
-    told = " ".join(parsed(ld.from_rows([["a", "x"], ["b", "<y>"]])._repr_html_()).texts)
-    assert "2 levels: a, b" in told
-    assert "<y>" in told

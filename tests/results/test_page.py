@@ -250,13 +250,6 @@ def test_long_modes_are_averaged_and_the_worst_slices_kept(rng: np.random.Genera
     assert_allclose(table(box, "q")[0, 0, 0], q[:, :2, :1].sum(axis=0).mean(), rtol=1e-3)
 
 
-def test_a_page_of_a_large_x_is_not_large(tmp_path: Path, rng: np.random.Generator) -> None:
-    fit = ld.decompose(rng.random((90, 80, 70)) + 0.1, "B1")
-    page = written(fit, tmp_path)
-    assert 500_000 < len(page.encode()) < 4_000_000
-    assert "slices are kept" in data_of(page)["notes"]["slices"]
-
-
 def test_what_cannot_be_compared_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_HELD", 10)
     notes = data_of(written(ld.decompose(np.where(COUNTS > 2, COUNTS, 0), "B1", support="nonzero"), tmp_path))["notes"]

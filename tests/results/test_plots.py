@@ -80,22 +80,6 @@ def test_factors_of_levels_with_few_counts_are_grey_and_do_not_set_the_scale() -
     assert "grey: fewer than 5 counts, too few for a factor" in figure.get_suptitle()
 
 
-def test_of_other_amounts_only_levels_without_any_are_grey() -> None:
-    """0.01 of a litre is no small count; a row of zeros has no factor."""
-    figure = ld.decompose([[0.01, 0.02, 0.04], [0.0, 0.0, 0.0], [0.03, 0.01, 0.02]], "B1").plot.effects()
-    line = next(ax for ax in figure.axes if ax.get_title().startswith("mode 0")).lines[1]
-    assert np.isnan(np.asarray(line.get_ydata(), dtype=float)).tolist() == [False, True, False]
-    assert figure.get_suptitle().endswith("grey: Q is 0")
-
-
-def test_factors_of_few_counts_are_drawn_where_no_cell_vanishes_or_there_is_no_other() -> None:
-    few = ld.decompose([[100, 200], [2, 1]], "B1").plot.effects()
-    assert "grey" not in few.get_suptitle()
-    fewer = ld.decompose([[1, 0, 2], [2, 0, 1]], "B1").plot.effects()
-    line = next(ax for ax in fewer.axes if ax.get_title().startswith("mode 1")).lines[1]
-    assert np.isnan(np.asarray(line.get_ydata(), dtype=float)).tolist() == [False, True, False]
-
-
 def test_maps_of_long_modes_show_levels_at_equal_distances() -> None:
     cells = [[0, 0], [2_000, 10], [9_000, 700_000], [9_999, 999_999], [100, 600_000], [9_000, 0]]
     x = ld.from_coords(cells, [4.0, 3.0, 2.0, 1.0, 2.0, 1.0], (10_000, 1_000_000))
@@ -106,18 +90,6 @@ def test_maps_of_long_modes_show_levels_at_equal_distances() -> None:
     np.testing.assert_array_equal(shown[[0, -1]][:, [0, -1]], fit.effects()[0, 1].merged)
     assert ticks(ax, "x")[:2] == ["0", "500000"]
     assert [round(end) for end in ax.get_xlim()] == [0, 1_000_000]
-
-
-def test_the_scale_of_a_map_tells_factors() -> None:
-    fit = ld.decompose([[1, 2], [3, 12]], ld.full())
-    figure = fit.plot.effects()
-    largest = float(np.exp(fit.effects()[0, 1].values.max()))
-    assert ticks(figure.axes[-1], "y") == [f"x {1 / largest:.2g}", "x 1", f"x {largest:.2g}"]
-
-
-def test_vanishing_cells_are_told() -> None:
-    fit = ld.decompose([[4, 0], [3, 2]], ld.full())
-    assert "1 cell vanishes: Q is 0 there" in fit.plot.effects().get_suptitle()
 
 
 def test_path_and_history_show_the_numbers_of_the_fit(rng: np.random.Generator) -> None:
@@ -171,13 +143,6 @@ def test_numbers_on_lines_that_cross_do_not_hide_each_other(order: int, rng: np.
         assert abs((u - x) * (place[1] - y) - (v - y) * (place[0] - x)) < 1e-9, "on its line"
 
 
-def test_the_graph_by_lost_kl(rng: np.random.Generator) -> None:
-    fit = ld.decompose(rng.random((3, 4, 2)) + 0.1, "interactions(2)")
-    effects = fit.effects()
-    texts = {text.get_text() for text in fit.plot.graph(by="kl").texts}
-    assert {f"{effects.kl_lost(pair):.2g}" for pair in ((0, 1), (0, 2), (1, 2))} <= texts
-
-
 @pytest.mark.parametrize(
     "pairs",
     [[(k, k + 1) for k in range(99)], [(k, k + 1) for k in range(0, 99, 2)], [(k, k // 3) for k in range(1, 100)]],
@@ -192,12 +157,6 @@ def test_a_hundred_modes_have_a_place_each(pairs: list[tuple[int, int]], rng: np
     gaps = np.linalg.norm(places[:, None] - places, axis=-1) + 9 * np.eye(100)
     assert gaps.min() > 0.01 * np.ptp(places), "no two modes hide each other"
     assert len([ax for ax in fit.plot.effects(most=3).axes if ax.get_title()]) == 3
-
-
-def test_no_joint_effect() -> None:
-    ax = ld.decompose([[1, 2], [3, 4]], "B1").plot.graph()
-    assert ax.get_title() == "Modes; no two have a joint effect"
-    assert len(ax.lines) == 0
 
 
 def test_bad_questions() -> None:
@@ -248,12 +207,3 @@ def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
     maps = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.images}
     shown: np.ndarray = np.ma.filled(np.ma.asarray(maps["modes 0 and 1"].images[0].get_array()), np.nan)
     assert np.argwhere(np.isnan(shown)).tolist() == [[1, 3], [1, 4]]
-
-
-def test_numbers_in_the_graph_lie_on_no_crossing() -> None:
-    """A number where two lines cross could be that of either."""
-    ax = ld.decompose(ld.datasets.titanic(), "interactions(2)").plot.graph()
-    numbers = [text.get_position() for text in ax.texts if "\n" not in text.get_text()]
-    middle = np.mean([text.get_position() for text in ax.texts if "\n" in text.get_text()], axis=0)
-    assert len(numbers) == 6
-    assert all((np.abs(np.subtract(place, middle)) >= [0.25, 0.1]).any() for place in numbers)

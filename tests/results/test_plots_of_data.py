@@ -45,11 +45,6 @@ def test_slices_show_x_and_q_and_what_is_left(rng: np.random.Generator) -> None:
     assert {ax.get_ylabel() for ax in figure.axes if not ax.get_title()} == {"entry", "difference"}
 
 
-def test_the_mode_to_slice_along_gives_square_slices(rng: np.random.Generator) -> None:
-    title = ld.decompose(rng.random((9, 3, 8)), "B1").plot.slices(most=1).axes[0].get_title()
-    assert title.startswith("mode 1, level ")
-
-
 def test_residuals_of_counts_are_in_standard_deviations(rng: np.random.Generator) -> None:
     x = rng.poisson(20.0, (5, 4))
     fit = ld.decompose(x, "B1")
@@ -57,14 +52,6 @@ def test_residuals_of_counts_are_in_standard_deviations(rng: np.random.Generator
     assert [ax.get_title() for ax in figure.axes[:3]] == ["observed", "fitted", "residual"]
     np.testing.assert_allclose(drawn(figure.axes[2]), fit.inference().residuals("deviance"), atol=1e-9)
     assert figure.axes[-1].get_ylabel() == "standard deviations"
-
-
-def test_slices_of_many_modes_are_sums(rng: np.random.Generator) -> None:
-    x = rng.random((4, 3, 2, 5))
-    figure = ld.decompose(x, "B1").plot.slices(0, most=1)
-    level = int(figure.axes[0].get_title().split(":")[0].split()[-1])
-    np.testing.assert_allclose(drawn(figure.axes[0]), x.sum(axis=2)[level])
-    assert "summed over mode 2" in figure.get_suptitle()
 
 
 def test_missing_and_vanishing_cells_are_shown_as_such() -> None:
@@ -135,14 +122,6 @@ def test_margins_show_sums_of_x_and_q(rng: np.random.Generator) -> None:
     assert by_title["minute and year"].get_title() == f"minute and year: {100 * share:.1f} % misplaced"
 
 
-def test_margins_that_are_asked_for(rng: np.random.Generator) -> None:
-    x = rng.random((4, 5, 3)) + 0.1
-    fit = ld.decompose(x, "B1", names=["a", "b", "c"])
-    figure = fit.plot.margins(["c", ("b", "a")])
-    assert [ax.get_title().split(":")[0] for ax in figure.axes] == ["c", "b and a"]
-    np.testing.assert_allclose(points(figure.axes[1], 1)[:, 1], x.sum(axis=2).T.ravel())
-
-
 @pytest.mark.parametrize("kind", ["sparse", "nonzero", "blocks", "masked"])
 def test_every_kind_of_x(kind: str, rng: np.random.Generator) -> None:
     x = rng.poisson(1.0, (6, 5, 4)).astype(float)
@@ -209,17 +188,3 @@ def test_bad_questions(monkeypatch: pytest.MonkeyPatch) -> None:
         ld.errors.InvalidQuery, match="a table over 3 modes would have 27 entries; at most 10 are formed"
     ):
         fit.plot.slices()
-
-
-def test_a_cell_of_many_modes_is_named_in_several_lines(rng: np.random.Generator) -> None:
-    """Names of four modes were cut in the middle, so that cells that differ there looked alike."""
-    names = ["origin", "carrier", "destination", "month"]
-    X = rng.poisson(5.0, (2, 3, 2, 4))
-    fit = ld.decompose(X, "B1", names=names, levels=[["JFK", "LGA"], ["AA", "DL", "UA"], ["Atlanta", "St Louis"], None])
-    legend = fit.plot.residuals(most=1).get_legend()
-    assert legend is not None
-    text = legend.get_texts()[0].get_text()
-    lines = text.split("\n")
-    assert (len(lines), "..." in text) == (3, False)
-    assert all(name in f"{lines[0]} {lines[1]}" for name in names)
-    assert lines[0].endswith(",")

@@ -142,6 +142,8 @@ class HiddenDecomposition(Result):
     @property
     def plot(self) -> FitPlots:
         """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
+        from legendre.results.plots.plots import FitPlots
+
         return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
 
     def _pair(self, data: TensorLike | None) -> ArrayPair:
