@@ -68,7 +68,7 @@ def adaptive(
     order: ``g^2 / (2 s)``, where g is ``eta_hat - eta`` and s the variance of the cell's feature given those of the
     basis. A round adds a tenth of the cells, each scored given those before it, so that near-duplicates are left out.
     Up to 500 parameters the basis is grown to 1.5 times that number, and the least useful cells are dropped again. In a
-    larger one the least useful cells are replaced by better ones, at seven tenths of the size and at the end.
+    larger one the least useful cells are replaced by better ones at the end.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def adaptive(
     candidates
         The cells to choose from, as a basis; by default all of the support.
     swaps
-        The largest number of times, while growing and again at the end, that a share of the cells is dropped and chosen
-        anew, as long as that pays. Default 1, or 0 if the basis is grown past its size; 0 is fastest.
+        The largest number of times, at the end and for a criterion also on the way, that a share of the cells is
+        dropped and chosen anew, as long as that pays. Default 1, or 0 if the basis is grown past n; 0 is fastest.
     overshoot
         Grow to this many times n before cells are dropped, e.g. 1.5. Default: 1.5 up to 500 parameters; 1 (not
         at all) for more, or if `swaps` is given. Not used by a criterion.

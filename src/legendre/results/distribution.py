@@ -121,7 +121,7 @@ class GridDistribution:
         shape = self.model.support.shape
         check_formed(shape, "expectation", OF_MODES)
         values = by_rows(f, shape)
-        return math.fsum(summed(q, values(rows), rows.start) for rows, q in self._blocks())
+        return math.fsum(weighted_sum(q, values(rows), rows.start) for rows, q in self._blocks())
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
         """Draw cells: a merged box first and then a cell of it, or a cell at once where cells of a box differ."""
@@ -197,7 +197,7 @@ class ListDistribution(GridDistribution):
         columns, q = tuple(points.T.astype(np.int64)), np.exp(log_q)
         shape = self.model.support.shape
         values = read_values(f(*columns), q.shape, called=True) if callable(f) else read_values(f, shape)[columns]
-        return summed(q, values, cells=points)
+        return weighted_sum(q, values, cells=points)
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
         """Draw cells of the list."""
@@ -526,7 +526,7 @@ def read_cells(labels: Labels, cells: Any) -> IntArray:
     named = labels.levels is not None and array.dtype.kind not in "biufc"
     rows = np.atleast_2d(np.array(cells if named else array, dtype=object))  # NumPy makes texts of numbers beside texts
     if not named or rows.ndim != 2 or rows.shape[1] != len(labels.shape):
-        return labels.places(checked_cells(array, labels.shape))
+        return labels.places(check_cells(array, labels.shape))
     found = np.empty(rows.shape, dtype=np.int64)
     for k, column in enumerate(rows.T.tolist()):
         place = {value: labels.find_level(k, value, "log_prob") for value in dict.fromkeys(column)}
@@ -534,7 +534,7 @@ def read_cells(labels: Labels, cells: Any) -> IntArray:
     return found
 
 
-def checked_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
+def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
     """Read a caller's cells (k x N, or one cell) that are given by indices."""
     index = np.atleast_2d(np.asarray(cells))
     if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != len(shape):
@@ -574,7 +574,7 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
     if modes is None:
         return q.expectation(arranged)
     table = q.marginal(kept, {})
-    return summed(table, by_rows(arranged, table.shape)(slice(0, table.shape[0])))
+    return weighted_sum(table, by_rows(arranged, table.shape)(slice(0, table.shape[0])))
 
 
 def sample(q: Distribution, n: int, rng: int | np.random.Generator | None) -> IntArray:
@@ -617,7 +617,7 @@ def read_values(f: ArrayLike, shape: tuple[int, ...], *, called: bool = False) -
         ) from None
 
 
-def summed(q: FloatArray, values: AnyArray, start: int = 0, cells: IntArray | None = None) -> float:
+def weighted_sum(q: FloatArray, values: AnyArray, start: int = 0, cells: IntArray | None = None) -> float:
     """Sum ``q f`` over a table of probabilities with first row `start`, or over a list of cells."""
     bad = np.argwhere(~np.isfinite(values) & (q > 0))
     if len(bad):

@@ -137,7 +137,7 @@ class Effects:
 
     def __getitem__(self, modes: int | str | Sequence[int | str]) -> Effect:
         labels = self.fit.labels
-        wanted = _checked_modes(modes, labels)
+        wanted = _read_modes(modes, labels)
         if wanted not in self.parts:
             known = [f"({_set_name(modes, labels)})" for modes in self.parts]
             more = f" and {len(known) - 8:,} more" if len(known) > 8 else ""
@@ -165,7 +165,7 @@ class Effects:
         >>> round(fit.effects().kl_lost([0, 1]), 4) == round(ld.decompose([[1, 2], [3, 12]], "B1").kl, 4)
         True
         """
-        wanted = list(_checked_modes(modes, self.fit.labels))
+        wanted = list(_read_modes(modes, self.fit.labels))
         left_out = np.asarray((self.fit.basis[:, wanted] > 0).all(axis=1))
         if self.fit.ties is not None:
             left_out = self.fit.ties.touching(left_out)
@@ -229,7 +229,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     return Effects(fit, measure, mean - fit.psi, total, parts)
 
 
-def _checked_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
+def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
     single = is_whole(modes) or isinstance(modes, str)
     listed = [modes] if single else entries(modes)
     if not listed:
@@ -273,7 +273,7 @@ def tables_of(
                 np.add.at(table, tuple(positions[rows, k] for k in kept), share)
             else:
                 means.append(float(share.sum()))
-    centred = {modes: _centred(table, [weights[k] for k in modes]) for modes, table in steps.items()}
+    centred = {modes: _centre(table, [weights[k] for k in modes]) for modes, table in steps.items()}
     return centred, math.fsum(means)
 
 
@@ -307,7 +307,7 @@ def _check_sizes(groups: dict[Modes, IntArray], merged_shape: tuple[int, ...], m
         )
 
 
-def _centred(steps: FloatArray, weights: list[FloatArray]) -> FloatArray:
+def _centre(steps: FloatArray, weights: list[FloatArray]) -> FloatArray:
     """Sum steps up along each axis, and take the mean along it away."""
     table = steps
     for axis, w in enumerate(weights):

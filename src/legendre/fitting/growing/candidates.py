@@ -181,10 +181,8 @@ def find_boxes(state: State, count: int, price: float, turn: int, longest: int =
     from legendre.core.sums.kernels.growing import ascend
 
     ground, half = state.ground, max(count // 2, 400)
-    seeds = []
-    for boxes, gains in (_orthants(state, turn), _windows(state, turn)):
-        seeds.append(boxes.of(np.argsort(-gains, kind="stable")[:half]))
-    found = seeds[0].joined(seeds[1])
+    orthants, windows = _orthants(state, turn), _windows(state, turn)
+    found = orthants[0].of(np.argsort(-orthants[1])[:half]).joined(windows[0].of(np.argsort(-windows[1])[:half]))
     assert found.high is not None
     low, high, ends = found.low.copy(), found.high.copy(), ground.ends
     work = len(found) * int((np.minimum(ends, longest) ** 2).sum())
@@ -206,19 +204,17 @@ def _unknown(known: Features, found: Features) -> Features:
 
 def _orthants(state: State, turn: int, together: int = 4) -> tuple[Features, FloatArray]:
     """Find the orthants whose gain is a peak along every mode, of some orientations `together`, the next ones later."""
-    ground, order = state.ground, len(state.ground.shape)
-    every, boxes, gains = list(product((True, False), repeat=order)), [], []
+    ground, every = state.ground, list(product((True, False), repeat=len(state.ground.shape)))
+    lows, highs, gains = [], [], []
     for i in range(min(together, len(every))):
         up = np.array(every[(turn * together + i) % len(every)])
         p, q = (_orthant_sums(sums.reshape(ground.shape), up) for sums in (ground.eta_hat, state.eta))
-        field, corner = _gain_peaks(p, q)
+        gain, corner = _gain_peaks(p, q)
         # a downward orthant ends behind its corner, so that all of the mode is among both kinds
-        boxes.append(ground.boxes(np.where(up, corner, 0), np.where(up, ground.ends, corner + 1)))
-        gains.append(field)
-    found = boxes[0]
-    for some in boxes[1:]:
-        found = found.joined(some)
-    return found, np.concatenate(gains)
+        lows.append(np.where(up, corner, 0))
+        highs.append(np.where(up, ground.ends, corner + 1))
+        gains.append(gain)
+    return ground.boxes(np.concatenate(lows), np.concatenate(highs)), np.concatenate(gains)
 
 
 def _orthant_sums(sums: FloatArray, up: BoolArray) -> FloatArray:

@@ -77,20 +77,23 @@ class Search:
     def larger(self, state: State, most: int | None = None, turn: int = 0) -> State | None:
         """Add the features of a round and fit; ``None`` when the size is reached or no candidate pays.
 
-        A round adds a tenth of the basis; at first a 40th of the size to reach, from 1 to 16 features.
+        A round adds a tenth of the basis; at first a 40th of the size to reach, from 1 to 16 features. Where most cells
+        have data it adds a seventh up to a quarter of that size; where most are empty, early features would decide
+        which of them vanish.
         """
         left, choice = (self.most if most is None else most) - state.theta.size, None
-        count = max(min(max(self.most // 40, 1), 16) if self.known else 1, state.theta.size // 10)
+        observed = self.ground.observed
+        early = self.known and 4 * state.theta.size < self.most
+        early = early and (observed is None or 2 * len(observed) >= self.ground.eta_hat.size)
+        count = min(max(self.most // 40, 1), 16) if self.known else 1
+        count = max(count, state.theta.size // (7 if early else 10))
         count = left if left < 1.5 * count else count
         for idle in range(1 if self.candidates is not None else WINDOWS):
             if left > 0 and choice is None:
                 state, choice = choose(state, self.candidates, count, self.price, turn + idle, idle)
             if choice is None and self.candidates is None:  # what a rough fit leaves may hide smaller gains
                 state = state.settle(NOTHING)
-        if choice is None:
-            return None
-        *rows, gain = choice
-        return state.extend(*rows, ROUGH * gain)
+        return None if choice is None else state.extend(*choice[:-1], ROUGH * choice.gain)
 
     def weigh(self, state: State) -> FloatArray:
         """Estimate what each feature is worth; infinite for those of the start, and for those that keep cells empty."""

@@ -21,7 +21,7 @@ from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.results.distribution import checked_cells
+from legendre.results.distribution import check_cells
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -176,7 +176,7 @@ def read_contrasts(
     called = tuple(map(str, listed))
     if cells is None:
         return Combinations(called, rows, np.zeros(n))
-    return combinations_of_cells(fit, called, fit.labels.places(checked_cells(np.asarray(cells), fit.shape)), rows)
+    return combinations_of_cells(fit, called, fit.labels.places(check_cells(np.asarray(cells), fit.shape)), rows)
 
 
 def _of_coefficients(fit: Decomposition, weights: Mapping[Any, Any], cells: Any, names: Any) -> Combinations:

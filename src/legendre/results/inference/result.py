@@ -18,7 +18,7 @@ from legendre.core.origin import rectangular
 from legendre.core.text import Table
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Storable
-from legendre.results.distribution import check_formed, checked_cells
+from legendre.results.distribution import check_cells, check_formed
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
 from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
 from legendre.results.inference.counts import (
@@ -346,7 +346,7 @@ class Inference(Storable):
         check_choice(kind, "residuals: kind", ("adjusted", "deviance", "pearson"), InvalidQuery)
         fit, counts = self.fit, self.counts
         if cells is not None:
-            index = checked_cells(rectangular(cells, "cells", InvalidBasis), fit.shape)
+            index = check_cells(rectangular(cells, "cells", InvalidBasis), fit.shape)
             return _residuals(self, kind, fit.labels.places(index))
         check_formed(fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
         out = np.full(fit.shape, np.nan)
