@@ -119,13 +119,11 @@ def test_impossible_eta() -> None:
 @pytest.mark.parametrize("function", [ld.dual.from_theta, ld.dual.from_eta, ld.dual.psi])
 def test_a_support_that_does_not_fit(function: object) -> None:
     assert callable(function)
-    with pytest.raises(ld.errors.InvalidSupport, match=r"support has shape \(3,\), the grid \(2,\)"):
+    with pytest.raises(ld.errors.InvalidSupport, match=r"boolean array of the grid's shape \(2,\) .* got shape \(3,\)"):
         function([0.0, 0.5], [True, True, True])
-    with pytest.raises(ld.errors.InvalidSupport, match="it must fit and hold a cell"):
+    with pytest.raises(ld.errors.InvalidSupport, match="that holds a cell"):
         function([0.0, 0.5], [False, False])
-    with pytest.raises(
-        ld.errors.InvalidSupport, match=r"support has dtype float64; pass a boolean array \(for 0/1: support.ast"
-    ):
+    with pytest.raises(ld.errors.InvalidSupport, match=r"dtype float64 \(for 0/1: support.ast"):
         function([0.0, 0.5], [0.5, np.nan])
 
 
@@ -137,5 +135,5 @@ def test_kl_of_different_shapes() -> None:
 @pytest.mark.parametrize("function", [ld.dual.to_theta, ld.dual.to_eta, ld.dual.entropy])
 def test_bad_tensors_are_refused_here_too(function: object) -> None:
     assert callable(function)
-    with pytest.raises(ld.errors.InvalidTensor, match=r"P has 1 negative entry: it is P\[1\] = -2"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"P\[1\] = -2"):
         function([1.0, -2.0])

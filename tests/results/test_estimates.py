@@ -60,29 +60,7 @@ def test_the_path_of_a_basis_ends_with_the_criteria_of_its_inference(mean: float
         assert stage.bic == pytest.approx(tests.bic + 2 * fit.total * further - np.log(fit.total) * fewer, rel=1e-9)
 
 
-def test_the_path_of_fractions_has_no_constant() -> None:
-    fit = ld.decompose(np.random.default_rng(0).random((4, 4)), "adaptive(3)")
-    assert fit.path[-1].aic == pytest.approx(2 * fit.total * fit.kl + 6)
-
-
 # --- contrasts -------------------------------------------------------------------------------------------------------
-
-
-def test_a_contrast_over_an_empty_cell_is_estimated() -> None:
-    """One zero makes two neighbouring differences infinite; their sum is finite, with its standard error."""
-    tests = ld.decompose(ONE_ZERO, ld.full()).inference()
-    steps = {tuple(cell): i for i, cell in enumerate(tests.fit.basis.tolist())}
-    assert np.isnan(tests.standard_errors[[steps[0, 1], steps[0, 2]]]).all()
-    weights = np.zeros(5)
-    weights[[steps[0, 1], steps[0, 2]]] = 1
-    found = tests.contrast(weights)
-    assert found.estimate[0] == pytest.approx(np.log(5 / 4))
-    assert found.standard_error[0] == pytest.approx(np.sqrt(1 / 5 + 1 / 4))
-    assert found.notes == ("",)
-    coef = tests.coef()
-    assert coef["mode 1[2]"] == pytest.approx(np.log(5 / 4))
-    assert coef["mode 1[1]"] == -np.inf
-    assert coef["mode 0[1]:mode 1[1]"] == np.inf
 
 
 def test_contrasts_without_a_limit_say_so() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 import legendre as ld
 from oracles import FloatArray
@@ -127,19 +127,6 @@ def test_dask_is_read_into_memory_for_what_needs_every_cell() -> None:
     assert ld.geometry.pythagoras(fit).kl_pq == pytest.approx(ld.geometry.pythagoras(dense).kl_pq, abs=1e-9)
 
 
-@pytest.mark.parametrize("draw", [ld.geometry.e_geodesic, ld.geometry.m_geodesic])
-def test_geodesics_of_lists_are_refused_in_one_sentence(draw: Any) -> None:
-    X = table(4, empty=False)
-    with pytest.raises(
-        ld.errors.InvalidTensor, match=r"P is sparse .* this needs a dense array: P.toarray\(\), if that fits"
-    ):
-        draw(listed(X), X, 0.5)
-    with pytest.raises(
-        ld.errors.InvalidTensor, match=r"Q is sparse .* this needs a dense array: Q.toarray\(\), if that fits"
-    ):
-        draw(X, listed(X), 0.5)
-
-
 def test_entries_must_be_counts() -> None:
     fit = ld.decompose(ld.from_coords([[0, 5], [3, 2], [3, 3]], [1.0, 2.5, 0.5], (10**6, 10**6)), [[3, 0]])
     with pytest.raises(ld.errors.InvalidTensor, match=r"but X\[3, 2\] is 2.5 \(2 of 3 cells are none\)"):
@@ -250,20 +237,3 @@ def test_means_below_the_range_of_floats() -> None:
     assert np.isfinite([tests.log_likelihood, tests.aic, tests.bic]).all()
     residuals = tests.residuals("deviance", rows)
     assert_allclose((residuals**2).sum() + 2 * 30, tests.g2, rtol=1e-9)
-
-
-def test_numbers_of_cells_beyond_float64_are_exact() -> None:
-    """A slice of 7^30 cells vanishes, an odd number of 85 bits."""
-    rng = np.random.default_rng(0)
-    cells = np.hstack([rng.integers(0, 2, (60, 1)), rng.integers(0, 7, (60, 30))])
-    fit = ld.decompose(ld.from_coords(cells, shape=(3, *[7] * 30)), [[1] + [0] * 30, [2] + [0] * 30])
-    assert fit.status is ld.results.Status.AT_BOUNDARY
-    assert fit.n_vanishing == 7**30
-    assert fit.inference().df == 2 * 7**30 - 1 - 1
-
-
-def test_the_two_ways_of_counting_agree() -> None:
-    X = table(2, empty=True)
-    fit = ld.decompose(X, "B1")
-    assert fit.n_vanishing == len(fit.vanishing_cells) == 9
-    assert_array_equal(np.unique(fit.vanishing_cells[:, 0]), [2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -516,27 +515,6 @@ def test_association_models_by_formula_are_those_of_r(name: str, formula: str, g
     digits = len(str(g2).partition(".")[2])
     assert round(model.g2, digits) == g2
     assert model.df == df
-
-
-def test_a_tied_parameter_is_a_coefficient_by_its_name() -> None:
-    """Uniform association of Hauser's table beside its diagonal: gamma = 0.1584003 in R."""
-    table = json.loads((FOLDER / "association.json").read_text())["hauser79"]["counts"]
-    model = ld.loglinear(np.array(table), "a + b + uniform(a, b) + diagonal(a, b)", names=["a", "b"])
-    assert model.coef()["a by b, per step of both"] == pytest.approx(0.1584003, abs=5e-8)
-    # one step in both variables, off the diagonal
-    cells = [[0, 2], [0, 3], [1, 2], [1, 3]]
-    odds = model.contrast([[1, -1, -1, 1]], cells)
-    assert odds.estimate[0] == pytest.approx(-model.coef()["a by b, per step of both"] * -1)
-    with pytest.raises(ld.LegendreError, match=re.escape("the formula has uniform(a); write uniform(a, b).")):
-        ld.loglinear(np.array(table), "a + b + uniform(a)", names=["a", "b"])
-
-
-def test_criteria_of_tied_models_at_the_boundary_count_tied_parameters() -> None:
-    X = np.array([[0, 4, 3], [5, 0, 6], [2, 7, 0]])
-    model = ld.loglinear(X, "a + b + diagonal(a, b)", names=["a", "b"])
-    assert model.fit.status is ld.results.Status.AT_BOUNDARY
-    assert model.rank == 7
-    assert model.fit.rank == 4
 
 
 def test_a_large_table_without_names_is_told_where_names_come_from() -> None:

@@ -435,14 +435,6 @@ def test_models_that_rows_cannot_tell_apart_have_one_aic(n: list[int]) -> None:
     assert ld.anova(both, apart).tests[0].df == ld.anova(apart, both).tests[0].df == 0
 
 
-def test_small_counts_are_told_without_what_such_models_lack() -> None:
-    rows: Rows = {"a": [*"xxyy", "x"], "b": [*"uvuv", None], "n": [2, 1, 1, 3, 2]}
-    text = " ".join(repr(em(rows, "a + b", counts="n")).split())
-    assert "the chi-square distribution of G2 is rough; differences of G2" in text
-    assert "bootstrap" not in text
-    assert "X2" not in text
-
-
 def test_counts_that_are_small_on_the_way_may_rise_again() -> None:
     """Of 15 rows that lack half of their values: eleven cells at once taken as 0 would leave G2 = 0.076."""
     text = "..v. .v.. u..v ..u. vvv. ..v. v.v. u... .v.u ..uv .vvv .vvu v.vv ...v ..vv"

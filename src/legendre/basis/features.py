@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from inspect import signature
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -121,36 +119,30 @@ def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
     return cells.astype(np.int64), inverse[tuple(cells.T)]
 
 
-def _check_arguments(name: str, f: Any, labels: Labels) -> None:
-    """Refuse a function that does not take one argument for each mode."""
-    modes = [labels.mode(k) for k in range(len(labels.shape))]
-    try:
-        signature(f).bind(*modes)
-    except ValueError:  # some functions of NumPy do not tell
-        return
-    except TypeError as problem:
-        raise InvalidBasis(
-            f"features[{name!r}] is called with the levels of {', '.join(modes)}, {len(modes)} in all ({problem}). "
-            "Name the modes that it depends on."
-        ) from None
-
-
 def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
     """Read a feature as a table over its modes."""
-    shape, table = labels.shape, f
+    shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(len(labels.shape)))
     if callable(f):
-        sides = [labels.levels_of(k) for k in range(len(shape))]
-        _check_arguments(name, f, labels)
-        table = f(*(side.reshape([-1 if i == k else 1 for i in range(len(shape))]) for k, side in enumerate(sides)))
+        sides = [
+            labels.levels_of(k).reshape([-1 if i == k else 1 for i in range(len(shape))]) for k in range(len(shape))
+        ]
+        try:
+            table = f(*sides)
+        except TypeError as problem:
+            raise InvalidBasis(
+                f"features[{name!r}] is called with the levels of {modes}, {len(shape)} in all ({problem}). Name the "
+                "modes that it depends on."
+            ) from problem
     found: AnyArray = rectangular(table, f"features[{name!r}]", InvalidBasis)
-    if found.dtype.kind not in "biuf":
-        raise InvalidBasis(f"features[{name!r}] has dtype {found.dtype}; it must hold real numbers.")
-    if not np.isfinite(found).all():
-        raise InvalidBasis(f"features[{name!r}] is not finite everywhere; leave cells out with support=.")
+    if found.dtype.kind not in "biuf" or not np.isfinite(found).all():
+        raise InvalidBasis(
+            f"features[{name!r}] has dtype {found.dtype}; it must hold finite real numbers. Leave cells out with "
+            "support=."
+        )
     if found.ndim > len(shape) or any(n not in (1, m) for n, m in zip(found.shape[::-1], shape[::-1], strict=False)):
         raise InvalidBasis(
             f"features[{name!r}] has shape {found.shape}, where {shape} is expected: one entry for each level of "
-            f"{', '.join(labels.mode(k) for k in range(len(shape)))}."
+            f"{modes}."
         )
     values = np.broadcast_to(found, shape).astype(np.float64)
     return values if callable(f) else np.asarray(labels.arrange(values))  # a function was called with levels in order

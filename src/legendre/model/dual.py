@@ -174,8 +174,12 @@ def entropy(P: ArrayLike) -> float:
 def _normalise(name: str, tensor: ArrayLike) -> FloatArray:
     """Read a tensor that may come from a model, so that its entries may differ by any factor."""
     values = rectangular(tensor, name, InvalidTensor)
-    if values.dtype.kind not in "biuf" or not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
-        raise InvalidTensor(f"{name} must hold finite numbers >= 0, not all of them 0.")
+    if values.dtype.kind not in "biuf" or not values.any():
+        raise InvalidTensor(f"{name} has dtype {values.dtype}; it must hold numbers, not all of them 0.")
+    wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
+    if len(wrong):
+        entry = f"{name}{cell_name(wrong[0])} = {values[tuple(wrong[0])]:g}"
+        raise InvalidTensor(f"{entry}: entries must be finite and not negative.")
     return np.asarray(values / values.sum(dtype=np.float64))
 
 
@@ -201,12 +205,11 @@ def _parameters(grid: ArrayLike, support: ArrayLike | None) -> tuple[FloatArray,
     mask: BoolArray = np.ones(values.shape, dtype=np.bool_)
     if support is not None:
         mask = rectangular(support, "support", InvalidSupport)
-        if mask.dtype != np.bool_:
+        if mask.dtype != np.bool_ or mask.shape != values.shape or not mask.any():
             raise InvalidSupport(
-                f"support has dtype {mask.dtype}; pass a boolean array (for 0/1: support.astype(bool))."
+                f"support must be a boolean array of the grid's shape {values.shape} that holds a cell; got shape "
+                f"{mask.shape}, dtype {mask.dtype} (for 0/1: support.astype(bool))."
             )
-    if mask.shape != values.shape or not mask.any():
-        raise InvalidSupport(f"support has shape {mask.shape}, the grid {values.shape}; it must fit and hold a cell.")
     return np.where(mask, values, 0.0), mask
 
 

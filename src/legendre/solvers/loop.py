@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from legendre.core.types import AnyArray, FloatArray
+from legendre.core.types import FloatArray
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 from legendre.solvers.status import Status
 
@@ -133,13 +133,3 @@ def _record(state: State, iteration: int) -> Step:
     point = state.point
     norm = math.sqrt(float(np.square(point.gradient).sum()))
     return Step(iteration, point.objective, point.residual, norm, state.step)
-
-
-def pack_history(history: Sequence[Step]) -> FloatArray:
-    """Write steps as rows; their number is that of the row."""
-    return np.array([[step.objective, step.residual, step.residual_norm, step.step] for step in history])
-
-
-def unpack_history(rows: AnyArray) -> tuple[Step, ...]:
-    """Read steps from rows."""
-    return tuple(Step(i, *(float(x) for x in row)) for i, row in enumerate(rows))

@@ -11,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
-from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
@@ -60,10 +59,10 @@ class MProjection(Solver):
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - it begins at P
         """Begin at P, or at another positive distribution with its expectations."""
         model, problem = target.problem.model, target.problem
-        if (n := model.n_alive) > limits.LARGEST_NULL_SPACE:
+        if (n := model.n_alive) > 4_000:
             raise InvalidSetting(
                 f"m-projection needs a dense basis of its tangent space: {size_name(n)} merged cells are more than "
-                f"{limits.LARGEST_NULL_SPACE:,}. Use solver='natural'."
+                "4,000. Use solver='natural'."
             )
         mass = problem.mass[model.alive]
         q, design = mass if (mass > 0).all() else interior_point(problem), _design(problem)

@@ -135,7 +135,7 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
         k = (best := heappop(waiting))[2]
         if costs.get(k) != best:  # it has changed since
             continue
-        if len(costs) > limits.QUICK_ELIMINATION_FROM and best[1 if by_fill else 0] > math.log(limits.LARGEST_CLIQUES):
+        if len(costs) > 256 and best[1 if by_fill else 0] > math.log(limits.LARGEST_CLIQUES):
             left = sorted(costs)  # no table that fits comes of these, and finding the best takes long: one clique
             return order + left, neighbours + [left[i + 1 :] for i in range(len(left))], False
         del costs[k]

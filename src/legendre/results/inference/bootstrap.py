@@ -19,7 +19,7 @@ from legendre.core import limits
 from legendre.core.arguments import check_int, check_number, generator_from
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text import NamedValues, fragment
+from legendre.core.text import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, engine_for
@@ -27,7 +27,7 @@ from legendre.model.margins import Modes, decomposable, generating_margins, in_r
 from legendre.results.distribution import tensor
 from legendre.results.inference.coding import Coding, coefficients_of
 from legendre.results.inference.counts import Counts, counts_of
-from legendre.results.inference.printout import p_text
+from legendre.results.inference.printout import Printed, p_text
 from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bootstrap:
+class Bootstrap(Printed):
     """Statistics and parameters of tables that were drawn from a fitted model.
 
     Attributes
@@ -140,12 +140,6 @@ class Bootstrap:
                 )
             )
         return NamedValues("Exact test given the margins" if self.conditional else "Parametric bootstrap", rows)
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return fragment([self.table()])
 
 
 def draw_tables(

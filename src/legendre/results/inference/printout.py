@@ -11,7 +11,7 @@ import numpy as np
 from legendre.core.arguments import check_int
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.text import Columns, NamedValues, Table, listed_words, shape_name, shortened
+from legendre.core.text import Columns, NamedValues, Table, fragment, listed_words, shape_name, shortened
 from legendre.data.observation import beyond_memory
 from legendre.results.base import count_name, rank_name
 from legendre.solvers.status import Status
@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from legendre.results.inference.result import Inference
 
 LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
+
+
+class Printed:
+    """What prints as its `table`."""
+
+    def table(self) -> Table:
+        """Lay the rows out for printing."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return fragment([self.table()])
 
 
 def tables(tests: Inference, rows: int) -> list[Table]:

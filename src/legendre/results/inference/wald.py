@@ -21,10 +21,10 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.memory import size_name
 from legendre.core.sums.linalg import factorise, limit_blas
-from legendre.core.text import Columns, fragment
+from legendre.core.text import Columns
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import check_fisher, engine_for
-from legendre.results.inference.printout import LEGEND, p_text, stars, to_frame
+from legendre.results.inference.printout import LEGEND, Printed, p_text, stars, to_frame
 from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
 from legendre.solvers.structure.rank import independent
 
@@ -162,7 +162,7 @@ def _diverging(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coefficients:
+class Coefficients(Printed):
     """Estimates by name, with standard errors, Wald tests and intervals.
 
     Attributes
@@ -261,12 +261,6 @@ class Coefficients:
         reasons = dict.fromkeys(note for note in self.notes if note)
         notes = [LEGEND, *(f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons)]
         return Columns("", rows, "<>>>>>><", ruled=True, notes=notes)
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return fragment([self.table()])
 
 
 def two_sided_p(z: FloatArray) -> FloatArray:

@@ -130,7 +130,7 @@ def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
     return np.asarray(direction[tuple(model.positions.T)])
 
 
-def _empty_between(model: Model, positive: BoolArray) -> FloatArray:
+def _empty_between(model: Model, positive: BoolArray, most_alike: int = 1_000) -> FloatArray:
     """Where the same data lie above u and above w, u < w, what is above u but not above w vanishes.
 
     Both are in B, or u is the bottom, which needs no parameter; the direction lowers theta_u and raises theta_w. Sets
@@ -149,7 +149,7 @@ def _empty_between(model: Model, positive: BoolArray) -> FloatArray:
     order = np.argsort(found, kind="stable")
     ends = np.flatnonzero(np.diff(found[order])) + 1
     for group in np.split(order, ends):
-        if len(group) < 2 or len(group) > limits.MOST_ALIKE or found[group[0]] == 0:
+        if len(group) < 2 or len(group) > most_alike or found[group[0]] == 0:
             continue
         below = (corners[group][:, None] <= corners[group]).all(axis=2)
         rises, falls = below.sum(axis=0) - 1.0, below.sum(axis=1) - 1.0

@@ -13,7 +13,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text import Columns, fragment, shortened
+from legendre.core.text import Columns, shortened
 from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
@@ -23,7 +23,7 @@ from legendre.model.model import Model
 from legendre.results.base import count_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import chi_square_p, degrees_of_freedom, support_rank
-from legendre.results.inference.printout import p_text, stars, to_frame
+from legendre.results.inference.printout import Printed, p_text, stars, to_frame
 from legendre.results.inference.result import Inference
 from legendre.solvers.structure.rank import Rank, independent, rank_of
 
@@ -38,7 +38,7 @@ class LikelihoodRatio:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Anova:
+class Anova(Printed):
     """Fits of one tensor, from the smallest to the largest, and tests of each against the one before.
 
     Attributes
@@ -131,15 +131,9 @@ class Anova:
         notes = ["LRT: each model against the one above"] if tested else []
         return Columns("", rows, "<<" + ">" * len(columns) + "<", ruled=True, notes=notes)
 
-    def __repr__(self) -> str:
-        return self.table().text()
-
     def summary(self) -> str:
         """Return the table as text."""
         return repr(self)
-
-    def _repr_html_(self) -> str:
-        return fragment([self.table()])
 
 
 _FORMATS: dict[str, tuple[str, Any]] = {

@@ -11,9 +11,9 @@ import numpy as np
 
 from legendre.core.arguments import check_choice, check_number
 from legendre.core.errors import InvalidQuery
-from legendre.core.text import Columns, fragment
+from legendre.core.text import Columns
 from legendre.core.types import FloatArray
-from legendre.results.inference.printout import p_text, stars, to_frame
+from legendre.results.inference.printout import Printed, p_text, stars, to_frame
 from legendre.tasks.loglinear.anova import compare
 from legendre.tasks.loglinear.formula import Formula, Term, close, read_formula
 
@@ -48,7 +48,7 @@ class Move:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TermTests:
+class TermTests(Printed):
     """What becomes of a model without, or with, each of some terms.
 
     Attributes
@@ -108,12 +108,6 @@ class TermTests:
             tested = (p_text(p), stars(p)) if on else ("", "")
             rows.append((name, str(df), f"{g2:.4f}", f"{aic:.3f}", f"{lrt:.4f}", str(on), *tested))
         return Columns("", rows, "<>>>>>><", ruled=True)
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return fragment([self.table()])
 
 
 def drop_terms(model: LogLinear) -> TermTests:
