@@ -19,7 +19,6 @@ MOST_SWEPT = 1 << 40  # merged cells up to which a grid is swept slab by slab, n
 CLIQUES_FROM = 1 << 20  # merged cells from which tables over cliques are considered in place of the merged grid
 CLIQUES_GAIN = 16  # how many times fewer cells the cliques' tables must have than the merged grid: each costs more
 LARGEST_CLIQUES = 1 << 24  # cells of all tables over cliques together (128 MiB)
-QUICK_ELIMINATION_FROM = 256  # modes from which the search for an elimination order gives up early on tables too large
 WAITED_FOR = 1 << 24  # cells of Q from which forming it may take seconds (2^26: 6 s), so that a terminal shows a line
 LARGEST_EFFECTS = 1 << 24  # cells of all tables of effects together, and sets of modes (128 MiB)
 LONG_MODE = 1 << 20  # levels of a mode up to which the box of each level is tabulated; longer modes are searched
@@ -30,7 +29,6 @@ NUMPY_CELLS = 100_000
 compiled code has read are swept by it while a basis grows, however few: 25,000 boxes of 300^3 cells and 50 parameters
 take 0.08 s of processor time, in NumPy 0.18."""
 NUMPY_BASIS = 1_500  # parameters up to which NumPy fills the Fisher matrix
-NUMPY_JOINS = 500  # cells of a growing basis up to which NumPy reads eta at joins, on a grid of up to NUMPY_CELLS
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 FEW_LEVELS, FEW_LEVELS_GAIN = 8, 10
@@ -60,11 +58,9 @@ SCALING_CYCLES = 60  # cycles after which scaling is slow here, and natural-grad
 DEPENDENT_CYCLES = 500  # cycles of scaling that are tried where parameters are dependent, before Fisher matrices
 SCALING_HORIZON = 100  # cycles left at the present rate from which steps with a Fisher matrix are cheaper
 SCALING_HORIZON_CG = 1_000  # the same where the Fisher matrix is not formed
-LARGEST_NULL_SPACE = 4_000  # merged cells up to which the m-projection spans its tangent space by a matrix (128 MB)
 # --- What is decided before the first step ---------------------------------------------------------------------------
 
 QUICK_SEARCH = 200_000  # merged cells times parameters up to which the search for a face takes less than a fit does
-MOST_ALIKE = 1_000  # parameters with the same data above them that are compared with each other
 LARGEST_FACE_PROGRAM = 50_000_000  # cells times directions of the largest table that is searched for a face (400 MB)
 TABLES_FROM = 1_000  # parameters from which sets of margins are examined for dependence without a matrix
 PROOF_TILT = 0.5
@@ -78,7 +74,6 @@ LARGEST_WRITTEN_OUT = 1 << 28  # cells of a sparse tensor that `toarray` writes 
 LARGEST_HELD = 1 << 26
 """Cells of a grid that is held where an answer needs every cell of it (512 MiB a copy): estimators, hidden modes, and
 tasks that were given a sparse or a distributed X."""
-LARGEST_REPEATED = 1 << 28  # cells of a broadcast view, which is not held in memory, that are read one by one
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
 LARGEST_GROWN = 5_000  # parameters that a basis grows to: a step there takes seconds, and there are hundreds of rounds
