@@ -229,12 +229,12 @@ def test_candidates_and_a_start_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatc
 def test_a_grid_of_ten_to_the_eighteen() -> None:
     """Nothing of the grid's size is formed; the independent answer is that of the merged table."""
     shape, rng = (10**6, 10**6, 10**6), np.random.default_rng(0)
-    cells = np.unique(rng.integers(0, shape, size=(500, 3)), axis=0)
+    listed = np.unique(rng.integers(0, shape, size=(500, 3)), axis=0)
     basis = np.array([[500_000, 0, 0], [0, 250_000, 0], [500_000, 250_000, 0], [0, 0, 750_000], [1, 1, 1]])
-    data = observe_entries(cells, rng.integers(1, 9, len(cells)), shape)
+    data = observe_entries(listed, rng.integers(1, 9, len(listed)), shape)
     fit = fit_on(data, cells(basis), Settings(tol=1e-12))
     assert fit.converged
-    direct = np.array([data.values[(cells >= u).all(axis=1)].sum() for u in basis]) / data.total
+    direct = np.array([data.values[(listed >= u).all(axis=1)].sum() for u in basis]) / data.total
     assert_allclose(fit.eta, direct, atol=1e-12)
     assert fit.model.weights.sum() == pytest.approx(1e18)
     with pytest.raises(

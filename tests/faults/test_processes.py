@@ -1,11 +1,10 @@
-"""Forks, threads, read-only installations and Ctrl-C, each in a process of its own, which most would end."""
+"""Forks, threads and read-only installations, each in a process of its own, which most would end."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -133,22 +132,3 @@ def test_a_full_disk_and_damaged_machine_code_only_cost_the_time_to_compile(inst
         ended = run("-c", ONE_KERNEL, *cases, first=str(installation), PYTHONDONTWRITEBYTECODE="1")
         said = [f"{case}; [4.0, 5.0, 5.0, 6.0]; {int(case == 'kept')}; {int(case != 'full')}\n" for case in cases]
         assert (ended.returncode, ended.stdout) == (0, "".join(said)), ended.stderr
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="POSIX signals")
-def test_ctrl_c_while_libraries_are_imported_ends_quietly_with_130() -> None:
-    """The signal comes from inside NumPy's import, where an exception would end in a traceback of other libraries."""
-    code = (
-        "import builtins, os, signal, sys\n"
-        "real = builtins.__import__\n"
-        "def hooked(name, *rest, **more):\n"
-        "    if name == 'numpy':\n"
-        "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return real(name, *rest, **more)\n"
-        "from legendre.cli import main\n"
-        "builtins.__import__ = hooked\n"
-        "sys.argv = ['legendre', '--version']\n"
-        "main()\n"
-    )
-    ended = run("-c", code)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

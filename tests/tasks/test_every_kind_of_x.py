@@ -58,7 +58,7 @@ def test_cells_that_are_not_listed_are_missing(kind: str, task: str) -> None:
 @pytest.mark.parametrize("library", [torch.asarray, np.ma.masked_invalid, np.ndarray.tolist])
 def test_nan_is_missing(library: Callable[[FloatArray], Any]) -> None:
     for settings in ({"basis": "B1"}, {"folds": 3}):
-        found, expected = (ld.complete(X, **settings).tensor() for X in (library(GAPS.copy()), GAPS))  # type: ignore[arg-type]
+        found, expected = (ld.complete(X, **settings).tensor() for X in (library(GAPS.copy()), GAPS))
         assert_allclose(host(found), expected, rtol=1e-9)
 
 

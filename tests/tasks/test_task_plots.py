@@ -42,7 +42,7 @@ def test_completions_mark_the_cells_that_were_missing(gappy: Any) -> None:
         ax.get_title() for ax in done.fit.plot.effects().axes
     }
     ax = done.plot.margins([0]).axes[0]
-    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], np.nansum(gappy, axis=1))  # type: ignore[attr-defined]
+    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], np.nansum(gappy, axis=1))
 
 
 def test_smoothing(gappy: Any) -> None:

@@ -218,7 +218,8 @@ def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> I
     [1, 2, 0]
     """
     sizes = np.where(sizes > least, sizes, 0.0)
-    places = np.argsort(-sizes, kind="stable")[:most]
+    places = np.arange(len(sizes)) if len(sizes) <= most else np.sort(np.argpartition(-sizes, most)[:most])
+    places = places[np.argsort(-sizes[places], kind="stable")]
     return np.asarray(places[sizes[places] > 0], dtype=np.int64)
 
 

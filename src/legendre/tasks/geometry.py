@@ -252,10 +252,10 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
         ((0, b), (0, 0), BLUE, f"KL(Q, R) = {triangle.kl_qr:.4g}", (0, -14), "center"),
         ((0, b), (a, 0), GREY, f"KL(P, R) = {triangle.kl_pr:.4g}", (8, 6), "left"),
     )
-    for x, y, colour, text, shift, side in sides:
-        ax.plot(x, y, color=colour, linewidth=2)
+    for across, up, colour, text, shift, side in sides:
+        ax.plot(across, up, color=colour, linewidth=2)
         style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": colour}
-        ax.annotate(text, (sum(x) / 2, sum(y) / 2), xytext=shift, ha=side, **style)
+        ax.annotate(text, (sum(across) / 2, sum(up) / 2), xytext=shift, ha=side, **style)
     for name, x, y, shift in (("P", 0, a, (0, 7)), ("Q", 0, 0, (-9, -14)), ("R", b, 0, (9, -14))):
         ax.plot([x], [y], "o", color="black", markersize=5)
         ax.annotate(name, (x, y), xytext=shift, textcoords="offset points", ha="center", fontsize=12)

@@ -77,15 +77,15 @@ class Search:
     def larger(self, state: State, most: int | None = None, turn: int = 0) -> State | None:
         """Add the features of a round and fit; ``None`` when the size is reached or no candidate pays.
 
-        A round adds a tenth of the basis; at first a 40th of the size to reach, from 1 to 16 features. Where most cells
-        have data it adds a seventh up to a quarter of that size; where most are empty, early features would decide
-        which of them vanish.
+        A round adds a tenth of the basis; at first a 40th of the size to reach, from 1 to 16 cells, or 8 boxes. Up to a
+        quarter of that size it adds a seventh, of cells and where most have data: where most are empty, early cells
+        would decide which of them vanish.
         """
         left, choice = (self.most if most is None else most) - state.theta.size, None
         observed = self.ground.observed
-        early = self.known and 4 * state.theta.size < self.most
+        early = self.known and 4 * state.theta.size < self.most and self.candidates is not None
         early = early and (observed is None or 2 * len(observed) >= self.ground.eta_hat.size)
-        count = min(max(self.most // 40, 1), 16) if self.known else 1
+        count = min(max(self.most // 40, 1), 8 if self.candidates is None else 16) if self.known else 1
         count = max(count, state.theta.size // (7 if early else 10))
         count = left if left < 1.5 * count else count
         for idle in range(1 if self.candidates is not None else WINDOWS):
