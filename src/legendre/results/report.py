@@ -150,7 +150,7 @@ def round_all(values: Iterable[float]) -> list[float | None]:
 
 
 def pack(values: FloatArray) -> dict[str, Any]:
-    """Write many numbers in few letters: 32 bits each in base 64, in units of the largest where 32 bits have no room."""
+    """Write many numbers in few letters: 32 bits each in base 64, in units of the largest if it is beyond 1e30."""
     largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     unit = largest if largest and not 1e-30 < largest < 1e30 else 1.0
     return {"unit": unit, "packed": base64.b64encode((values / unit).astype("<f4").tobytes()).decode("ascii")}
