@@ -22,8 +22,8 @@ from legendre.core.sums import cell_sums as dominance
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.data.dense import observe
+from legendre.data.observation import Support
 from legendre.data.sparse import Sparse, observe_entries
-from legendre.data.support import Support
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.model.model import CellList, Model

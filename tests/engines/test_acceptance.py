@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cases import NAMED, Case
 from legendre.core import limits
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.cell_list import CellListEngine
 from legendre.engines.choose import engine_for
 from legendre.engines.compiled import DenseEngine, SlabEngine

@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import legendre as ld
 from cases import Case
 from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.observation import Support
 from legendre.data.sparse import Sparse, observe_rows
-from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.reference import ReferenceEngine

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 import legendre as ld
 from legendre.core import limits
 from legendre.data.dense import observe
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.product import ProductEngine
 from legendre.model.model import Model

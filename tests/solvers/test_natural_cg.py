@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import legendre as ld
 from cases import SMALL, BoolArray, Case
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.compiled import DenseEngine, Vecchia
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine

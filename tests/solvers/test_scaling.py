@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import legendre as ld
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.model.margins import fitted_margins, generating_margins
 from legendre.model.model import Model
 from oracles import FloatArray

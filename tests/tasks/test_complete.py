@@ -18,7 +18,7 @@ from cases import BoolArray
 from legendre.basis.basis import cells
 from legendre.core import limits
 from legendre.data.dense import observe
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.model.model import Model

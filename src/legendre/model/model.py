@@ -27,7 +27,7 @@ from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables, on_grid, parts_of, saturated
 

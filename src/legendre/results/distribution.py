@@ -29,8 +29,7 @@ from legendre.core.progress import waiting
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
-from legendre.data.observation import Observation
-from legendre.data.support import Support
+from legendre.data.observation import Observation, Support
 from legendre.engines.choose import engine_for
 from legendre.model.cliques.graph import CliqueTree, cliques_of
 from legendre.model.cliques.tables import (

@@ -38,7 +38,7 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     on. A cell that is no combination of them is 0 in the limit if cells that vanish, in nonnegative multiples, make up
     the rest of it; otherwise it is open.
 
-    >>> from legendre.data.support import Support
+    >>> from legendre.data.observation import Support
     >>> mask = np.array([[True, True, False], [True, False, False]])
     >>> one_body = np.array([[1, 0], [0, 1], [0, 2]])
     >>> identify(Model.of(Support((2, 3), mask), None, one_body)).value.tolist()

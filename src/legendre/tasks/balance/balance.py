@@ -24,9 +24,9 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
+from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.fit import show_progress

@@ -17,7 +17,7 @@ from legendre.core.text import Columns, shortened
 from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.model.cliques.tables import n_free, parts_of, propagate, saturated, with_parts
 from legendre.model.model import Model
 from legendre.results.base import count_name
