@@ -23,8 +23,7 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Preconditioner
-from legendre.model.margins import generating_margins
-from legendre.model.model import Cliques
+from legendre.model.model import Cliques, generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback

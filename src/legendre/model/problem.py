@@ -16,8 +16,7 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.model.cliques.tables import Tables, clique_sums, laid_out, mode_margins, mode_tables, saturated
-from legendre.model.margins import Modes
-from legendre.model.model import Model
+from legendre.model.model import Model, Modes
 
 
 @dataclass(frozen=True, eq=False)

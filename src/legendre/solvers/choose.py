@@ -7,8 +7,7 @@ from collections.abc import Callable
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
 from legendre.model.cliques.tables import saturated
-from legendre.model.margins import Modes, decomposable, generating_margins
-from legendre.model.model import Model
+from legendre.model.model import Model, Modes, decomposable, generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.mprojection import MProjection

@@ -23,7 +23,7 @@ from legendre.core.text import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, engine_for
-from legendre.model.margins import Modes, decomposable, generating_margins, in_running_order
+from legendre.model.model import Modes, decomposable, generating_margins, in_running_order
 from legendre.results.distribution import tensor
 from legendre.results.inference.coding import Coding, coefficients_of
 from legendre.results.inference.counts import Counts, counts_of

@@ -25,8 +25,7 @@ from legendre.core.sums.quotient import n_cells
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.cliques.tables import n_carrying, parts_of, saturated, theta_of
-from legendre.model.margins import Modes, decomposable, fitted_margins, generating_margins
-from legendre.model.model import CellList, Model
+from legendre.model.model import CellList, Model, Modes, decomposable, fitted_margins, generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.structure.rank import covariance, independent

@@ -16,8 +16,7 @@ from legendre.core import limits
 from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.model.margins import Modes, generating_margins
-from legendre.model.model import Model
+from legendre.model.model import Model, Modes, generating_margins
 
 # Values of random functions, which have coefficients of size 1; between these bounds nothing is claimed.
 SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5

@@ -20,8 +20,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine
 from legendre.model.cliques.tables import Tables, n_carrying, n_free, saturated
-from legendre.model.margins import generating_margins
-from legendre.model.model import Cliques, Model, Space
+from legendre.model.model import Cliques, Model, Space, generating_margins
 
 
 @dataclass(frozen=True)

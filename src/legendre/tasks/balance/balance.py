@@ -31,7 +31,7 @@ from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.fit import show_progress
 from legendre.fitting.plan import Settings
-from legendre.model.margins import Modes
+from legendre.model.model import Modes
 from legendre.model.problem import Problem
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.views import ArrayPair
