@@ -29,7 +29,7 @@ from legendre.data.observation import Support
 from legendre.data.read import read
 from legendre.engines.choose import engine_for
 from legendre.model.model import Model
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status
 from oracles import FloatArray, IntArray
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -14,9 +14,7 @@ from legendre.engines.compiled import DenseEngine, Vecchia
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
-from legendre.solvers.loop import Outcome, run
-from legendre.solvers.protocol import Target
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Outcome, Status, Target, run
 from oracles import FloatArray
 from strategies import problems
 

@@ -16,8 +16,7 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.solvers.loop import Callback
-from legendre.solvers.protocol import Solver
+from legendre.solvers.loop import Callback, Solver
 
 if TYPE_CHECKING:
     from legendre.fitting.growing.seriate import Unordered

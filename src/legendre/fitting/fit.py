@@ -26,10 +26,9 @@ from legendre.data.observation import Observation
 from legendre.fitting.plan import Plan, Settings, WarmStart, independence, plan_on, with_face_search
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath
-from legendre.solvers.loop import Callback, Outcome, Step, run, run_in_turn
+from legendre.solvers.loop import Callback, Outcome, Status, Step, run, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_tilt
 from legendre.solvers.scaling import Scaling
-from legendre.solvers.status import Status
 from legendre.solvers.structure.rank import same_on_face
 
 

@@ -26,9 +26,8 @@ from legendre.engines.protocol import Preconditioner
 from legendre.model.model import Cliques, generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.choose import choose, read_solver, scaling_pays
-from legendre.solvers.loop import Callback
+from legendre.solvers.loop import Callback, Solver, Target
 from legendre.solvers.newton import Natural, NaturalCG
-from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.structure.faces import Face, search_face, structural_face
 from legendre.solvers.structure.rank import Rank, independent, rank_of

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from legendre.results.growth_path import GrowthStep as GrowthStep
     from legendre.results.inference.result import Inference as Inference
     from legendre.results.parameters import Parameters as Parameters
-    from legendre.solvers.status import Status as Status
+    from legendre.solvers.loop import Status as Status
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation

@@ -10,9 +10,9 @@ from legendre.model.cliques.tables import saturated
 from legendre.model.model import Model, Modes, decomposable, generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
+from legendre.solvers.loop import Solver
 from legendre.solvers.mprojection import MProjection
 from legendre.solvers.newton import Closed, Natural, NaturalCG
-from legendre.solvers.protocol import Solver
 from legendre.solvers.scaling import MatrixScaling, Scaling
 
 _KINDS = (Closed, Gradient, MProjection, MatrixScaling, Natural, NaturalCG, Scaling)

@@ -20,7 +20,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import search
-from legendre.solvers.protocol import Evaluation, Solver, State, Target
+from legendre.solvers.loop import Evaluation, Solver, State, Target
 
 ROUNDING = 1e-15  # expectations of order 1 are not known better than this: no correction beyond
 

@@ -26,7 +26,7 @@ from legendre.engines.protocol import Point
 from legendre.model.model import Modes, generating_margins, in_running_order
 from legendre.model.problem import Problem, within
 from legendre.solvers.linesearch import search
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.loop import Solver, State, Target
 
 WINDOW = 5  # residuals over which the rate of convergence is measured
 

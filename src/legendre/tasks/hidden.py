@@ -32,8 +32,7 @@ from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
-from legendre.solvers.loop import Step
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status, Step
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, ascend, finish
 
 if TYPE_CHECKING:

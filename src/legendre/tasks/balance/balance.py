@@ -35,11 +35,9 @@ from legendre.model.model import Modes
 from legendre.model.problem import Problem
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.views import ArrayPair
-from legendre.solvers.loop import Callback, Outcome, Step, run_in_turn
+from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
 from legendre.solvers.newton import Natural, NaturalCG
-from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import MatrixScaling, Scaling
-from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import vanishing_cells
 from legendre.solvers.structure.rank import independent
 from legendre.tasks.balance.feasible import Program

@@ -32,8 +32,7 @@ from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
-from legendre.solvers.protocol import Solver
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Solver, Status
 from legendre.tasks.complete.crossval import CrossValidation, Folding, HoldOut, Rng, extrapolate, select
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 

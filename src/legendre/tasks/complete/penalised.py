@@ -34,8 +34,7 @@ from legendre.results.base import Certificate
 from legendre.results.effects import Effect, effects_of_tensor
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import backtrack
-from legendre.solvers.loop import Step
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status, Step
 from legendre.tasks.complete.crossval import Folding, cells_left, poisson_deviance
 
 

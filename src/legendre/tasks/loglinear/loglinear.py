@@ -38,7 +38,7 @@ from legendre.results.inference.printout import statistic_text
 from legendre.results.inference.result import Inference, numbers_of
 from legendre.results.inference.wald import Information
 from legendre.results.plots.plots import FitPlots
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
 from legendre.tasks.loglinear.anova import LikelihoodRatio
 from legendre.tasks.loglinear.choice import Criterion, Direction, Kind, Move, TermTests, add_terms, drop_terms, search
