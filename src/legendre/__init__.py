@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from legendre.data.readers.rows import from_rows as from_rows
     from legendre.data.readers.tns import read_tns as read_tns
     from legendre.data.sparse_tensor import SparseTensor as SparseTensor
-    from legendre.fitting.decompose import decompose as decompose
-    from legendre.fitting.plan import plan as plan
+    from legendre.fitting.fit import decompose as decompose
+    from legendre.fitting.fit import plan as plan
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.files import load as load

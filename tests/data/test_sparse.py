@@ -24,8 +24,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.data.dense import observe
 from legendre.data.observation import Support
 from legendre.data.sparse import Sparse, observe_entries
-from legendre.fitting.fit import fit_on
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, fit_on
 from legendre.model.model import CellList, Model
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.structure import rank

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from legendre.fitting.plan import Plan as Plan
+    from legendre.fitting.fit import Plan as Plan
     from legendre.results.effects import Effects as Effects
     from legendre.results.growth_path import GrowthStep as GrowthStep
     from legendre.results.inference.result import Inference as Inference

@@ -31,7 +31,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.fitting.decompose import decompose
+from legendre.fitting.fit import decompose
 from legendre.fitting.growing.seriate import Unordered
 
 ADVICE = "pip install 'legendre[compare]'"

@@ -26,7 +26,7 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor

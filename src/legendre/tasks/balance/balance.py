@@ -29,8 +29,7 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
-from legendre.fitting.fit import show_progress
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, show_progress
 from legendre.model.model import Modes
 from legendre.model.problem import Problem
 from legendre.results.base import Certificate, ModelResult, modes_row

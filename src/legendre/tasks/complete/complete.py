@@ -25,8 +25,7 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, fit_recipe, show_progress, warn_if_not_converged
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor as model_tensor
