@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
     from legendre.basis.adaptive import boxes as boxes
+    from legendre.basis.basis import B1 as B1
+    from legendre.basis.basis import B2 as B2
+    from legendre.basis.basis import B3 as B3
     from legendre.basis.basis import Basis as Basis
     from legendre.basis.basis import full as full
     from legendre.basis.features import features as features
     from legendre.basis.interactions import interactions as interactions
-    from legendre.basis.paper import B1 as B1
-    from legendre.basis.paper import B2 as B2
-    from legendre.basis.paper import B3 as B3
     from legendre.core import errors as errors
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError

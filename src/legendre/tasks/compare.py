@@ -20,8 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import Basis, empty
-from legendre.basis.paper import B1, B2, B3
+from legendre.basis.basis import B1, B2, B3, Basis, empty
 from legendre.core.arguments import check_choice, check_int, entries
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.figures import sheet
