@@ -1,4 +1,4 @@
-"""`Basis`: a recipe for a set of cells, with set algebra, and the recipes that need no definition of their own."""
+"""`Basis`: a recipe for a set of cells, with set algebra; cells by hand, full, and the paper's B1, B2 and B3."""
 
 from __future__ import annotations
 

@@ -109,6 +109,6 @@ class Engine(Protocol):
         return None
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        """Bound KL(P, Q) above its minimum at a point near that answer; and the tilt, see `solvers.protocol.State`."""
+        """Bound KL(P, Q) above its minimum at a point near that answer; and the tilt, see `solvers.loop.State`."""
         del problem, point
         return np.inf, np.inf

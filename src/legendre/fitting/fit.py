@@ -1,4 +1,4 @@
-"""One fit: from a tensor that has been read and a basis to a decomposition."""
+"""`decompose`: settings, the plan (face, rank, engine, solvers), the run, and the decomposition that comes of it."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ def fit_on(
     settings: Settings,
     *,
     start: ArrayLike | None = None,
-    known: WarmStart = WarmStart(),  # noqa: B008 - frozen
+    known: WarmStart = WarmStart(),
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from legendre.tasks.loglinear.loglinear import LogLinear as LogLinear
 
 PLACES = {
-    "fitting.plan": "Plan",
+    "fitting.fit": "Plan",
     "results.effects": "Effects",
     "results.growth_path": "GrowthStep",
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",
-    "solvers.status": "Status",
+    "solvers.loop": "Status",
     "tasks.balance.balance": "Balanced",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.complete.complete": "Completion",

@@ -1,4 +1,4 @@
-"""The loop: budget, stopping, history, and callback for every solver."""
+"""What a solver is and what it is given; and the loop that runs it: budget, stopping, history, callback, status."""
 
 from __future__ import annotations
 
