@@ -59,11 +59,6 @@ class Basis(ABC):
     growing: ClassVar[Adaptive | None] = None
     """The recipe of a basis whose cells or boxes are chosen by fits to the data, which only `decompose` can do."""
 
-    @property
-    def grows(self) -> bool:
-        """Whether the data choose the basis, by fits."""
-        return self.growing is not None
-
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         """How many entries of each slice, by mode, `select` will look up: a first pass over X can find them early."""
         del shape

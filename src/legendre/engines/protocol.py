@@ -86,9 +86,8 @@ class Engine(Protocol):
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Compute the log probability of each merged cell, eq. (2); ``-inf`` where it is 0."""
-        space = self.model.space
         with np.errstate(divide="ignore"):
-            return space.below(point.theta) + np.log(space.weights) - point.psi
+            return self.model.below(point.theta) + np.log(self.model.weights) - point.psi
 
     def sizes(self, point: Point) -> FloatArray:
         """How large the sums are altogether whose terms make up each eta: its rounding error is a share of that."""

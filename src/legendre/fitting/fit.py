@@ -123,11 +123,11 @@ class Plan:
     @cached_property
     def rank(self) -> Rank:
         """How many parameters are independent on the face."""
-        on_face = self.problem.model.on_face(self.face.alive)
-        if on_face.plain:
-            return Rank(on_face.n_params)
+        model, alive = self.problem.model, self.face.alive
+        if alive is None and model.plain:
+            return Rank(model.n_params)
         known = self.settings.solver is not None or self.settings.ranked or not _scales(self.problem)
-        return rank_of(on_face, self.columns if known else None)
+        return rank_of(model.on_face(alive), self.columns if known else None)
 
     def __str__(self) -> str:
         return "\n".join(line for _, line in self._rows())
@@ -194,7 +194,7 @@ def plan(
     one step: a Fisher matrix of 1.2 MiB, 2.1e+07 flops to factor
     """
     settings, recipe = Settings.read(solver, tol), as_basis(basis)
-    if recipe.grows:
+    if recipe.growing is not None:
         raise InvalidBasis(
             f"plan: {recipe!r} is chosen by the data, round by round, so that nothing can be planned before. "
             "Plan for a basis of your own, or for the cells of a fit: plan(X, fit.basis)."
@@ -223,17 +223,17 @@ def with_face_search(plan: Plan) -> Plan:
 def _plan(
     problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
 ) -> Plan:
-    model, tol, auto = problem.model.on_face(face.alive), settings.tol, settings.solver is None
-    every = np.arange(model.n_params)
+    every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
     full = problem.reduced(face.alive, every)
+    model = full.model
     if auto and not settings.ranked and _scales(problem):
         target = Target(engine_for(model), full, tol, attained=face.certain)
         return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # a product of tables has a closed form in all parameters, whether or not they are independent on the face
-    product = model.form == "cliques" and not model.whole
-    product = product and (settings.solver is None or settings.solver.accepts_dependent)
-    columns = every
-    if not (model.plain or product):
+    product = isinstance(model, Cliques) and not model.whole
+    if model.plain or (product and (settings.solver is None or settings.solver.accepts_dependent)):
+        columns = every
+    else:
         with limit_blas(len(every)):
             columns = independent(model)
     some = len(columns) < len(every)
@@ -369,7 +369,7 @@ def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
     """
     model = plan.problem.model
     newton = isinstance(plan.solvers[-1], (Natural, NaturalCG))
-    if not newton or model.n_merged * model.n_params <= limits.QUICK_SEARCH:
+    if not newton or model.n_cells * model.n_params <= limits.QUICK_SEARCH:
         plan = with_face_search(plan)
     theta = _start(start, plan)
     outcome = _run(plan, theta, given=start is not None)
@@ -568,7 +568,7 @@ def decompose(
     [[1.2, 1.8], [2.8, 4.2]]
     """
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
-    if start is not None and (asked is None or asked.grows):
+    if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")
     with show_progress(progress if asked is None else bool(progress), settings.callback) as (step, say):
         settings = replace(settings, callback=step)
@@ -577,7 +577,7 @@ def decompose(
         if asked is None:
             from legendre.fitting.first_choice import explain, first_basis
         recipe = first_basis(data) if asked is None else asked
-        if unordered is not None or recipe.grows:
+        if unordered is not None or recipe.growing is not None:
             from legendre.fitting.growing.seriate import arrange
 
             data = arrange(data, unordered, say)

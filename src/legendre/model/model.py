@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import ClassVar, Literal, Self, cast
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from legendre.model.cliques.tables import Tables, on_grid, parts_of, saturated
 class Model:
     """The set of fully decomposable tensors with basis B on Omega (eq. 1), as an engine needs it."""
 
-    form: ClassVar[Literal["grid", "list", "cliques"]]
     _stored: ClassVar[tuple[str, ...]] = ("support", "base", "basis", "ties")  # the arguments of `of`, in files
     support: Support  # the sample space Omega
     base: FloatArray | None  # the base measure r, or ``None`` for r = 1
@@ -50,7 +49,7 @@ class Model:
     ties: Ties | None = None  # how the parameters of the cells are tied, ``theta = A beta``; ``None``: not at all
 
     @staticmethod
-    def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Space:
+    def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Model:
         """Merge the sample space along the basis; decide in which form the merged cells are summed over."""
         quotient = Quotient.of(support.shape, basis)
         grid = Grid(support, base, frozen(basis), quotient, quotient.boxes(basis), ties=ties)
@@ -62,11 +61,6 @@ class Model:
         if base is not None and support.mask is not None:
             measure = np.where(support.mask, base, 0.0)
         return replace(grid, measure=frozen(quotient.merge(measure)))
-
-    @property
-    def space(self) -> Space:
-        """The model in its form."""
-        return cast(Space, self)
 
     @cached_property
     def n_params(self) -> int:
@@ -95,11 +89,6 @@ class Model:
     def n_cells(self) -> int:
         """The number of merged cells."""
         return self.quotient.n_merged
-
-    @property
-    def n_merged(self) -> int:
-        """The number of merged cells."""
-        return self.n_cells
 
     @property
     def n_summed(self) -> int:
@@ -246,14 +235,11 @@ class Model:
 class Grid(Model):
     """A grid of the merged cells, formed or swept slab by slab."""
 
-    form: ClassVar[Literal["grid"]] = "grid"
-
 
 @dataclass(frozen=True, eq=False)
 class CellList(Model):
     """The merged cells that hold some of Omega; what belongs to merged cells is a vector over these."""
 
-    form: ClassVar[Literal["list"]] = "list"
     cells: IntArray = field(kw_only=True)  # the merged cells, m x N
 
     @cached_property
@@ -298,7 +284,6 @@ class Cliques(Model):
     if all of its tables' cells are. The tables know the face that they are on, so that no measure is formed.
     """
 
-    form: ClassVar[Literal["cliques"]] = "cliques"
     tables: Tables = field(kw_only=True)
 
     @property
@@ -353,10 +338,7 @@ class Cliques(Model):
         return 2 * sum(clique.n_cells * len(clique.modes) for clique in self.tables.tree.cliques)
 
 
-Space = Grid | CellList | Cliques
-
-
-def _full(grid: Grid) -> Space:
+def _full(grid: Grid) -> Model:
     """Choose between a grid and cliques: by size, and by the time that sweeps and messages take.
 
     The tables must have far fewer cells than the grid, since each costs more; for the Fisher matrix a parameter is
@@ -379,7 +361,7 @@ def _full(grid: Grid) -> Space:
     return Cliques(grid.support, None, grid.basis, quotient, positions, ties=grid.ties, tables=tables)
 
 
-def _of_points(grid: Grid, points: IntArray) -> Space:
+def _of_points(grid: Grid, points: IntArray) -> Model:
     """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
     quotient, n = grid.quotient, grid.quotient.n_merged
     formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)
@@ -417,7 +399,7 @@ def generating_margins(model: Model) -> list[Modes] | None:
 
     A list of cells has no axes along which margins could be summed: ``None`` there too.
     """
-    if model.form == "list" or not model.whole_interactions:
+    if isinstance(model, CellList) or not model.whole_interactions:
         return None
     if model.every_cell:
         return fitted_margins(model)

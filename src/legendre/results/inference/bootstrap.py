@@ -188,7 +188,7 @@ def _fit_tables(refit: Callable[..., Decomposition], every: Any, tables: FloatAr
             continue
         counts, level = counts_of(fit), 0.0
         if fit._alive is not None:
-            level = float(fit.model.space.below(fit.recession)[fit.model.space.on_grid(fit._alive)].max())
+            level = float(fit.model.below(fit.recession)[fit.model.on_grid(fit._alive)].max())
         constant = float(np.log(fit.total)) - fit.psi
         found.append((counts.g2(), counts.x2(), fit.theta, constant, fit.recession, level))
     return found
