@@ -38,7 +38,9 @@ LOWERED = 1e-6
 class Face:
     """The smallest face that holds eta_hat."""
 
-    alive: BoolArray | None  # marks what carries probability in the limit, see `Cliques`; ``None`` when all of Omega does
+    alive: (
+        BoolArray | None
+    )  # marks what carries probability in the limit, see `Cliques`; ``None`` when all of Omega does
     recession: FloatArray  # a direction in theta along which KL falls indefinitely; 0 when the minimum is attained
     certain: bool = True  # False: more cells may vanish; those that surely do are left out all the same
 
