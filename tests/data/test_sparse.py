@@ -200,7 +200,6 @@ def grown(data: Sparse, **settings: Any) -> IntArray:
 @pytest.mark.parametrize("support", ["all", "nonzero"])
 def test_the_path_on_a_coarser_grid_tells_of_the_grid(support: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "COARSE_BOXES", 60)
-    monkeypatch.setattr(limits, "JOINED_BOXES", 1)
     X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
     fit = ld.decompose(coo_array(X), ld.adaptive(14, swaps=0), support=support)
     for stage in fit.path:  # without swaps the basis is in the order of growing

@@ -16,7 +16,7 @@ from legendre.core.cells import cell_name, frozen, member, unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
-from legendre.core.origin import as_array, host
+from legendre.core.origin import rectangular
 from legendre.core.tied_parameters import Terms, Ties, joined
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -203,9 +203,7 @@ def cells(index: ArrayLike) -> Basis:
     >>> cells([[0, 1], [1, 0]])
     cells(<2 cells>)
     """
-    index = host(index, "basis", InvalidBasis)
-    ragged = "basis cells have different numbers of coordinates; each needs one per mode."
-    array = as_array(index, "basis", InvalidBasis, lambda _: ragged)
+    array = rectangular(index, "basis", InvalidBasis, "Each cell needs one coordinate per mode.")
     if array.ndim == 0:
         raise InvalidBasis(
             f"a basis is a recipe such as B1() | B3(5), a string such as 'B1 + B3(5)' or cells, k x N; got {index!r}."
