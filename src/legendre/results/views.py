@@ -18,8 +18,7 @@ from legendre.core.memory import size_name
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.observation import Observation
-from legendre.data.support import Support
+from legendre.data.observation import Observation, Support
 from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
 
