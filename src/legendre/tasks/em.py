@@ -26,8 +26,7 @@ from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe, with_counts
 from legendre.data.partial_table import Pattern
-from legendre.fitting.fit import fit_on
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, fit_on
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.structure.rank import independent

@@ -30,15 +30,14 @@ from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import PartialTable, Pattern, has_rows, read_cases
 from legendre.data.read import read
 from legendre.data.sparse_tensor import SparseTensor
-from legendre.fitting.fit import fit_recipe, warn_if_not_converged
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import Counts, chi_square_p, criteria, support_rank
 from legendre.results.inference.printout import statistic_text
 from legendre.results.inference.result import Inference, numbers_of
 from legendre.results.inference.wald import Information
 from legendre.results.plots.plots import FitPlots
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
 from legendre.tasks.loglinear.anova import LikelihoodRatio
 from legendre.tasks.loglinear.choice import Criterion, Direction, Kind, Move, TermTests, add_terms, drop_terms, search
