@@ -27,8 +27,7 @@ from legendre.core.labels import Labels
 from legendre.core.progress import line
 from legendre.core.text import Columns as TextColumns
 from legendre.data.readers.labelled import unwrap
-from legendre.fitting.decompose import decompose
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
 from legendre.tasks.compare import ADAPTIVE, ADVICE, Comparison, Row, draw

@@ -21,8 +21,8 @@ class CellListEngine(Engine):
 
     @property
     def _space(self) -> CellList:
-        assert self.model.space.form == "list"
-        return self.model.space
+        assert isinstance(self.model, CellList)
+        return self.model
 
     @cached_property
     def _log_weights(self) -> FloatArray:

@@ -21,8 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import Basis, empty
-from legendre.basis.paper import B1, B2, B3
+from legendre.basis.basis import B1, B2, B3, Basis, empty
 from legendre.core.arguments import check_choice, check_int
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.figures import sheet
@@ -32,7 +31,7 @@ from legendre.core.types import AnyArray, FloatArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.fitting.decompose import decompose
+from legendre.fitting.fit import decompose
 from legendre.fitting.growing.seriate import Unordered
 
 ADVICE = "pip install 'legendre[compare]'"
