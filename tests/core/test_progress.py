@@ -82,14 +82,14 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "hidden": (
         lambda: ld.hidden(SOME, "interactions([(0, 3), (1, 3), (2, 3)])", 2, restarts=2, progress=True),
-        ["start 1 of 2", "start 2 of 2", "the last fit, of the best start   KL "],
+        ["start 1 of 2", "start 2 of 2", "the last fit, of the best start"],
     ),
     "compare": (
         lambda: ld.compare(SOME, [4], peers=(), progress=True),
         ["fit 1 of 3   uniform, 0 parameters", "fit 3 of 3   Legendre, adaptive, 4 parameters"],
     ),
     "balance": (lambda: ld.balance(SOME, progress=True), ["step 0   max|eta - eta_hat| = "]),
-    "adaptive": (lambda: ld.decompose(SOME, ld.adaptive(9), progress=True), ["growing   6 of 13 parameters   KL = "]),
+    "adaptive": (lambda: ld.decompose(SOME, ld.adaptive(9), progress=True), ["growing   6 of 9 parameters   KL = "]),
     "cv": (lambda: ld.decompose(SOME, ld.adaptive("cv"), progress=True), ["5 folds   6 parameters   best so far "]),
 }
 

@@ -214,7 +214,7 @@ def test_candidates_and_a_start_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(limits, "COARSE_BOXES", 20)
     X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
     wanted = [[3, 0], [0, 4], [7, 4], [7, 9], [2, 2], [11, 10]]
-    cells = grown(entries(X), start=[[5, 5]], candidates=wanted)
+    cells = grown(entries(X), include=[[5, 5]], candidates=wanted)
     assert cells[0].tolist() == [5, 5]
     assert {tuple(cell) for cell in cells[1:].tolist()} <= {tuple(cell) for cell in wanted}
     with pytest.raises(
@@ -222,7 +222,7 @@ def test_candidates_and_a_start_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatc
     ):
         grown(entries(np.ones((40, 40))), candidates=ld.full())
     with pytest.raises(ld.errors.InvalidBasis, match=r"the cells it names cut the grid into 1\.6e\+03 boxes"):
-        grown(entries(np.ones((40, 40))), start="B1")
+        grown(entries(np.ones((40, 40))), include="B1")
 
 
 def test_a_grid_of_ten_to_the_eighteen() -> None:

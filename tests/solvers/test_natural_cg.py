@@ -43,8 +43,8 @@ def q_of(case: Case, engine: type[ReferenceEngine] | type[DenseEngine], outcome:
     return case.on_omega(model.quotient.spread(density)) * case.r
 
 
-def agree(case: Case, engine: type[ReferenceEngine] | type[DenseEngine]) -> None:
-    outcome = solve(case, engine)
+def agree(case: Case, engine: type[ReferenceEngine] | type[DenseEngine], tol: float = 1e-13) -> None:
+    outcome = solve(case, engine, tol)
     reference = case.fit(solver="natural", tol=1e-12)
     assert outcome.status is Status.CONVERGED
     assert np.isfinite(outcome.point.theta).all()
@@ -91,11 +91,11 @@ def slices_gone(shape: tuple[int, ...]) -> BoolArray:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.thread_unsafe(reason="tol is at the level of rounding for the first numbers of rng")
 def test_dependent_parameters(engine: type[ReferenceEngine] | type[DenseEngine], rng: np.random.Generator) -> None:
     """Whole slices are left out: many features become equal on what is left, others constant or empty."""
     X = rng.uniform(0.1, 1.0, size=(8, 8, 8))
-    agree(Case(X, slices_gone(X.shape), rng.permutation(np.argwhere(np.ones(X.shape))[1:])[:300]), engine)
+    # on some processors the sums of this case are no better than 1e-13
+    agree(Case(X, slices_gone(X.shape), rng.permutation(np.argwhere(np.ones(X.shape))[1:])[:300]), engine, 1e-12)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -210,6 +210,8 @@ class Labels:
             if isinstance(key, str) and key in self.names:
                 return self.names.index(key)
             raise error(start + unknown_name("mode", str(key), self.names[:12]))
+        if isinstance(key, str):
+            raise error(f"{start}{key!r} is no mode of X, which has {order}; its modes have no names: pass names=.")
         raise error(f"{start}{key!r} is no mode of X, which has {order}, counted from 0 to {order - 1}.")
 
     def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
@@ -217,8 +219,9 @@ class Labels:
 
         A mode with labels takes those; an index does as well where no label is a number. Other modes take indices.
         """
-        known, own = self._places[k], self.levels_of(k)
+        known = self._places[k]
         if known is not None:
+            own = self.levels_of(k)
             key = _as_date(value, own) if own.dtype.kind == "M" else _as_python(value)
             if isinstance(key, Hashable) and (found := known.get(key)) is not None:
                 return found
