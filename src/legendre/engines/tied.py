@@ -33,7 +33,7 @@ class TiedEngine(Engine):
         return Point(theta, self.ties.collect(point.eta), point.psi, point)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute ``A' G A``: from the features themselves, from eta at joins, from G of the cells, or column by column."""
+        """Compute ``A' G A``: from the features, from eta at joins, from G of the cells, or column by column."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self._probabilities(point)
