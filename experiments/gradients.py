@@ -10,7 +10,7 @@ import numpy as np
 
 import legendre as ld
 from legendre.core.types import FloatArray
-from legendre.solvers.protocol import Solver
+from legendre.solvers.loop import Solver
 from legendre.tasks.compare import Row
 
 from .data import cube

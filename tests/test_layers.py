@@ -102,7 +102,7 @@ def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text(
         "from typing import TYPE_CHECKING\nimport numpy\nfrom legendre.results import base\n"
-        "if TYPE_CHECKING:\n    from legendre.fitting.decompose import decompose\n"
+        "if TYPE_CHECKING:\n    from legendre.fitting.fit import decompose\n"
         "def late():\n    from legendre.solvers.loop import run\n"
     )
     assert imports(file) == ["legendre.results.base"]

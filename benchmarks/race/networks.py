@@ -28,8 +28,8 @@ class Network:
 
     def rows(self) -> Ints:
         """Draw rows from a member of the model, always the same."""
+        from legendre.data.observation import Support
         from legendre.data.sparse import observe_rows
-        from legendre.data.support import Support
         from legendre.model.model import Model
         from legendre.results.distribution import CliqueDistribution
 

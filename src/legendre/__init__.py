@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
     from legendre.basis.adaptive import boxes as boxes
+    from legendre.basis.basis import B1 as B1
+    from legendre.basis.basis import B2 as B2
+    from legendre.basis.basis import B3 as B3
     from legendre.basis.basis import Basis as Basis
     from legendre.basis.basis import full as full
     from legendre.basis.features import features as features
     from legendre.basis.interactions import interactions as interactions
-    from legendre.basis.paper import B1 as B1
-    from legendre.basis.paper import B2 as B2
-    from legendre.basis.paper import B3 as B3
     from legendre.core import errors as errors
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from legendre.data.readers.rows import from_rows as from_rows
     from legendre.data.readers.tns import read_tns as read_tns
     from legendre.data.sparse_tensor import SparseTensor as SparseTensor
-    from legendre.fitting.decompose import decompose as decompose
-    from legendre.fitting.plan import plan as plan
+    from legendre.fitting.fit import decompose as decompose
+    from legendre.fitting.fit import plan as plan
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.files import load as load
@@ -47,17 +47,15 @@ __version__ = "0.3.0"
 
 _PLACES = {
     "basis.adaptive": "adaptive boxes",
-    "basis.basis": "Basis full",
+    "basis.basis": "B1 B2 B3 Basis full",
     "basis.features": "features",
     "basis.interactions": "interactions",
-    "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
     "data.readers.coordinates": "from_coords",
     "data.readers.rows": "from_rows",
     "data.readers.tns": "read_tns",
     "data.sparse_tensor": "SparseTensor",
-    "fitting.decompose": "decompose",
-    "fitting.plan": "plan",
+    "fitting.fit": "decompose plan",
     "results.decomposition": "Decomposition",
     "results.files": "load",
     "tasks.balance.balance": "balance",

@@ -69,7 +69,6 @@ def test_fit_takes_modes_without_an_order(
     for text, sentence in {
         "sise": "legendre: unordered: unknown mode 'sise'; did you mean 'size'?",
         "5": "legendre: unordered: 5 is no mode of X, which has 2, counted from 0 to 1.",
-        "size,": "legendre: --unordered 'size,': give modes with commas between, e.g. carrier,dest or 0,2",
     }.items():
         code, _, err = run(monkeypatch, capsys, *call, "--unordered", text)
         assert (code, err[: len(sentence)]) == (2, sentence)
@@ -85,7 +84,7 @@ def test_show_prints_the_summary_and_writes_the_tensor(
     assert out.startswith(fit.summary())
     np.testing.assert_allclose(np.load(tmp_path / "Q.npy"), fit.tensor(), rtol=1e-14)
     code, _, err = run(monkeypatch, capsys, "show", tmp_path / "fit.npz", "-t", tmp_path / "Q.csv")
-    assert (code, "is an array of NumPy; let the name end in .npy." in err) == (2, True)
+    assert (code, "with --tensor FILE.npy." in err) == (2, True)
     assert not (tmp_path / "Q.csv").exists()
 
 
@@ -151,15 +150,11 @@ def test_a_name_without_an_archive_is_refused(
     ("content", "words", "sentence"),
     [
         (np.array([[1.0, -2.0]]), ("-b", "B1"), "X has 1 negative entry: it is X[0, 1] = -2."),
-        (np.zeros((2, 2)), ("-b", "B1"), "zero everywhere"),
         (np.ones((2, 2)), ("-b", "B4"), "unknown basis 'B4'; did you mean"),
-        (np.ones((2, 2)), ("-b", "B2(0)"), "l must be an integer >= 1"),
         (np.ones((2, 2)), ("-b", "B1 +"), "cannot read the basis"),
         (np.ones((2, 2)), ("-b", "B1", "--solver", "naturl"), "did you mean 'natural'?"),
         (np.ones((2, 2)), ("-b", "B1", "--support", "nonzeros"), "did you mean 'nonzero'?"),
         (np.ones((2, 2)), ("-b", "B1", "--tol", "-1"), "tol must be a number >= 0"),
-        (np.ones((2, 2)), ("-b", "B1", "--max-iter", "-3"), "max_iter must be an integer >= 0"),
-        (np.array(["a"]), ("-b", "B1"), "entries must be numbers"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(
@@ -184,7 +179,6 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     ("name", "content", "sentence"),
     [
         ("absent.npy", None, "does not exist"),
-        ("empty.npy", b"", "cannot read"),
         ("text.npy", b"hello, this is no array", "is not a NumPy file at all"),
         ("short.npz", b"PK\x03\x04 and then nothing", "damaged or truncated"),
         (
@@ -192,23 +186,20 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
             b"1 2 3",
             "cannot read .txt; give a .npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr or .h5 (.hdf5)",
         ),
-        ("x.csv", b"", "cannot read"),
         (
             "head.csv",
             b"a,b\n1,2\n",
             "line 1 is a header (a, b). Say what the table is: one row for each event or cell: --columns",
         ),
-        ("index.csv", b",x\na,2\n", "line 1 is a header (x). Say what the table is"),
         (
             "slip.csv",
             b"1,x\n2,3\n",
             "row 0 of column 1 holds 'x', not a number.",
         ),
         ("ragged.csv", b"1,2\n3,4\n5,6,7\n", "Expected 2 fields in line 3, saw 3"),
-        ("binary.csv", b"\xff\xfe\x00", "cannot read"),
+        ("latin.csv", "Ö,1\n".encode("latin1"), "Save it as UTF-8"),
         ("semicolons.csv", b"1;2\n3;4\n", "Fields are separated by commas"),
         ("typing.csv", b"1,2\n3,1_0\n", "row 1 of column 1 holds '1_0', not a number. Write NA for a missing value."),
-        ("comma.csv", b"1,2,\n3,4,\n", "the last column is empty in every line. Is there a comma too many?"),
         ("long" * 80 + ".npy", None, "File name too long"),
     ],
 )
@@ -227,15 +218,6 @@ def test_unreadable_files_are_refused_in_one_sentence(
     assert code == 2
     assert sentence in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "latin1"])
-def test_a_text_file_that_is_not_utf_8_is_told_how_it_becomes_that(
-    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "rows.csv").write_text("town,year\nÖrebro,1\nMalmö,2\n", encoding=encoding)
-    code, _, err = run(monkeypatch, capsys, "fit", tmp_path / "rows.csv", "-b", "B1", "-o", tmp_path / "fit.npz")
-    assert (code, "it is not UTF-8 text. Save it as UTF-8, or convert it, e.g.: " in " ".join(err.split())) == (2, True)
 
 
 def test_outputs_that_cannot_be_written_are_refused_before_the_work(

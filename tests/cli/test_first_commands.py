@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,37 +72,10 @@ def test_json_of_other_results(
     assert "g2" in shown(path, monkeypatch, capsys)
 
 
-TAB = """
-import os, sys
-from legendre.cli import main
-
-for words in sys.argv[1:]:
-    os.environ |= {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
-    sys.argv = ["legendre"]
-    try:
-        main()
-    except SystemExit as end:
-        assert not end.code
-    print("then")
-"""
-
-
-def completed(tmp_path: Path, *lines: str) -> list[list[str]]:
-    """Ask for completions as bash does when the Tab key is pressed after some words."""
-    place = {"_LEGENDRE_COMPLETE": "complete_bash"}
-    path = os.pathsep.join([str(Path(ld.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", TAB, *lines], env=os.environ | place | {"PYTHONPATH": path}, cwd=tmp_path,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return [found.split() for found in done.stdout.split("then\n")[:-1]]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("rows.csv", "--columns", "a,nonsense"), "legendre: rows.csv: unknown column 'nonsense'"),
-        (("rows.csv", "-b", "nonsense"), "legendre: unknown basis 'nonsense'"),
         (("rows.csv", "--solver", "nonsense"), "legendre: unknown solver 'nonsense'"),
         (("rows.csv", "--tol", "-1"), "legendre: tol must be a number >= 0"),
     ],

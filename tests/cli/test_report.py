@@ -49,7 +49,7 @@ OVERWRITTEN = "is the input; it would be overwritten. Choose another name."
             "Print its summary with: legendre show tests.npz",
         ),
         (["fit.npz", "-o", "no/report.html"], "cannot write no/report.html: the folder no does not exist."),
-        (["fit.npz", "-o", "."], "cannot write .: it is a directory. Give a file name."),
+        (["fit.npz", "-o", "."], "cannot write .: it is a directory."),
         (["fit.npz", "-o", "fit.npz"], f"the output fit.npz {OVERWRITTEN}"),
         (["fit.npz", "-d", "X.npy", "-o", "X.npy"], f"the output X.npy {OVERWRITTEN}"),
         (["fit.npz", "-d", "no.npy"], "no.npy does not exist."),

@@ -25,11 +25,11 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray
 from legendre.data.dask import Blocks, FittedModel, observe_blocks
 from legendre.data.dense import observe
+from legendre.data.observation import Support
 from legendre.data.read import read
-from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.model.model import Model
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status
 from oracles import FloatArray, IntArray
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -44,7 +44,7 @@ BAD_TENSORS: dict[str, tuple[Any, str]] = {
     "zeros": ([[0, 0], [0, 0]], r"X is zero everywhere: its sum is 0, so it cannot be normalised"),
     "all_nan": ([NAN, NAN], r"every entry of X is NaN, that is, missing: there is nothing to decompose"),
     "zeros_beside_nan": ([NAN, 0.0], r"X on the support is zero everywhere"),
-    "ragged": ([[1, 2], [3]], r"X is not a rectangular array \(.*\)\. Pad ragged rows with NaN"),
+    "ragged": ([[1, 2], [3]], r"X is not a rectangular array: .* Pad ragged rows with NaN"),
     "too_large": (
         [1e308, 1e308, 3.0],
         r"X\[0\] = 1e\+308; positive entries must lie between 1e-100",

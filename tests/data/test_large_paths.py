@@ -22,9 +22,9 @@ from legendre.data.dense import observe
 from legendre.engines.compiled import DenseEngine, SlabEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.reference import ReferenceEngine
-from legendre.model.margins import generating_margins
+from legendre.model.model import generating_margins
 from legendre.model.problem import Problem
-from legendre.solvers.protocol import Solver
+from legendre.solvers.loop import Solver
 from strategies import problems
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -22,10 +22,9 @@ from legendre.core.sums import cell_sums as dominance
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.data.dense import observe
+from legendre.data.observation import Support
 from legendre.data.sparse import Sparse, observe_entries
-from legendre.data.support import Support
-from legendre.fitting.fit import fit_on
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, fit_on
 from legendre.model.model import CellList, Model
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.structure import rank
@@ -124,7 +123,7 @@ def test_the_same_fit_as_of_the_dense_tensor(support: str, X: FloatArray, basis:
 @given(X=tables(), basis=st.sampled_from(BASES))
 def test_the_same_fit_from_a_list_of_merged_cells(X: FloatArray, basis: str) -> None:
     fit = fit_on(entries(X, "nonzero"), as_basis(basis), Settings(tol=1e-11))
-    assert (fit.model.space.form == "list") == (fit.model.support.points is not None)
+    assert (isinstance(fit.model, CellList)) == (fit.model.support.points is not None)
     check(fit, fit_on(observe(X, "nonzero"), as_basis(basis), Settings(tol=1e-11)))
 
 
@@ -201,7 +200,6 @@ def grown(data: Sparse, **settings: Any) -> IntArray:
 @pytest.mark.parametrize("support", ["all", "nonzero"])
 def test_the_path_on_a_coarser_grid_tells_of_the_grid(support: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "COARSE_BOXES", 60)
-    monkeypatch.setattr(limits, "JOINED_BOXES", 1)
     X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
     fit = ld.decompose(coo_array(X), ld.adaptive(14, swaps=0), support=support)
     for stage in fit.path:  # without swaps the basis is in the order of growing

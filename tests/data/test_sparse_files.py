@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import legendre as ld
-from legendre.cli.readers import Options
-from legendre.cli.readers import read_input as read_with_labels
+from legendre.cli.readers import Options, read_input
 from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor
 
@@ -146,7 +145,7 @@ BAD_FILES: dict[str, tuple[str, str]] = {
     "bad_count": ("sptensor\n2\n3 3\n1 1 5\n", "line 4: this is no header"),
     "cut_off": ("sptensor\n2\n3 3\n2\n1 1 5\n", "holds 1 entries; its header says 2. Is it cut off"),
     "outside": ("sptensor\n2\n3 3\n1\n1 4 5\n", "line 5, column 2, less 1, = 3: the indices of mode 1 are from 0 to 2"),
-    "dense_cut_off": ("tensor\n2\n2 2\n1\n2\n3\n", "holds 3 values; its header says 4"),
+    "dense_cut_off": ("tensor\n2\n2 2\n1\n2\n3\n", "holds 3 entries; its header says 4"),
     "dense_word": ("tensor\n2\n2 2\n1\n2\nx\n3\n", "line 6: 'x' in column 1 is not a number"),
 }
 
@@ -163,9 +162,11 @@ def test_bad_files(name: str, tmp_path: Path) -> None:
 def test_bad_arguments_and_damaged_files(tmp_path: Path) -> None:
     file = tmp_path / "x.tns"
     file.write_text("1 1 2\n")
-    with pytest.raises(ld.errors.InvalidFile, match=r"shape \(2,\) has 1 modes, the cells have 2 indices each"):
+    with pytest.raises(
+        ld.errors.InvalidFile, match=r"shape must hold an integer >= 1 for each of the 2 modes of the cells; got \(2,\)"
+    ):
         ld.read_tns(file, (2,))
-    with pytest.raises(ld.errors.InvalidFile, match=r"shape must hold integers >= 1, one per mode; got \(0, 1\)"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"shape must hold an integer >= 1 .* got \(0, 1\)"):
         ld.read_tns(file, (0, 1))
     with pytest.raises(ld.errors.InvalidSetting, match="first_index must be 0 or 1"):
         ld.read_tns(file, first_index=2)
@@ -178,10 +179,6 @@ def test_bad_arguments_and_damaged_files(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*x\.tns"):
             ld.read_tns(file)
-
-
-def read_input(path: Path, asked: Options | None = None) -> Any:
-    return read_with_labels(path, asked).X
 
 
 def test_the_command_line_reads_them_all(tmp_path: Path, rng: np.random.Generator) -> None:

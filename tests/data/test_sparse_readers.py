@@ -149,7 +149,7 @@ BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "boolean": (([[4]], [True]), r"values has dtype bool; .*\.astype\(int\)"),
     "too_few": (([[4], [3]], [1.0]), r"values has shape \(1,\); there are 2 cells, so it must hold 2 numbers"),
-    "below": (([[0, 1], [1, -3]],), r"cells\[1, 1\] = -3: indices count from 0"),
+    "below": (([[0, 1], [1, -3]],), r"cells\[1, 1\] = -3: the indices of mode 1 are from 0"),
     "above": (
         ([[0, 1], [1, 5]], None, (2, 3)),
         r"cells\[1, 1\] = 5: the indices of mode 1 are from 0 to 2",
@@ -158,8 +158,14 @@ BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
     "names": (([["a"]],), r"cells\[0, 0\] = .*'a'.* has dtype <U1; indices are integers .* see legendre\.from_rows"),
     "one_dimension": (([0, 1, 2],), r"cells has shape \(3,\); it needs one row per entry .*reshape\(-1, 1\)"),
     "ragged_columns": ((([0, 1], [2]),), r"their shapes are \(2,\), \(1,\)\. For rows pass a list or array"),
-    "transposed": (([[0, 1, 2], [0, 1, 2]], [1, 1, 1]), r"cells has shape \(2, 3\) and there are 3 values.*cells\.T"),
-    "shape_order": (([[0, 1]], None, (2,)), r"shape \(2,\) has 1 modes, the cells have 2 indices each"),
+    "transposed": (
+        ([[0, 1, 2], [0, 1, 2]], [1, 1, 1]),
+        r"3 values, but cells has 2 entries of 3 modes\. .* pass the other one",
+    ),
+    "shape_order": (
+        ([[0, 1]], None, (2,)),
+        r"shape must hold an integer >= 1 for each of the 2 modes of the cells; got \(2,\)",
+    ),
     "nothing": ((np.empty((0, 2), dtype=int),), r"the list of cells is empty, so that it does not tell the shape"),
 }
 
@@ -204,7 +210,7 @@ def test_sparse_arrays_that_are_refused() -> None:
     for array, message in (
         (coo(np.array([[0, -2.0]])), r"X\.data\[0\] = -2, stored for X\[0, 1\]\. .* must be finite and >= 0"),
         (coo(np.array([[0, NAN]])), r"X\.data\[0\] = nan, stored for X\[0, 1\]\. A cell that is not listed is 0"),
-        (coo(np.array([[True]])), r"X is boolean\. If True counts as 1, pass X\.astype\(int\)"),
+        (coo(np.array([[True]])), r"X\.data has dtype bool; .* If True counts as 1"),
         (coo(np.array([[1j]])), r"X\.data has dtype complex128"),
         (coo((0, 3)), r"X is empty: its shape is \(0, 3\)"),
         (sparse.COO.from_numpy(np.ones((2, 2)), fill_value=1), r"X has fill_value 1(\.0)?: .* X\.todense\(\)"),

@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cases import NAMED, Case
 from legendre.core import limits
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.cell_list import CellListEngine
 from legendre.engines.choose import engine_for
 from legendre.engines.compiled import DenseEngine, SlabEngine
@@ -28,7 +28,7 @@ from legendre.engines.matrix import MatrixEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
-from legendre.model.model import Model
+from legendre.model.model import CellList, Model
 from oracles import FloatArray, distribution, expectations, fisher_matrix, normaliser
 from strategies import positive_tensors, problems, seeds, shapes
 
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 def on_a_grid(model: Model) -> bool:
-    return model.space.form != "list"
+    return not isinstance(model, CellList)
 
 
 def on_a_full_grid(model: Model) -> bool:
@@ -63,7 +63,7 @@ ENGINES: dict[str, Row] = {
     "matrix": Row(MatrixEngine, lambda model: on_a_grid(model) and MatrixEngine.applies(model)),
     "junction": Row(JunctionEngine, on_a_full_grid),
     "tied": Row(identity_ties, lambda _: True),
-    "cell_list": Row(CellListEngine, lambda model: model.space.form == "list"),
+    "cell_list": Row(CellListEngine, lambda model: isinstance(model, CellList)),
 }
 
 
@@ -161,7 +161,7 @@ def definition(case: Case, model: Model, theta: FloatArray, *, fisher: bool = Tr
         return Truth(
             psi=normaliser(case.Z, theta, case.r),
             eta=expectations(case.Z, q),
-            log_q=np.log(merged[tuple(model.space.cells.T)] if model.space.form == "list" else merged),
+            log_q=np.log(merged[tuple(model.cells.T)] if isinstance(model, CellList) else merged),
             G=fisher_matrix(case.omega, case.basis, q) if fisher else None,
             x=x,
             swing=float(tilt.max() - tilt.min()),

@@ -12,7 +12,7 @@ from cases import NAMED, Case
 from legendre.core import limits
 from legendre.core.sums.kernels import slabs as kernels
 from legendre.core.sums.kernels.slabs import plan_slabs
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.compiled import SlabEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.reference import ReferenceEngine

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cases import NAMED, Case
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 from oracles import distribution, fisher_matrix

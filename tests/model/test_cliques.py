@@ -15,14 +15,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 import legendre as ld
 from cases import Case
 from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.observation import Support
 from legendre.data.sparse import Sparse, observe_rows
-from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.cliques.graph import clique_tree
 from legendre.model.cliques.tables import Tables, clique_sums, closed_form, excess, saturated
-from legendre.model.model import Model
+from legendre.model.model import Grid, Model
 from legendre.model.problem import Problem
 from legendre.results.distribution import CliqueDistribution
 from oracles import distribution, fisher_matrix, normaliser
@@ -252,7 +252,7 @@ def _on_the_grid(table: FloatArray, basis: ld.Basis) -> ld.Decomposition:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
         fit = ld.decompose(table, basis, tol=1e-12)
-        assert fit.model.space.form == "grid"
+        assert isinstance(fit.model, Grid)
     return fit
 
 

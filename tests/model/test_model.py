@@ -11,7 +11,7 @@ from cases import NAMED, Case
 from legendre.core.sums.linalg import factorise
 from legendre.core.sums.quotient import Quotient
 from legendre.data.dense import observe
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.model.problem import Problem
 from legendre.solvers.structure.rank import covariance, independent
 from oracles import FloatArray, distribution, divergence

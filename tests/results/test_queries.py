@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 
 import legendre as ld
 from cases import NAMED, Case
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.choose import engine_for
 from legendre.model.model import Model
 from oracles import FloatArray

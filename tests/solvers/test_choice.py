@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 import legendre as ld
 from legendre.core import limits
 from legendre.data.dense import observe
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.product import ProductEngine
 from legendre.model.model import Model
@@ -189,7 +189,7 @@ def test_a_callback_stops_for_good() -> None:
 def test_plan_searches_for_no_face(monkeypatch: pytest.MonkeyPatch) -> None:
     X = CUBE.copy()
     X[0, 0, 0] = X[1, 1, 1] = 0.0
-    monkeypatch.setattr("legendre.fitting.plan.search_face", pytest.fail)
+    monkeypatch.setattr("legendre.fitting.fit.search_face", pytest.fail)
     decided = ld.plan(X, ld.B3(3))
     assert not decided.face.certain
     assert "whether cells vanish in the limit is known after the fit" in str(decided)
@@ -203,7 +203,7 @@ def test_the_certificate_proves_existence_before_a_search(monkeypatch: pytest.Mo
     corners = X.copy()
     corners[:2, :2, :2] = np.arange(8.0).reshape(2, 2, 2) % 7
     expected = ld.decompose(corners, ld.interactions(2))
-    monkeypatch.setattr("legendre.fitting.plan.search_face", pytest.fail)
+    monkeypatch.setattr("legendre.fitting.fit.search_face", pytest.fail)
     for solver in ("auto", "natural", "natural-cg"):
         assert ld.decompose(X, ld.interactions(2), solver=solver).status is ld.results.Status.CONVERGED
     empty = X.copy()

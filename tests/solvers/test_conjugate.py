@@ -13,9 +13,9 @@ from legendre.basis.basis import Cells
 from legendre.core import limits
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.plan import Settings, WarmStart, plan_on
+from legendre.fitting.fit import Settings, WarmStart, plan_on
+from legendre.solvers.loop import Target
 from legendre.solvers.newton import Workspace, bound, bound_nearby
-from legendre.solvers.protocol import Target
 
 
 @dataclass(frozen=True)

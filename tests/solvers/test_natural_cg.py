@@ -9,14 +9,12 @@ from numpy.testing import assert_allclose
 
 import legendre as ld
 from cases import SMALL, BoolArray, Case
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.compiled import DenseEngine, Vecchia
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
-from legendre.solvers.loop import Outcome, run
-from legendre.solvers.protocol import Target
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Outcome, Status, Target, run
 from oracles import FloatArray
 from strategies import problems
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import legendre as ld
 from cases import Case
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.model.model import Model
 from legendre.solvers.structure.rank import Rank, independent, rank_of
 from strategies import problems

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import legendre as ld
-from legendre.data.support import Support
-from legendre.model.margins import fitted_margins, generating_margins
-from legendre.model.model import Model
+from legendre.data.observation import Support
+from legendre.model.model import Model, fitted_margins, generating_margins
 from oracles import FloatArray
 from strategies import count_tables, masks, positive_tensors, shapes
 

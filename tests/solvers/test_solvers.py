@@ -17,8 +17,7 @@ import legendre as ld
 from cases import NAMED, Case
 from legendre.engines.protocol import Engine, Point
 from legendre.solvers.choose import SOLVERS, read_solver
-from legendre.solvers.loop import run
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.loop import Solver, State, Target, run
 from oracles import FloatArray
 from strategies import positive_tensors, problems, seeds, shapes
 

@@ -17,7 +17,7 @@ import legendre as ld
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.data.dense import observe
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model

@@ -18,9 +18,8 @@ from cases import BoolArray
 from legendre.basis.basis import cells
 from legendre.core import limits
 from legendre.data.dense import observe
-from legendre.data.support import Support
-from legendre.fitting.fit import fit_on
-from legendre.fitting.plan import Settings
+from legendre.data.observation import Support
+from legendre.fitting.fit import Settings, fit_on
 from legendre.model.model import Model
 from legendre.solvers.structure import identifiability as identification
 from legendre.solvers.structure.identifiability import from_gram, from_tables, identify

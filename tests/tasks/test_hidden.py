@@ -17,7 +17,7 @@ from cases import rbm
 from legendre.basis.basis import Cells, cells
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings
 from legendre.tasks.em import Ascent, Likelihood, ascend
 from legendre.tasks.hidden import _rows
 from oracles import distribution, divergence, zeta_matrix

@@ -454,7 +454,7 @@ def test_what_is_left_out_is_said() -> None:
 
 def test_rows_without_a_value_are_left_out_aloud() -> None:
     cases = {"a": ["x", "x", None, "y", "y", "y"], "b": ["p", "q", "p", None, "q", "p"], "n": [3, 1, 9, 2, 5, 4]}
-    said = "2 of 6 rows have no value of a (1), b (1) and were left out."
+    said = "Left out: 2 of 6 rows, which lack a value of a (1), b (1)."
     for given in (cases, pd.DataFrame(cases), pl.DataFrame(cases)):
         with pytest.raises(ld.LegendreError, match="column 'a' is missing in row 2"):
             ld.loglinear(given, "n ~ a + b")

@@ -337,7 +337,7 @@ def test_bad_rows_are_told() -> None:
         em(rows, "a + e")
     m = ld.loglinear({**rows, "a": ["x", "y", None], "b": ["u", "v", None]}, "a + b", missing="em")
     assert type(m) is ld.results.LogLinear  # nothing is left to be completed
-    assert "1 row has no value at all and was left out." in repr(m)
+    assert "Left out: 1 of the rows, which lack every value." in repr(m)
     with pytest.raises(ld.LegendreError, match=r"unknown column 'aa'; did you mean 'a'\?"):
         ld.loglinear(rows, "a + b", levels={"aa": ["x", "y"]}, missing="em")
     assert em(rows, "a*d + b").formula == "a + b"

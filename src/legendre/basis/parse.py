@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from legendre.basis import ties
 from legendre.basis.adaptive import adaptive, boxes
-from legendre.basis.basis import Basis, cells, empty, full, is_basis
+from legendre.basis.basis import B1, B2, B3, Basis, cells, empty, full, is_basis
 from legendre.basis.interactions import interactions
-from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidBasis, unknown_name
 
 _PLAIN: list[Callable[..., Basis]] = [B1, B2, B3, adaptive, boxes, cells, empty, full, interactions]

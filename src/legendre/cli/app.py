@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 import sys
 import warnings
@@ -24,10 +23,11 @@ from legendre.basis.parse import as_basis
 from legendre.cli.readers import ENDINGS, Options, read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
+from legendre.core.labels import Labels
 from legendre.core.progress import line
 from legendre.core.text import Columns as TextColumns
-from legendre.fitting.decompose import decompose
-from legendre.fitting.plan import Settings
+from legendre.data.readers.labelled import unwrap
+from legendre.fitting.fit import Settings, decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
 from legendre.tasks.compare import ADAPTIVE, ADVICE, Comparison, Row, draw
@@ -99,15 +99,17 @@ def fit(
     Settings.read(solver, tol, max_iter)  # and the basis: mistakes are named before a file that is in the way
     if basis is not None:
         as_basis(basis)
-    given = read_input(tensor, options)
-    modes = None if unordered is None else given.find_modes(unordered)
+    X = read_input(tensor, options)
+    names = (unwrap(X)[1].labels or Labels(())).names or ()
+    modes = None if unordered is None else [word.strip() for word in unordered.split(",") if unordered.strip()]
+    numbered = None if modes is None else [int(m) if m.isdecimal() and m not in names else m for m in modes]
     if output is None and target.exists():
         raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
-            given.X, basis, names=given.names, levels=given.levels, unordered=modes, support=support, solver=solver,
-            tol=tol, max_iter=max_iter, progress=sys.stderr.isatty(),
+            X, basis, unordered=numbered, support=support, solver=solver, tol=tol, max_iter=max_iter,
+            progress=sys.stderr.isatty(),
         )  # fmt: skip
     result.save(target)
     if result.reason is not None:
@@ -131,7 +133,7 @@ def compare(
     wide: Wide = False,
 ) -> None:
     """Compare errors of this method, nonnegative CP, Tucker and CP-APR at several numbers of parameters."""
-    X = read_input(tensor, Options.read(variable, columns, counts, wide)).X
+    X = read_input(tensor, Options.read(variable, columns, counts, wide))
     name = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
     try:
         listed = None if params is None else [int(word) for word in params.split(",")]
@@ -206,11 +208,9 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print numbers for programs instead of the summary.")] = False,
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
-    if extend and tensor is None:
-        raise InvalidSetting("--extend is about the tensor that is written; say where with --tensor FILE.npy.")
+    if (extend and tensor is None) or (tensor is not None and tensor.suffix != ".npy"):
+        raise InvalidSetting("the tensor is an array of NumPy: say where to write it with --tensor FILE.npy.")
     if tensor is not None:
-        if tensor.suffix != ".npy":
-            raise InvalidSetting(f"--tensor {tensor}: the tensor is an array of NumPy; let the name end in .npy.")
         _check_output(tensor, decomposition)
     result = load(decomposition)
     if tensor is not None:
@@ -234,30 +234,20 @@ def as_json_text(result: Any) -> str:
         "variances", "margin_error", "log_likelihood", "g2", "x2", "df", "aic", "bic", "scores", "best", "path",
         "basis", "theta", "eta",
     )  # fmt: skip
-    found = {name: getattr(result, name, None) for name in names}
-    known = {name: as_json_value(value) for name, value in found.items() if value is not None and not callable(value)}
-    return json.dumps({"kind": type(result).__name__, **known}, allow_nan=False, ensure_ascii=False)
+    found = {
+        name: value for name in names if (value := getattr(result, name, None)) is not None and not callable(value)
+    }
+    text = json.dumps({"kind": type(result).__name__, **found}, default=_as_plain)
+    return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)  # no NaN, which is no JSON
 
 
-def as_json_value(value: Any) -> Any:
-    """Turn a value into what JSON knows; numbers that are not finite are null.
-
-    >>> as_json_value((np.float64(1.5), np.inf, np.arange(2), {"a": True}))
-    [1.5, None, [0, 1], {'a': True}]
-    """
+def _as_plain(value: Any) -> Any:
+    """Turn a value that JSON does not know into one that it knows."""
     if isinstance(value, Enum):
         return value.name
-    if is_dataclass(value) and not isinstance(value, type):
-        return as_json_value(asdict(value))
     if isinstance(value, (np.ndarray, np.generic)):
-        return as_json_value(value.tolist())
-    if isinstance(value, dict):
-        return {str(name): as_json_value(content) for name, content in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [as_json_value(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
+        return value.tolist()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 @app.command()
@@ -285,7 +275,7 @@ def report(
             f"{result} holds a result of type {type(found).__name__}, which has no report page. "
             f"Print its summary with: legendre show {result}"
         )
-    found.report(output, None if data is None else read_input(data, options).X)
+    found.report(output, None if data is None else read_input(data, options))
     typer.echo(f"{output.stat().st_size / 1e6:.2f} MB written to {output}")
 
 
@@ -293,10 +283,9 @@ def _check_output(output: Path, source: Path) -> None:
     """Check before the work is done that its result can be written."""
     if output.exists() and source.exists() and output.samefile(source):
         raise InvalidFile(f"the output {output} is the input; it would be overwritten. Choose another name.")
-    if not output.parent.is_dir():
-        raise InvalidFile(f"cannot write {output}: the folder {output.parent} does not exist.")
-    if output.is_dir():
-        raise InvalidFile(f"cannot write {output}: it is a directory. Give a file name.")
+    if output.is_dir() or not output.parent.is_dir():
+        reason = "it is a directory" if output.is_dir() else f"the folder {output.parent} does not exist"
+        raise InvalidFile(f"cannot write {output}: {reason}.")
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from legendre.core.figures import sheet
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.datasets import digits, flights
 from legendre.data.sparse_tensor import SparseTensor
-from legendre.fitting.decompose import decompose
+from legendre.fitting.fit import decompose
 from legendre.results.decomposition import Decomposition
 from legendre.tasks.compare import FAMILIES, OURS, Comparison, Effort, Row, save
 

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError, unknown_name
 from legendre.core.files import numpy_file
-from legendre.core.labels import Mode
 from legendre.core.progress import line
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.coordinates import as_sparse_tensor, from_coords
-from legendre.data.readers.labelled import unwrap
 from legendre.data.readers.rows import from_rows
 from legendre.data.readers.tns import read_tns
 from legendre.data.sparse_tensor import SparseTensor
 
 ENDINGS = ".npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr or .h5 (.hdf5)"
-
-
-class Input(NamedTuple):
-    """X, and what its modes and levels are called where X itself does not say so."""
-
-    X: Any
-    names: Sequence[str] | None = None
-    levels: Sequence[Any] | None = None
-
-    def find_modes(self, text: str) -> list[Mode]:
-        """Read what ``--unordered`` lists: modes by names, or counted from 0 where no mode is called so."""
-        words = [word.strip() for word in text.split(",")] if text.strip() else []
-        if not all(words):
-            raise InvalidSetting(
-                f"--unordered {text!r}: give modes with commas between, e.g. carrier,dest or 0,2; '' for none."
-            )
-        labels = unwrap(self.X, self.names)[1].labels
-        names = () if labels is None else labels.names or ()
-        return [int(word) if word.isdecimal() and word not in names else word for word in words]
 
 
 @dataclass(frozen=True)
@@ -57,8 +36,6 @@ class Options:
     def read(cls, variable: str | None, columns: str | None, counts: str | None, wide: bool) -> Options:
         """Check the options that a user gives."""
         listed = None if columns is None else tuple(name.strip() for name in columns.split(","))
-        if listed is not None and not all(listed):
-            raise InvalidSetting(f"--columns {columns!r}: give names with commas between, e.g. carrier,dest,hour.")
         if wide and counts is not None:
             raise InvalidSetting("--counts names the column of a table with a row for each cell; --wide has none.")
         return cls(variable, listed, counts, wide)
@@ -77,52 +54,53 @@ class Options:
 
     def find_columns(self, path: Path, names: list[str]) -> list[str]:
         """Return the columns that are modes: those that the user names, or all but that of the counts."""
-        if self.columns is None and self.counts is None:
+        counts = () if self.counts is None else (self.counts,)
+        if self.columns is None and not counts:
             raise InvalidSetting(
                 f"{path} is a table with the columns {', '.join(names)}. Name those that are modes: --columns A,B,C; "
                 "add --counts N if a column says how often a row counts."
             )
-        for name in [*(self.columns or ()), *([] if self.counts is None else [self.counts])]:
+        modes = self.columns or [name for name in names if name not in counts]
+        for name in (*modes, *counts):
             if name not in names:
                 raise InvalidSetting(f"{path}: {unknown_name('column', name, names)}")
-        return [name for name in names if name != self.counts] if self.columns is None else list(self.columns)
+        return list(modes)
 
 
-def read_input(path: Path, options: Options | None = None) -> Input:
-    """Read X: an array, a `SparseTensor`, or an array with labels of xarray; whatever fails becomes a sentence."""
+def read_input(path: Path, options: Options | None = None) -> Any:
+    """Read X: an array, a `SparseTensor`, or an object of xarray or pandas; whatever fails becomes a sentence."""
     options = options or Options()
     suffix = ".tns" if path.name.lower().endswith(".tns.gz") else path.suffix.lower()
-    if not path.exists():
-        raise InvalidFile(f"{path} does not exist.")
-    if suffix not in READERS:
-        raise InvalidFile(f"{path}: cannot read {suffix or 'a file without an ending'}; give a {ENDINGS} file.")
+    if not path.exists() or suffix not in READERS:
+        reason = f"cannot read {suffix or 'a file without an ending'}; give a {ENDINGS} file"
+        raise InvalidFile(f"{path}: {reason}." if path.exists() else f"{path} does not exist.")
     options.check(path, suffix)
     read, *packages = READERS[suffix]
-    missing = [name for name in packages if find_spec(name) is None]
-    if missing:
+    if missing := [name for name in packages if find_spec(name) is None]:
         raise InvalidSetting(
             f"{path}: reading {suffix} files needs {' and '.join(missing)}. Install them with: "
             "pip install 'legendre[files]'"
         )
     try:
-        found = read(path, options)
+        return read(path, options)
     except (LegendreError, MemoryError):
         raise
     except Exception as problem:  # each library has errors of its own
+        hint = " Save it as UTF-8" if isinstance(problem, UnicodeDecodeError) else ""
         said = (str(problem).strip() or type(problem).__name__).splitlines()[0]
-        raise InvalidFile(f"cannot read {path}: {said.rstrip('.')}.") from None
-    return found if isinstance(found, Input) else Input(found)
+        raise InvalidFile(f"cannot read {path}: {said.rstrip('.')}.{hint}") from None
 
 
-def _choose(path: Path, arrays: Sequence[str], options: Options) -> str:
-    """Return the name of the array to read: the only one, or the one that the user names."""
-    named = [options.variable] if options.variable is not None else list(arrays)
-    if len(named) != 1:
-        listed = ", ".join(sorted(arrays)) or "none of numbers"
-        raise InvalidFile(f"{path} holds {len(arrays)} arrays: {listed}. Choose one with --variable.")
-    if named[0] not in arrays:
-        raise InvalidFile(f"{path}: {unknown_name('variable', named[0], sorted(arrays))}")
-    return named[0]
+def _choose(path: Path, arrays: Mapping[str, Any], options: Options) -> Any:
+    """Return the array to read: the only one, or the one that the user names."""
+    names = sorted(name for name, array in arrays.items() if array.dtype.kind in "biuf" and array.ndim)
+    if options.variable is None and len(names) != 1:
+        listed = ", ".join(names) or "none of numbers"
+        raise InvalidFile(f"{path} holds {len(names)} arrays: {listed}. Choose one with --variable.")
+    name = options.variable or names[0]
+    if name not in arrays:
+        raise InvalidFile(f"{path}: {unknown_name('variable', name, names)}")
+    return arrays[name]
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------
@@ -132,29 +110,23 @@ def _read_numpy(path: Path, options: Options) -> Any:
     with numpy_file(path) as content:
         if isinstance(content, np.ndarray):
             return content
-        names = set(content.files)
-        if options.variable is not None or not names >= {"shape", "data"}:
-            return content[_choose(path, content.files, options)]
-        if {"coords", "fill_value"} <= names:  # of pydata/sparse
+        if options.variable is not None or not {"shape", "data"} <= set(content.files):
+            return _choose(path, content, options)
+        if "fill_value" in content.files:  # of pydata/sparse
             if content["fill_value"] != 0:
                 raise InvalidFile(f"{path}: cells that are not listed are {content['fill_value']}, not 0.")
             return from_coords(tuple(content["coords"]), content["data"], content["shape"].tolist())
     from scipy.sparse import load_npz
 
-    found = load_npz(path)
-    if hasattr(found, "check_format"):
-        found.check_format(full_check=True)
-    return as_sparse_tensor(found)
+    return as_sparse_tensor(load_npz(path))
 
 
-def _read_xarray(path: Path, options: Options, engine: str = "h5netcdf") -> Any:
+def _read_xarray(path: Path, options: Options, **engine: Any) -> Any:
     """Read a variable of a dataset, with its coordinates."""
     import xarray
 
-    extra = {"consolidated": False} if engine == "zarr" else {}
-    with xarray.open_dataset(path, engine=engine, **extra) as dataset:
-        names = [str(name) for name, array in dataset.data_vars.items() if array.dtype.kind in "biuf" and array.ndim]
-        return dataset[_choose(path, names, options)].load()
+    with xarray.open_dataset(path, **engine or {"engine": "h5netcdf"}) as dataset:
+        return _choose(path, {str(name): array for name, array in dataset.data_vars.items()}, options).load()
 
 
 def _read_zarr(path: Path, options: Options) -> Any:
@@ -163,24 +135,19 @@ def _read_zarr(path: Path, options: Options) -> Any:
     store = zarr.open(path, mode="r")
     if isinstance(store, zarr.Array):
         return np.asarray(store[...])
-    arrays = {name: array for name, array in store.arrays() if array.dtype.kind in "biuf"}
-    if any(array.metadata.dimension_names for array in arrays.values()) and find_spec("xarray") is not None:
-        return _read_xarray(path, options, "zarr")
-    return np.asarray(arrays[_choose(path, list(arrays), options)][...])
+    arrays = dict(store.arrays())
+    if any(array.metadata.dimension_names for array in arrays.values()):
+        return _read_xarray(path, options, engine="zarr", consolidated=False)
+    return np.asarray(_choose(path, arrays, options)[...])
 
 
 def _read_hdf5(path: Path, options: Options) -> AnyArray:
     import h5py
 
-    found: list[str] = []
-
-    def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf" and item.shape:
-            found.append(name)
-
     with h5py.File(path, "r") as file:
-        file.visititems(visit)
-        return np.asarray(file[_choose(path, found, options)][()])
+        found: dict[str, Any] = {}
+        file.visititems(lambda name, item: found.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+        return np.asarray(_choose(path, found, options)[()])
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -208,15 +175,8 @@ def _read_csv(path: Path, options: Options) -> Any:
     """Read a matrix of numbers, a table with a row for each event or cell, or one whose first columns are labels."""
     import pandas as pd
 
-    matrix = options.columns is None and options.counts is None and not options.wide
-    try:
-        table = pd.read_csv(path, header=None, dtype=str, skipinitialspace=True, encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidFile(
-            f"cannot read {path}: it is not UTF-8 text. Save it as UTF-8, or convert it, e.g.: "
-            f"iconv -f LATIN1 -t UTF-8 {path.name} > utf8_{path.name}"
-        ) from None
-    if matrix:
+    table = pd.read_csv(path, header=None, dtype=str, skipinitialspace=True, encoding="utf-8-sig")
+    if options == Options():
         return _read_matrix(path, table)
     table, head = table.iloc[1:].reset_index(drop=True), table.iloc[0].fillna("")
     names = [name.strip() or ("row" if not k else "") for k, name in enumerate(head)]
@@ -242,10 +202,7 @@ def _read_matrix(path: Path, table: Any) -> FloatArray:
             "cell: --columns A,B,C, and --counts N if a column says how often it counts; or rows and columns of "
             "numbers, with labels in front: --wide. A matrix has no header."
         )
-    matrix = _read_numbers(path, table)
-    if np.isnan(matrix[:, -1]).all() and matrix.shape[1] > 1:
-        raise InvalidFile(f"{path}: the last column is empty in every line. Is there a comma too many?")
-    return matrix
+    return _read_numbers(path, table)
 
 
 def _read_wide(path: Path, table: Any, labels: tuple[str, ...] | None) -> Any:
@@ -260,19 +217,16 @@ def _read_wide(path: Path, table: Any, labels: tuple[str, ...] | None) -> Any:
     texts = [pd.to_numeric(table[name].dropna(), errors="coerce").isna().any() for name in names]
     n_front = next((k for k, text in enumerate(texts) if k and not text), len(names))
     front = names[:n_front] if labels is None else list(labels)
+    rest = [name for name in names if name not in front]
     for name in front:
         if name not in names:
             raise InvalidSetting(f"{path}: {unknown_name('column', name, names)}")
-    rest = [name for name in names if name not in front]
     if not rest or table[front].isna().any(axis=None) or table.duplicated(front).any():
         said = f"every line needs labels of its own in {', '.join(front)}, and numbers in other columns"
         raise InvalidFile(f"{path}: {said}.")
     keys = [pd.Categorical(column, list(dict.fromkeys(column))) for column in (_read_labels(table[n]) for n in front)]
     index = pd.MultiIndex.from_arrays(keys, names=front)
-    cross = pd.DataFrame(_read_numbers(path, table[rest]), index, pd.Index(rest, name="column"))
-    held, origin = unwrap(cross)
-    assert origin.labels is not None  # a cross table has labels
-    return Input(held, origin.labels.names, origin.labels.levels)
+    return pd.DataFrame(_read_numbers(path, table[rest]), index, pd.Index(rest, name="column"))
 
 
 def _read_numbers(path: Path, table: Any) -> FloatArray:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
 from numbers import Number
@@ -69,7 +70,12 @@ class Labels:
 
         `levels` has one list for each mode (``None`` for a mode without), or is a mapping of modes to lists.
         """
-        bare = cls(shape, None if names is None else _read_names(names, len(shape)))
+        called = None if names is None else tuple(map(str, entries(names) or ()))
+        if called is not None and (len(called) != len(shape) or len(set(called)) < len(called) or not all(called)):
+            raise InvalidLabels(
+                f"names must hold a different name for each of the {len(shape)} modes of X; got {names!r}."
+            )
+        bare = cls(shape, called)
         if levels is None:
             return bare
         if isinstance(levels, Mapping):
@@ -211,63 +217,48 @@ class Labels:
 
         A mode with labels takes those; an index does as well where no label is a number. Other modes take indices.
         """
-        known, start = self._places[k], f"{door}: " if door else ""
-        own = self.levels_of(k)
+        known, own = self._places[k], self.levels_of(k)
         if known is not None:
             key = _as_date(value, own) if own.dtype.kind == "M" else _as_python(value)
             if isinstance(key, Hashable) and (found := known.get(key)) is not None:
                 return found
-            if any(isinstance(label, (int, float)) for label in known):
-                raise error(f"{start}{self._no_such_level(k, value)}")
-        if is_whole(value, 0) and value < self.shape[k]:
+        numbers = known is not None and any(isinstance(label, (int, float)) for label in known)
+        if not numbers and is_whole(value, 0) and value < self.shape[k]:
             return int(value) if (by := self.order_of(k)) is None else int(np.flatnonzero(by == value)[0])
-        if known is not None:
-            raise error(f"{start}{self._no_such_level(k, value)}")
-        name = f"mode {k}" if self.names is None else f"mode {self.names[k]!r}"
-        last = self.shape[k] - 1
-        raise error(f"{start}{name} has no index {value!r}; its indices are integers from 0 to {last}.")
+        indices = f"no index {value!r}; its indices are integers from 0 to {self.shape[k] - 1}."
+        text = f"{self.mode(k)} has {indices if known is None else self._no_such_level(k, value)}"
+        raise error(f"{door}: {text}" if door else text)
 
     @cached_property
     def _places(self) -> tuple[dict[Hashable, int] | None, ...]:
-        """The place of each label of each mode."""
-        return tuple(None if own is None else _find_places(own) for own in self.levels or (None,) * len(self.shape))
+        """The place of each label of each mode; objects such as dates and periods are found by their texts too."""
+        found: list[dict[Hashable, int] | None] = []
+        for own in self.levels or (None,) * len(self.shape):
+            places = {} if own is None else {_as_python(label): i for i, label in enumerate(own.tolist())}
+            texts = {level_text(label): i for label, i in places.items() if not isinstance(label, (str, Number))}
+            found.append(None if own is None else texts | places)
+        return tuple(found)
 
     def _no_such_level(self, k: int, value: Any) -> str:
         own = self.levels_of(k)
         texts = [level_text(label) for label in own]
-        said = unknown_name("level", str(value), texts[:10_000])
-        hint = (
-            f" Did you mean {said.partition('did you mean ')[2].partition('?')[0]}?" if "did you mean" in said else ""
-        )
+        near = get_close_matches(str(value), texts[:10_000], n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
         if isinstance(value, (int, float)) and own.dtype.kind in "iuf":
             nearest = own[int(np.abs(own.astype(np.float64) - float(value)).argmin())]
             hint = f" The nearest is {level_text(nearest)}."
         elif str(value) in texts:  # written alike, of another type
-            label = _as_python(own[texts.index(str(value))])
-            hint = f" The level is {label!r}, a {_name_type(label)}, not a {_name_type(_as_python(value))}."
+            hint = f" The level is {_as_python(own[texts.index(str(value))])!r}."
         some = ", ".join(texts[:12]) + (", ..." if len(texts) > 12 else "")
-        return f"{self.mode(k)} has no level {value!r}.{hint} Its levels: {some}."
-
-
-def _read_names(names: Any, order: int) -> tuple[str, ...]:
-    listed = entries(names)
-    if listed is None or len(listed) != order:
-        count = "no list" if listed is None else f"{len(listed)} names"
-        raise InvalidLabels(f"names: {count} for the {order} modes of X; give one name for each mode.")
-    texts = tuple(map(str, listed))
-    for k, (name, text) in enumerate(zip(listed, texts, strict=True)):
-        if name is None or name != name or not text or texts.index(text) < k:
-            raise InvalidLabels(f"names[{k}] is {name!r}; every mode needs a name, each a different one.")
-    return texts
+        return f"no level {value!r}.{hint} Its levels: {some}."
 
 
 def _read_levels(given: Any, name: str, size: int) -> AnyArray:
     listed = given if isinstance(given, np.ndarray) else entries(given)
-    if listed is None or np.ndim(listed) == 0:
-        raise InvalidLabels(f"levels of {name}: {given!r} is no list of labels.")
-    if len(listed) != size:
-        raise InvalidLabels(f"levels of {name}: {len(listed)} labels, but the mode has {size} levels.")
-    array = _as_array(listed)
+    if listed is None or len(listed) != size:
+        said = f"{given!r} is no list of labels" if listed is None else f"{len(listed)} labels"
+        raise InvalidLabels(f"levels of {name}: {said}, but the mode has {size} levels.")
+    array = as_labels(listed)
     seen: dict[Any, int] = {}
     for i, label in enumerate(array.tolist()):
         if label is None or label != label or not isinstance(label, Hashable):
@@ -277,13 +268,19 @@ def _read_levels(given: Any, name: str, size: int) -> AnyArray:
     return frozen(array)
 
 
-def _as_array(listed: Any) -> AnyArray:
-    """Keep texts, numbers and dates in an array of their own type; anything else stays a list of objects."""
-    kinds = {type(label) for label in listed}
-    if kinds and (kinds <= {str, np.str_} or kinds <= {int, float, np.float64, np.int64} or kinds <= {np.datetime64}):
-        return np.array(listed)
-    if isinstance(listed, np.ndarray) and listed.dtype.kind in "OUiufMmb":
-        return listed
+NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
+
+def as_labels(listed: Any) -> AnyArray:
+    """Put labels into an array of the type that they share; numbers and texts together stay objects."""
+    for kinds in (NUMBERS, str, np.generic):
+        if all(isinstance(label, kinds) for label in listed):
+            return np.array(listed)
+    return as_objects(listed)
+
+
+def as_objects(listed: Any) -> AnyArray:
+    """Put values into an array as they are, tuples too."""
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
     return array
@@ -337,19 +334,6 @@ def _as_date(value: Any, own: AnyArray) -> Any:
         return None
 
 
-def _find_places(own: AnyArray) -> dict[Hashable, int]:
-    """Return the place of each label; objects such as dates and periods are found by their texts too."""
-    by_label = {_as_python(label): i for i, label in enumerate(own.tolist())}
-    if own.dtype.kind != "O":
-        return by_label
-    by_text = {level_text(label): i for label, i in by_label.items() if not isinstance(label, (str, Number))}
-    return by_text | by_label
-
-
-def _name_type(label: Any) -> str:
-    return "text" if isinstance(label, str) else "number" if isinstance(label, Number) else type(label).__name__
-
-
 def have_rank(labels: Any) -> bool:
     """Whether a caller's labels are ordered categories (of pandas, an Enum of polars), listed up or down their order.
 
@@ -390,7 +374,11 @@ def sort_keys(texts: Sequence[str]) -> list[Any] | None:
     stripped = [text.strip() for text in texts]
     numbers = [NUMBER.fullmatch(text) for text in stripped]
     if all(numbers):
-        return [_number_key(found) for found in numbers if found]
+        # the number, or the first of a range; what lies below it comes before, what lies above it after
+        found = [
+            (float(n["first"]), (n["sign"] == ">" or bool(n["open"])) - (n["sign"] == "<"), n) for n in numbers if n
+        ]
+        return [(first, side, float(n["last"] or first)) for first, side, n in found]
     if all(found or TIME.fullmatch(text) for text, found in zip(stripped, numbers, strict=True)):
         return [_time_key(text) for text in stripped]
     words = [text.lower().rstrip(".") for text in stripped]
@@ -401,13 +389,6 @@ def sort_keys(texts: Sequence[str]) -> list[Any] | None:
         if all(word in places for word in words):
             return [places[word] for word in words]
     return None
-
-
-def _number_key(found: re.Match[str]) -> tuple[float, int, float]:
-    """Return the number, or the first of a range; what lies below it comes before, what lies above it after."""
-    first = float(found["first"])
-    side = -1 if found["sign"] == "<" else int(found["sign"] == ">" or bool(found["open"]))
-    return first, side, float(found["last"] or first)
 
 
 def _time_key(text: str) -> tuple[float, ...]:
@@ -429,11 +410,9 @@ def ascending(texts: Sequence[str]) -> bool:
     keys = sort_keys(texts)
     if keys is None:
         return False
-    if all(a >= b for a, b in pairwise(keys)):
-        return True
     breaks = sum(a > b for a, b in pairwise(keys))
     rotated = isinstance(keys[0], int) and breaks == 1 and keys[-1] <= keys[0]  # days of the week, months
-    return breaks == 0 or rotated
+    return breaks == 0 or rotated or keys == sorted(keys, reverse=True)
 
 
 def sorted_levels(values: AnyArray) -> AnyArray:

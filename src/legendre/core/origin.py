@@ -7,7 +7,7 @@ arrays of their library on their device. None of these libraries is imported bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Literal
@@ -74,16 +74,14 @@ def _library_of(X: Any) -> str:
 
 def _check_readable(X: Any, library: str, name: str, error: type[LegendreError]) -> None:
     """Refuse sparse arrays, and JAX's that have no values."""
-    jax: Any = import_module("jax") if library == "jax" else None
-    if jax is not None and isinstance(X, jax.core.Tracer):
-        raise error(
-            f"{name} has no values: JAX is tracing it (jit, grad, vmap). Decompositions cannot be traced; call the "
-            "function outside."
-        )
-    sparse = library == "torch" and getattr(X, "layout", None) != import_module("torch").strided
-    if sparse or (jax is not None and not isinstance(X, jax.Array)):
+    module = import_module(library)
+    dense = library == "cupy" or (isinstance(X, module.Array) if library == "jax" else X.layout == module.strided)
+    if not dense or (library == "jax" and isinstance(X, module.core.Tracer)):
         method = "to_dense" if library == "torch" else "todense"
-        raise error(f"{name} is not a dense {library} array ({type(X).__name__}). Pass {name}.{method}().")
+        raise error(
+            f"{name} is no dense {library} array with values ({type(X).__name__}). Pass {name}.{method}(); inside jit, "
+            "grad and vmap an array has no values."
+        )
 
 
 def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:
@@ -94,38 +92,24 @@ def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) ->
     _check_readable(X, library, name, error)
     try:
         if library == "torch":
-            wide = X.double() if "bfloat16" in str(X.dtype) else X  # NumPy has no such type
-            return wide.numpy(force=True)
+            return (X.double() if "bfloat16" in str(X.dtype) else X).numpy(force=True)  # NumPy has no such type
         values = X.get() if library == "cupy" else np.asarray(X)
     except (TypeError, RuntimeError, NotImplementedError) as problem:
         raise error(f"{name} is a {library} array that cannot be read ({problem}).") from None
     return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
-def as_array(value: Any, name: str, error: type[LegendreError], ragged: Callable[[ValueError], str]) -> AnyArray:
-    """Return a value as an array; `ragged` says what is wrong where NumPy's own ValueError speaks of unequal rows.
-
-    Whatever another library raises where NumPy has no such type becomes a sentence, too.
-    """
+def rectangular(value: Any, name: str, error: type[LegendreError], advice: str = "") -> AnyArray:
+    """Return a caller's value as an array; rows of different lengths are refused, with some advice."""
+    held = host(value, name, error)
     try:
-        return np.asarray(value)
-    except ValueError as problem:
-        raise error(ragged(problem)) from None
+        return np.asarray(held)
     except MemoryError:
         raise
-    except Exception as problem:
-        reason = str(problem).rstrip(".")
-        raise error(f"{name} is an object of type {type(value).__name__} that NumPy cannot read: {reason}.") from None
-
-
-def rectangular(value: Any, name: str, error: type[LegendreError]) -> AnyArray:
-    """Return a caller's value as an array; rows of different lengths are refused."""
-
-    def ragged(problem: ValueError) -> str:
-        reason = "its rows differ in length" if "inhomogeneous" in str(problem) else str(problem).rstrip(".")
-        return f"{name} is not a rectangular array: {reason}."
-
-    return as_array(host(value, name, error), name, error, ragged)
+    except Exception as problem:  # each library has errors of its own
+        uneven = "inhomogeneous" in str(problem)
+        reason = "its rows differ in length" if uneven else str(problem).rstrip(".")
+        raise error(f"{name} is not a rectangular array: {reason}. {advice}".rstrip()) from None
 
 
 Form = Literal["array", "xarray", "series", "table", "rows"]
@@ -210,11 +194,9 @@ class Origin:
 
         def as_index(modes: Sequence[int]) -> Any:
             lists, own = [labels.levels_of(k) for k in modes], [names[k] for k in modes]
-            return (
-                pandas.Index(lists[0], name=own[0])
-                if len(own) == 1
-                else pandas.MultiIndex.from_product(lists, names=own)
-            )
+            if len(own) == 1:
+                return pandas.Index(lists[0], name=own[0])
+            return pandas.MultiIndex.from_product(lists, names=own)
 
         inside = [i for i, k in enumerate(kept) if k < self.index]
         outside = [i for i, k in enumerate(kept) if k >= self.index]

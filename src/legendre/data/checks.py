@@ -13,7 +13,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room
-from legendre.core.origin import as_array, host, rectangular
+from legendre.core.origin import host, rectangular
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.readers.coordinates import as_sparse_tensor
 
@@ -103,7 +103,7 @@ def _as_numpy(X: ArrayLike, name: str, error: type[InvalidTensor] | type[Invalid
         raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
     X = unmask(host(X, name, error))
     advice = "Pad ragged rows with NaN: missing cells are left out."
-    return as_array(X, name, error, lambda problem: f"{name} is not a rectangular array ({problem}). {advice}")
+    return rectangular(X, name, error, advice)
 
 
 def unmask(X: Any) -> Any:

@@ -33,8 +33,7 @@ from legendre.data.checks import (
     zero_everywhere,
 )
 from legendre.data.dense import Dense, top
-from legendre.data.observation import Comparable, Observation, beyond_memory
-from legendre.data.support import Support
+from legendre.data.observation import Comparable, Observation, Support, beyond_memory
 
 T = TypeVar("T")
 Say = Callable[[str], None]

@@ -18,8 +18,7 @@ from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import base_measure, missing_cells, numeric, scan, support_mask, total_of
-from legendre.data.observation import Comparable, Observation, Orders, Rankings, beyond_memory
-from legendre.data.support import Support
+from legendre.data.observation import Comparable, Observation, Orders, Rankings, Support, beyond_memory
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from legendre.core.origin import Origin, host
 from legendre.core.types import AnyArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.data.readers.coordinates import as_sparse_tensor
-from legendre.data.readers.encode import Encoded, Missing, Table, encode, read_table, was
+from legendre.data.readers.encode import Encoded, Missing, Table, encode, read_table
 from legendre.data.readers.labelled import FRAMES, unwrap
 from legendre.data.readers.rows import frame_library, row_counts
 
@@ -198,7 +198,7 @@ def _leave_out_constants(shape: tuple[int, ...], origin: Origin, patterns: Seque
         modes = tuple(kept.index(k) for k in pattern.modes if k in kept)
         found[modes] = found.get(modes, 0) + pattern.counts.reshape([labels.shape[k] for k in modes])
     if lost := int(found.pop((), 0)):
-        notes.append(f"{lost:,} {'row has' if lost == 1 else 'rows have'} no value at all and {was(lost)} left out.")
+        notes.append(f"Left out: {lost:,} of the rows, which lack every value.")
     listed = tuple(Pattern(modes, frozen(counts)) for modes, counts in found.items() if counts.any())
     if not listed:
         raise InvalidTensor("every count is 0: there is nothing to fit.")

@@ -42,7 +42,7 @@ def read(
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass is no other library's
         return observe(X, support, base, rankings=rankings, prior=prior)
     held, origin = unwrap(X, names, levels)
-    support, base = _beside(support, origin), _beside(base, origin)
+    support, base = beside(support, origin), beside(base, origin)
     data: Observation
     if is_dask(held):
         wanted = None if rankings is None else rankings(held.shape)
@@ -57,7 +57,7 @@ def read(
     return data if origin is PLAIN else replace(data, origin=origin)
 
 
-def _beside(array: Any, origin: Origin) -> Any:
+def beside(array: Any, origin: Origin) -> Any:
     """Take a support or a base measure out of the object that holds it; one with labels must have those of X."""
     if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
         return array

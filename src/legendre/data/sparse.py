@@ -16,8 +16,7 @@ from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, check_range, zero_everywhere
 from legendre.data.dense import Dense
-from legendre.data.observation import Comparable, Entries, Observation, Orders, beyond_memory
-from legendre.data.support import Support
+from legendre.data.observation import Comparable, Entries, Observation, Orders, Support, beyond_memory
 
 
 @dataclass(frozen=True, eq=False)

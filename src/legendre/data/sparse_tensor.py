@@ -173,8 +173,9 @@ class SparseTensor:
     def __repr__(self) -> str:
         counted = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"
         cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
-        shape = " x ".join(map(str, self.shape if len(self.shape) <= 6 else (*self.shape[:4], "...", self.shape[-1])))
-        modes = "" if len(self.shape) <= 6 else f", {len(self.shape)} modes"
+        many = len(self.shape) > 6
+        shape = " x ".join(map(str, (*self.shape[:4], "...", self.shape[-1]) if many else self.shape))
+        modes = f", {len(self.shape)} modes" if many else ""
         return f"SparseTensor: {counted} > 0 of {cells} cells ({shape}{modes}), {self.values.dtype}"
 
 
@@ -207,11 +208,9 @@ def assemble(
 def check_shape(shape: Sequence[int], order: int, error: type[ValueError]) -> tuple[int, ...]:
     """Check a shape that the caller gives."""
     sizes = tuple(entries(shape) or ())
-    if not sizes or not all(is_whole(size, 1) and size < LIMIT for size in sizes):
-        raise error(f"shape must hold integers >= 1, one per mode; got {shape!r}.")
-    if len(sizes) != order:
-        raise error(f"shape {sizes} has {len(sizes)} modes, the cells have {order} indices each.")
-    return tuple(int(size) for size in sizes)
+    if len(sizes) != order or not all(is_whole(size, 1) and size < LIMIT for size in sizes):
+        raise error(f"shape must hold an integer >= 1 for each of the {order} modes of the cells; got {shape!r}.")
+    return tuple(map(int, sizes))
 
 
 def check_indices(
@@ -232,14 +231,10 @@ def check_indices(
             row = int(np.argmax(bad))
             rule = "NaN is no index: leave such rows out." if np.isnan(column[row]) else "Indices are whole numbers."
             raise error(f"{place(row, mode)} = {column[row]:g}. {rule}")
-    if not len(indices):
-        return indices
-    if (low := int(indices.min())) < 0:
-        raise error(f"{place(int(indices.argmin()), mode)} = {low}: indices count from 0, so none is negative.")
-    if int(indices.max()) >= (LIMIT - 1 if size is None else size):
-        row = int(indices.argmax())
-        top = "below 2^63 - 1" if size is None else f"from 0 to {size - 1}"
-        raise error(f"{place(row, mode)} = {int(indices[row])}: the indices of mode {mode} are {top}.")
+    top = (LIMIT - 1 if size is None else size) - 1
+    if (bad := (indices < 0) | (indices > top)).any():
+        row = int(np.argmax(bad))
+        raise error(f"{place(row, mode)} = {int(indices[row])}: the indices of mode {mode} are from 0 to {top}.")
     return indices
 
 

@@ -20,8 +20,8 @@ class CellListEngine(Engine):
 
     @property
     def _space(self) -> CellList:
-        assert self.model.space.form == "list"
-        return self.model.space
+        assert isinstance(self.model, CellList)
+        return self.model
 
     def at(self, theta: FloatArray) -> Point:
         with np.errstate(divide="ignore"):

@@ -11,7 +11,7 @@ from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.cliques.tables import saturated
-from legendre.model.model import Model
+from legendre.model.model import CellList, Cliques, Model
 
 
 def engine_for(model: Model, *, products: bool = False) -> Engine:
@@ -23,27 +23,27 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         from legendre.engines.tied import TiedEngine
 
         return TiedEngine(model, engine_for(model.untied, products=True))
-    space, k = model.space, len(model.basis)
-    if space.form == "list":
+    k = len(model.basis)
+    if isinstance(model, CellList):
         return CellListEngine(model)
     if model.one_body:
         return ProductEngine(model)
-    if space.form == "cliques" and (
-        k <= limits.LARGEST_MATRIX or not (space.formable and space.whole) or saturated(space.tables)
+    if isinstance(model, Cliques) and (
+        k <= limits.LARGEST_MATRIX or not (model.formable and model.whole) or saturated(model.tables)
     ):
         return JunctionEngine(model)
-    if space.n_cells <= _numpy_cells(max(space.quotient.merged_shape)) and k <= limits.NUMPY_BASIS:
+    if model.n_cells <= _numpy_cells(max(model.quotient.merged_shape)) and k <= limits.NUMPY_BASIS:
         return ReferenceEngine(model)
     if slabs_pay(model, products=products):
         from legendre.engines.compiled import SlabEngine
 
-        longest, way_out = max(space.quotient.merged_shape), "Use a basis with fewer different coordinates."
-        check_room(space.n_cells // longest, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", way_out)
+        longest, way_out = max(model.quotient.merged_shape), "Use a basis with fewer different coordinates."
+        check_room(model.n_cells // longest, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", way_out)
         return SlabEngine(model)
     from legendre.engines.compiled import DenseEngine
 
     way_out = f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid."
-    check_room(space.n_cells, 8 * limits.GRID_ARRAYS, f"a fit of {k:,} parameters on a merged grid", way_out)
+    check_room(model.n_cells, 8 * limits.GRID_ARRAYS, f"a fit of {k:,} parameters on a merged grid", way_out)
     return DenseEngine(model)
 
 

@@ -23,7 +23,7 @@ from legendre.model.cliques.tables import (
     propagate,
     saturated,
 )
-from legendre.model.model import Model
+from legendre.model.model import Cliques, Model
 from legendre.model.problem import Problem
 
 
@@ -36,8 +36,8 @@ class JunctionEngine(Engine):
     @cached_property
     def tables(self) -> Tables:
         """The tables of the model's cliques; laid out here for a model that sums in another form."""
-        space = self.model.space
-        if space.form == "cliques":
+        space = self.model
+        if isinstance(space, Cliques):
             return space.tables
         return Tables(space.quotient, space.positions, cliques_of(space.positions, space.quotient.merged_shape))
 
@@ -80,9 +80,9 @@ class JunctionEngine(Engine):
         return found
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        if not self.model.space.formable:
+        if not self.model.formable:
             raise InvalidSetting(
-                f"this solver needs all of {size_name(self.model.n_merged)} probabilities, which are never formed. "
+                f"this solver needs all of {size_name(self.model.n_cells)} probabilities, which are never formed. "
                 "Use solver='natural' or 'natural-cg'."
             )
         return super().log_probabilities(point)

@@ -86,9 +86,8 @@ class Engine(Protocol):
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Compute the log probability of each merged cell, eq. (2); ``-inf`` where it is 0."""
-        space = self.model.space
         with np.errstate(divide="ignore"):
-            return space.below(point.theta) + np.log(space.weights) - point.psi
+            return self.model.below(point.theta) + np.log(self.model.weights) - point.psi
 
     def sizes(self, point: Point) -> FloatArray:
         """How large the sums are altogether whose terms make up each eta: its rounding error is a share of that."""
@@ -109,6 +108,6 @@ class Engine(Protocol):
         return None
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        """Bound KL(P, Q) above its minimum at a point near that answer; and the tilt, see `solvers.protocol.State`."""
+        """Bound KL(P, Q) above its minimum at a point near that answer; and the tilt, see `solvers.loop.State`."""
         del problem, point
         return np.inf, np.inf

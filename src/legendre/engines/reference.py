@@ -96,7 +96,7 @@ class ReferenceEngine(Engine):
 
     def _joins(self) -> Iterator[IntArray]:
         """Compute the flat positions of max(u, v), block row by block row up to the diagonal."""
-        k, small = len(self._flat), np.int32 if self.model.n_merged < 2**31 else np.int64
+        k, small = len(self._flat), np.int32 if self.model.n_cells < 2**31 else np.int64
         scaled = self._corner.astype(small)  # half the memory to go through
         for start in range(0, k, BLOCK):
             stop = min(start + BLOCK, k)

@@ -12,7 +12,7 @@ from legendre.core import limits
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
-from legendre.model.model import Model
+from legendre.model.model import Cliques, Grid, Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class TiedEngine(Engine):
             q = self._probabilities(point)
             centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
             return np.matmul(centred.T, centred, out=g)
-        if self.model.space.form == "grid":
+        if isinstance(self.model, Grid):
             from legendre.core.sums.kernels.dense import fill_tied, mirror
 
             eta = np.ascontiguousarray(self.inner.eta_everywhere(point.cache)).ravel()
@@ -91,8 +91,8 @@ class TiedEngine(Engine):
     @cached_property
     def _design(self) -> FloatArray | None:
         """The features on the merged cells, ``zeta A``, n x m; ``None`` where that is too large."""
-        space = self.model.space
-        if space.form == "cliques" or space.n_cells * self.n_params > limits.LARGEST_DESIGN:
+        space = self.model
+        if isinstance(space, Cliques) or space.n_cells * self.n_params > limits.LARGEST_DESIGN:
             return None
         design, unit = np.empty((self.model.n_alive, self.n_params)), np.zeros(self.n_params)
         for j in range(self.n_params):

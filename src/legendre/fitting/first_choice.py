@@ -21,10 +21,9 @@ from legendre.core.memory import size_name
 from legendre.core.progress import Say
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
-from legendre.fitting.fit import fit_recipe
+from legendre.fitting.fit import Settings, fit_recipe
 from legendre.fitting.growing.coarse import divisible, too_large
 from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve_of_cells
-from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthStep, add_round
 from legendre.results.inference.counts import rounds_judged

@@ -1,4 +1,4 @@
-"""One fit: from a tensor that has been read and a basis to a decomposition."""
+"""`decompose`: settings, the plan (face, rank, engine, solvers), the run, and the decomposition that comes of it."""
 
 from __future__ import annotations
 
@@ -6,31 +6,272 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, Cells
+from legendre.basis.parse import as_basis
 from legendre.core import limits
+from legendre.core.arguments import check_int, is_real
 from legendre.core.cells import frozen
-from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
+from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidBasis, InvalidSetting
+from legendre.core.memory import size_name
 from legendre.core.origin import rectangular
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
+from legendre.core.text import NamedValues, fragment
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
-from legendre.data.observation import Observation
-from legendre.fitting.plan import Plan, Settings, WarmStart, independence, plan_on, with_face_search
+from legendre.data.observation import Observation, Rankings
+from legendre.data.read import TensorLike, read
+from legendre.data.readers.labelled import Levels, Names
+from legendre.engines.choose import engine_for
+from legendre.engines.protocol import Preconditioner
+from legendre.model.model import Cliques, generating_margins
+from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath
-from legendre.solvers.loop import Callback, Outcome, Step, run, run_in_turn
+from legendre.solvers.choose import choose, read_solver, scaling_pays
+from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_tilt
 from legendre.solvers.scaling import Scaling
-from legendre.solvers.status import Status
-from legendre.solvers.structure.rank import same_on_face
+from legendre.solvers.structure.faces import Face, search_face, structural_face
+from legendre.solvers.structure.rank import Rank, independent, rank_of, same_on_face
+
+if TYPE_CHECKING:
+    from legendre.fitting.growing.seriate import Unordered
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """How to fit: the arguments of `decompose` and the tasks, checked.
+
+    With ``ranked = False`` large sets of margins are taken as they are: scaling does not need to know which parameters
+    are independent, and finding out takes longer.
+    """
+
+    solver: Solver | None = None  # None leaves the choice to `solvers.choose`
+    tol: float = 1e-10
+    max_iter: int | None = None
+    callback: Callback | None = None
+    ranked: bool = True
+
+    @classmethod
+    def read(
+        cls,
+        solver: str | Solver = "auto",
+        tol: float = 1e-10,
+        max_iter: int | None = None,
+        callback: Callback | None = None,
+    ) -> Settings:
+        """Read a caller's arguments; refuse what is not valid before X is read."""
+        if not ((type(tol) is float or is_real(tol)) and tol >= 0):
+            raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
+        if max_iter is not None:
+            check_int(max_iter, "max_iter")
+        if callback is not None and not callable(callback):
+            raise InvalidSetting(f"callback must be a function of a Step, got {callback!r}.")
+        return cls(read_solver(solver), float(tol), max_iter, callback)
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """What growing a basis has computed that the fit of it need not compute again."""
+
+    boxes: BoxTotals | None = None  # sums of X from which those that the fit needs may follow
+    inverse: Preconditioner | None = None  # near the inverse of the Fisher matrix where the fit begins
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A problem, the face that its minimum is on, its independent parameters, an engine and the solvers that will run.
+
+    Print it to see what a fit will cost. With `scales_first`, some parameters are dependent but the basis is a set of
+    margins: scaling, which takes dependent parameters, is then tried first on the problem with all parameters.
+
+    See Also
+    --------
+    plan : Say beforehand which solver and engine a fit will use.
+    decompose : Fit X by a model with some basis.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.plan([[1, 2], [3, 5]], "B1").rank.n
+    2
+    """
+
+    recipe: Basis
+    problem: Problem
+    face: Face
+    target: Target
+    solvers: tuple[Solver, ...]
+    settings: Settings
+    scales_first: bool = False
+
+    @property
+    def columns(self) -> IntArray:
+        """The independent parameters."""
+        return np.arange(self.problem.model.n_params) if self.target.columns is None else self.target.columns
+
+    @cached_property
+    def rank(self) -> Rank:
+        """How many parameters are independent on the face."""
+        model, alive = self.problem.model, self.face.alive
+        if alive is None and model.plain:
+            return Rank(model.n_params)
+        known = self.settings.solver is not None or self.settings.ranked or not _scales(self.problem)
+        return rank_of(model.on_face(alive), self.columns if known else None)
+
+    def __str__(self) -> str:
+        return "\n".join(line for _, line in self._rows())
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        rows = [(name, line.removeprefix(f"{name}:").removeprefix(name).strip()) for name, line in self._rows()]
+        return fragment([NamedValues("Plan", rows)])
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """List what is decided, each with a name."""
+        model, k = self.problem.model, len(self.columns)
+        engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
+        names = [*(["scaling"] if self.scales_first else []), *(solver.name for solver in self.solvers)]
+        rows = [
+            (
+                "sample space",
+                f"{size_name(model.support.n_cells)} cells in the sample space, merged into {size_name(model.n_alive)}",
+            ),
+            ("parameters", f"{model.n_params:,} parameters, {self.rank} of them independent"),
+            ("solver", f"solver {', then '.join(names)} on the {engine} engine"),
+            ("one sweep", f"one sweep: {self.target.problem.model.additions:.1e} additions"),
+        ]
+        if isinstance(model, Cliques):
+            tree = model.tables.tree
+            text = f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells"
+            rows.insert(3, ("cliques", text))
+        if not self.face.certain:
+            rows.append(("note", "X has zeros: whether cells vanish in the limit is known after the fit"))
+        if isinstance(self.solvers[0], Natural):
+            matrix = f"a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor"
+            rows.append(("one step", f"one step: {matrix}"))
+        return rows
+
+
+def plan(
+    X: TensorLike,
+    basis: Basis | str | ArrayLike,
+    *,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    names: Names = None,
+    levels: Levels = None,
+    solver: str | Solver = "auto",
+    tol: float = 1e-10,
+) -> Plan:
+    """Say how `decompose` would fit X, without fitting: size, solver, engine, memory.
+
+    Parameters are those of `decompose`.
+
+    See Also
+    --------
+    legendre.results.Plan : What `plan` returns.
+    decompose : Fit X by a model with some basis.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> print(ld.plan(np.random.default_rng(0).random((20, 20, 20)), "B3(20)"))
+    8,000 cells in the sample space, merged into 8,000
+    400 parameters, 400 of them independent
+    solver natural on the reference engine
+    one sweep: 2.4e+04 additions
+    one step: a Fisher matrix of 1.2 MiB, 2.1e+07 flops to factor
+    """
+    settings, recipe = Settings.read(solver, tol), as_basis(basis)
+    if recipe.growing is not None:
+        raise InvalidBasis(
+            f"plan: {recipe!r} is chosen by the data, round by round, so that nothing can be planned before. "
+            "Plan for a basis of your own, or for the cells of a fit: plan(X, fit.basis)."
+        )
+    data = read(X, support, base, rankings=recipe.rankings, names=names, levels=levels)
+    return plan_on(data, recipe, settings)
+
+
+def plan_on(data: Observation, recipe: Basis, settings: Settings, known: WarmStart = WarmStart()) -> Plan:
+    """Plan for a tensor that has been read; nothing is searched for, see `with_face_search`."""
+    terms = recipe.terms(data)
+    problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
+    # only cells without data can vanish
+    face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else structural_face(problem)
+    return _plan(problem, recipe, settings, face, known.inverse)
+
+
+def with_face_search(plan: Plan) -> Plan:
+    """Search for the cells that vanish where empty margins left that open, and plan for what is found."""
+    face = plan.face if plan.face.certain else search_face(plan.problem, plan.face)
+    if face.alive is plan.face.alive:
+        return plan if face is plan.face else replace(plan, face=face)
+    return _plan(plan.problem, plan.recipe, plan.settings, face)
+
+
+def _plan(
+    problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
+) -> Plan:
+    every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
+    full = problem.reduced(face.alive, every)
+    model = full.model
+    if auto and not settings.ranked and _scales(problem):
+        target = Target(engine_for(model), full, tol, attained=face.certain)
+        return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
+    # a product of tables has a closed form in all parameters, whether or not they are independent on the face
+    product = isinstance(model, Cliques) and not model.whole
+    if model.plain or (product and (settings.solver is None or settings.solver.accepts_dependent)):
+        columns = every
+    else:
+        with limit_blas(len(every)):
+            columns = independent(model)
+    some = len(columns) < len(every)
+    reduced = problem.reduced(face.alive, columns) if some else full
+    # of an outer product the margins of P itself decide: entries of X may be too small for a share of its sum
+    seen = reduced.all_margins_positive if reduced.model.one_body else face.certain
+    solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
+    inverse = None if some else inverse
+    engine = engine_for(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
+    target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)
+    if some:
+        target = replace(target, full=Target(engine_for(model), full, tol), columns=columns)
+    return Plan(recipe, problem, face, target, tuple(solvers), settings, some and auto and _scales(problem))
+
+
+def _scales(problem: Problem) -> bool:
+    """Whether the basis is a set of margins, and scaling is cheaper than Newton steps."""
+    large = problem.known and problem.model.n_params >= limits.SCALING_FROM
+    margins = generating_margins(problem.model) if large else None
+    return margins is not None and scaling_pays(problem.model, margins)
+
+
+def independence(problem: Problem) -> FloatArray:
+    """Return theta of the best product over modes: a start that costs no sweep and saves steps.
+
+    A mode's factor is constant between the cells that B has on its axis; one that would vanish somewhere stays at 1.
+    """
+    model = problem.model
+    theta = np.zeros(model.n_params)
+    alone = np.count_nonzero(model.positions, axis=1) == 1
+    for k, margin in enumerate(problem.data.margins(model.quotient)):
+        rows = np.flatnonzero(alone & (model.positions[:, k] > 0))
+        rows = rows[np.argsort(model.positions[rows, k])]
+        cuts = np.concatenate([[0], model.positions[rows, k]])
+        mass, cells = np.add.reduceat(margin, cuts), np.add.reduceat(model.quotient.lengths[k], cuts)
+        if (mass > 0).all():
+            theta[rows] = np.diff(np.log(mass / cells))
+    return theta
 
 
 def fit_recipe(
@@ -63,7 +304,7 @@ def fit_on(
     settings: Settings,
     *,
     start: ArrayLike | None = None,
-    known: WarmStart = WarmStart(),  # noqa: B008 - frozen
+    known: WarmStart = WarmStart(),
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
@@ -128,7 +369,7 @@ def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
     """
     model = plan.problem.model
     newton = isinstance(plan.solvers[-1], (Natural, NaturalCG))
-    if not newton or model.n_merged * model.n_params <= limits.QUICK_SEARCH:
+    if not newton or model.n_cells * model.n_params <= limits.QUICK_SEARCH:
         plan = with_face_search(plan)
     theta = _start(start, plan)
     outcome = _run(plan, theta, given=start is not None)
@@ -245,3 +486,111 @@ def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[
             return None if callback is None else callback(step)
 
         yield show, say
+
+
+def decompose(
+    X: TensorLike,
+    basis: Basis | str | ArrayLike | None = None,
+    *,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    names: Names = None,
+    levels: Levels = None,
+    unordered: Unordered = None,
+    solver: str | Solver = "auto",
+    tol: float = 1e-10,
+    max_iter: int | None = None,
+    start: ArrayLike | None = None,
+    callback: Callback | None = None,
+    progress: bool | None = None,
+) -> Decomposition:
+    """Fit a model with few parameters to X: the one nearest to X, which is unique (eq. (4) of the paper).
+
+    Parameters
+    ----------
+    X
+        A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. A DataArray of
+        xarray, a cross table or a Series with a MultiIndex of pandas keep their labels, and answers have the same form.
+        Or a sparse one: `SparseTensor`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy
+        are copied to NumPy, and results go back to their device, in float64. A dask array is read block by block, by a
+        distributed client where there is one; its sample space is the full grid.
+    basis
+        A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based). ``None`` leaves it to the
+        data: for counts a basis grown while it pays, ``adaptive("bic")``, for other tensors the smallest that predicts
+        cells held out as well as the best does; `Decomposition.reason` and the summary say which it is and why.
+    support
+        The sample space Omega: ``"all"``, ``"nonzero"`` or a boolean array of X's shape.
+    base
+        A base measure r of X's shape: ``q_v`` is proportional to ``r_v exp(sum of theta_u, u <= v)``. Default 1.
+    names, levels
+        What the modes are called, and for each mode (a list, or by name) the labels of its levels, in order. A labelled
+        X (xarray, pandas, `from_rows`) has its own; a plain array may be given some.
+    unordered
+        Modes whose levels have no order, such as names of places: ``["zone"]`` or their numbers. The data put these
+        levels in an order before the fit, and all answers put them back as they were in X. ``{"zone": [...]}`` lists
+        all levels in an order of your own. ``None``: where a basis grows, the modes whose labels are names; ``()``:
+        no mode. Cells of `basis` count levels in the new order.
+    solver
+        ``"auto"`` (by structure and size; `plan` shows which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
+        without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
+        solver object with settings, e.g. ``ld.solvers.Gradient(learning_rate=0.1)``.
+    tol
+        The fit has converged exactly when `residual`, ``max|eta - eta_hat|`` on all of B at the theta that is
+        returned, is at most tol. Sums of float64 are seldom better than 1e-16: a smaller tol (0 is allowed) mostly
+        ends STALLED, as near as rounding lets it come.
+    max_iter
+        How many steps at most; by default what the solver thinks reasonable.
+    start
+        theta to start from; the answer does not depend on it. Default 0; for large grids the best product over modes.
+    callback
+        Called with a `Step` at the start and after every step; a true return value stops the fit.
+    progress
+        Show a line on the terminal while fitting, from the third second on. ``None``: only if no basis is named.
+
+    Returns
+    -------
+    Decomposition
+        Always, with a `ConvergenceWarning` where ``max|eta - eta_hat|`` stayed above tol.
+
+    See Also
+    --------
+    Decomposition : The result of `decompose`.
+    plan : Say beforehand which solver and engine a fit will use.
+    adaptive : A basis that the data choose.
+    interactions : All that sets of modes do together.
+    complete : Fill missing cells by a model with some basis.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
+    >>> fit.tensor().round(6).tolist()
+    [[1.2, 1.8], [2.8, 4.2]]
+    """
+    settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
+    if start is not None and (asked is None or asked.growing is not None):
+        raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")
+    with show_progress(progress if asked is None else bool(progress), settings.callback) as (step, say):
+        settings = replace(settings, callback=step)
+        rankings = _rankings(asked)
+        data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
+        if asked is None:
+            from legendre.fitting.first_choice import explain, first_basis
+        recipe = first_basis(data) if asked is None else asked
+        if unordered is not None or recipe.growing is not None:
+            from legendre.fitting.growing.seriate import arrange
+
+            data = arrange(data, unordered, say)
+        fit = fit_recipe(data, recipe, settings, say, start=start)
+        fit = explain(data, recipe, fit, settings, say) if asked is None else fit
+    return warn_if_not_converged(fit, stacklevel=3)
+
+
+def _rankings(recipe: Basis | None) -> Rankings | None:
+    """Name the slices of X that will be ranked; none where the basis is not known yet."""
+    growing = None if recipe is None else recipe.growing
+    if growing is not None:
+        from legendre.fitting.growing.select import rankings_while_growing
+
+        return rankings_while_growing(growing)
+    return None if recipe is None else recipe.rankings

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Literal, Self, cast
+from itertools import combinations
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables, on_grid, parts_of, saturated
 
@@ -36,7 +37,6 @@ from legendre.model.cliques.tables import Tables, on_grid, parts_of, saturated
 class Model:
     """The set of fully decomposable tensors with basis B on Omega (eq. 1), as an engine needs it."""
 
-    form: ClassVar[Literal["grid", "list", "cliques"]]
     _stored: ClassVar[tuple[str, ...]] = ("support", "base", "basis", "ties")  # the arguments of `of`, in files
     support: Support  # the sample space Omega
     base: FloatArray | None  # the base measure r, or ``None`` for r = 1
@@ -49,7 +49,7 @@ class Model:
     ties: Ties | None = None  # how the parameters of the cells are tied, ``theta = A beta``; ``None``: not at all
 
     @staticmethod
-    def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Space:
+    def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Model:
         """Merge the sample space along the basis; decide in which form the merged cells are summed over."""
         quotient = Quotient.of(support.shape, basis)
         grid = Grid(support, base, frozen(basis), quotient, quotient.boxes(basis), ties=ties)
@@ -61,11 +61,6 @@ class Model:
         if base is not None and support.mask is not None:
             measure = np.where(support.mask, base, 0.0)
         return replace(grid, measure=frozen(quotient.merge(measure)))
-
-    @property
-    def space(self) -> Space:
-        """The model in its form."""
-        return cast(Space, self)
 
     @cached_property
     def n_params(self) -> int:
@@ -94,11 +89,6 @@ class Model:
     def n_cells(self) -> int:
         """The number of merged cells."""
         return self.quotient.n_merged
-
-    @property
-    def n_merged(self) -> int:
-        """The number of merged cells."""
-        return self.n_cells
 
     @property
     def n_summed(self) -> int:
@@ -245,14 +235,11 @@ class Model:
 class Grid(Model):
     """A grid of the merged cells, formed or swept slab by slab."""
 
-    form: ClassVar[Literal["grid"]] = "grid"
-
 
 @dataclass(frozen=True, eq=False)
 class CellList(Model):
     """The merged cells that hold some of Omega; what belongs to merged cells is a vector over these."""
 
-    form: ClassVar[Literal["list"]] = "list"
     cells: IntArray = field(kw_only=True)  # the merged cells, m x N
 
     @cached_property
@@ -297,7 +284,6 @@ class Cliques(Model):
     if all of its tables' cells are. The tables know the face that they are on, so that no measure is formed.
     """
 
-    form: ClassVar[Literal["cliques"]] = "cliques"
     tables: Tables = field(kw_only=True)
 
     @property
@@ -352,10 +338,7 @@ class Cliques(Model):
         return 2 * sum(clique.n_cells * len(clique.modes) for clique in self.tables.tree.cliques)
 
 
-Space = Grid | CellList | Cliques
-
-
-def _full(grid: Grid) -> Space:
+def _full(grid: Grid) -> Model:
     """Choose between a grid and cliques: by size, and by the time that sweeps and messages take.
 
     The tables must have far fewer cells than the grid, since each costs more; for the Fisher matrix a parameter is
@@ -378,7 +361,7 @@ def _full(grid: Grid) -> Space:
     return Cliques(grid.support, None, grid.basis, quotient, positions, ties=grid.ties, tables=tables)
 
 
-def _of_points(grid: Grid, points: IntArray) -> Space:
+def _of_points(grid: Grid, points: IntArray) -> Model:
     """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
     quotient, n = grid.quotient, grid.quotient.n_merged
     formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)
@@ -389,3 +372,86 @@ def _of_points(grid: Grid, points: IntArray) -> Space:
     _, first, number = np.unique(cell_keys(boxes), return_index=True, return_counts=True)
     cells, measure = np.asfortranarray(boxes[first]), frozen(number.astype(np.float64))
     return CellList(grid.support, grid.base, grid.basis, quotient, grid.positions, measure, grid.ties, cells=cells)
+
+
+Modes = tuple[int, ...]
+
+
+def fitted_margins(model: Model) -> list[Modes]:
+    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only.
+
+    Of tied parameters none are listed: their cells do not move by themselves.
+    """
+    if model.ties is not None:
+        return []
+    if model.every_cell:
+        return [tuple(k for k, n in enumerate(model.quotient.merged_shape) if n > 1)]
+    closed = _closed(model)
+    every = tuple(range(len(model.quotient.merged_shape)))
+    if every in closed:
+        return [every]
+    # what lies in a closed set is closed: one that is not largest lacks a single mode of another
+    return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
+
+
+def generating_margins(model: Model) -> list[Modes] | None:
+    """List the margins that B fits if B is nothing but those margins, else ``None``.
+
+    A list of cells has no axes along which margins could be summed: ``None`` there too.
+    """
+    if isinstance(model, CellList) or not model.whole_interactions:
+        return None
+    if model.every_cell:
+        return fitted_margins(model)
+    return fitted_margins(model) or None if _closed(model) == set(model.patterns) else None
+
+
+def _closed(model: Model) -> set[Modes]:
+    """Collect the sets of modes of which B has every cell, and every cell of every part of them."""
+    shape = model.quotient.merged_shape
+    complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
+    if len(complete) == 2 ** len(shape) - 1:
+        return complete
+    closed: set[Modes] = set()
+    for s in sorted(complete, key=len):  # parts of one mode less are closed: so are theirs
+        if all(part in closed for part in combinations(s, len(s) - 1) if part):
+            closed.add(s)
+    return closed
+
+
+def in_running_order(modes: list[Modes]) -> list[Modes]:
+    """Order sets of modes so that each meets those before it in one of them, where that is possible.
+
+    >>> in_running_order([(0, 1), (2, 3), (1, 2)])
+    [(0, 1), (1, 2), (2, 3)]
+    """
+    holders: dict[int, list[int]] = {}  # for each mode the sets that hold it
+    for i, group in enumerate(modes):
+        for k in group:
+            holders.setdefault(k, []).append(i)
+    common = np.zeros(len(modes))  # how many of each set's modes have been seen; -inf where the set has been taken
+    ordered: list[Modes] = []
+    for _ in modes:
+        best = int(common.argmax())
+        ordered.append(modes[best])
+        common[best] = -np.inf
+        for k in modes[best]:
+            common[holders.pop(k, [])] += 1
+    return ordered
+
+
+def decomposable(margins: list[Modes]) -> bool:
+    """Whether in a running order each set meets all before it in what it shares with one: one scaling cycle is exact.
+
+    >>> decomposable([(0, 1), (1, 2)]), decomposable([(0, 1), (1, 2), (0, 2)])
+    (True, False)
+    """
+    if len(margins) > len({k for group in margins for k in group}):  # a tree has at most one clique for each mode
+        return False
+    before: list[set[int]] = []
+    for group in in_running_order(margins):
+        shared = set(group) & set().union(*before)
+        if before and not any(shared <= other for other in before):
+            return False
+        before.append(set(group))
+    return True

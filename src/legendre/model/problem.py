@@ -16,8 +16,7 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.model.cliques.tables import Tables, clique_sums, laid_out, mode_margins, mode_tables, saturated
-from legendre.model.margins import Modes
-from legendre.model.model import Model
+from legendre.model.model import CellList, Cliques, Model, Modes
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +39,15 @@ class Problem:
     ) -> Problem:
         """Merge the data along the basis: one pass over X, or none where sums over smaller boxes are known."""
         model = Model.of(data.support, data.base, basis, ties)
-        problem, space = cls(data, model, np.empty(0), boxes), model.space
-        listed = space.form == "cliques" and data.entries is not None and saturated(space.tables)  # needs no grid
-        if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable and not listed):
-            return replace(problem, eta_hat=frozen(space.above(problem.mass)), given=problem.mass)
-        if space.form == "cliques" and (sums := _tables_of(data, space.tables)) is not None:
-            eta_hat = space.on_params(space.tables.sums_above(sums))
+        problem = cls(data, model, np.empty(0), boxes)
+        listed = isinstance(model, Cliques) and data.entries is not None and saturated(model.tables)  # needs no grid
+        if model.measure is not None or (model.n_cells <= data.largest_grid and model.formable and not listed):
+            return replace(problem, eta_hat=frozen(model.above(problem.mass)), given=problem.mass)
+        if isinstance(model, Cliques) and (sums := _tables_of(data, model.tables)) is not None:
+            eta_hat = model.on_params(model.tables.sums_above(sums))
             return replace(problem, eta_hat=frozen(eta_hat), clique_sums=frozen(sums))
         if (np.count_nonzero(model.positions, axis=1) > 1).any():
-            eta_hat = space.on_params(data.above(model.quotient, model.positions)) / data.total
+            eta_hat = model.on_params(data.above(model.quotient, model.positions)) / data.total
             return replace(problem, eta_hat=frozen(eta_hat))
         margins = tuple(margin / data.total for margin in data.margins(model.quotient))
         eta_hat = np.empty(len(model.basis))
@@ -56,8 +55,8 @@ class Problem:
             rows = np.flatnonzero(model.positions[:, k])
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
         # tables over single modes are these margins
-        tables = mode_tables(space.tables, margins) if space.form == "cliques" else None
-        return replace(problem, eta_hat=frozen(space.on_params(eta_hat)), clique_sums=tables, mode_margins=margins)
+        tables = mode_tables(model.tables, margins) if isinstance(model, Cliques) else None
+        return replace(problem, eta_hat=frozen(model.on_params(eta_hat)), clique_sums=tables, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -90,14 +89,14 @@ class Problem:
             return self.full.mass
         if not self.known:
             raise InvalidSetting(
-                f"this solver needs X on each of {size_name(self.model.n_merged)} merged cells, of which at most "
+                f"this solver needs X on each of {size_name(self.model.n_cells)} merged cells, of which at most "
                 f"{size_name(int(self.data.largest_grid))} are formed. Use solver='natural' or 'natural-cg'."
             )
-        space = self.model.space
-        cells = space.cells if space.form == "list" else None
-        grid = None if self.boxes is None else self.boxes.over(space.quotient)
+        model = self.model
+        cells = model.cells if isinstance(model, CellList) else None
+        grid = None if self.boxes is None else self.boxes.over(model.quotient)
         if grid is None:
-            return frozen(self.data.merged(space.quotient, cells) / self.data.total)
+            return frozen(self.data.merged(model.quotient, cells) / self.data.total)
         return frozen((grid if cells is None else grid[tuple(cells.T)]) / self.data.total)
 
     def margin(self, modes: Modes) -> FloatArray:
@@ -114,9 +113,9 @@ class Problem:
         """P summed over each interval of each mode."""
         if self.mode_margins is not None:
             return self.mode_margins
-        space = self.model.space
-        if self.clique_sums is not None and space.form == "cliques":
-            return tuple(mode_margins(space.tables, self.clique_sums))
+        model = self.model
+        if self.clique_sums is not None and isinstance(model, Cliques):
+            return tuple(mode_margins(model.tables, self.clique_sums))
         every = range(self.mass.ndim)
         return tuple(self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every)
 

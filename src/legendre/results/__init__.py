@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from legendre.fitting.plan import Plan as Plan
+    from legendre.fitting.fit import Plan as Plan
     from legendre.results.effects import Effects as Effects
     from legendre.results.growth_path import GrowthStep as GrowthStep
     from legendre.results.inference.result import Inference as Inference
     from legendre.results.parameters import Parameters as Parameters
-    from legendre.solvers.status import Status as Status
+    from legendre.solvers.loop import Status as Status
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from legendre.tasks.loglinear.loglinear import LogLinear as LogLinear
 
 PLACES = {
-    "fitting.plan": "Plan",
+    "fitting.fit": "Plan",
     "results.effects": "Effects",
     "results.growth_path": "GrowthStep",
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",
-    "solvers.status": "Status",
+    "solvers.loop": "Status",
     "tasks.balance.balance": "Balanced",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.complete.complete": "Completion",

@@ -18,8 +18,7 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.model.model import Model
-from legendre.solvers.loop import Step
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status, Step
 
 if TYPE_CHECKING:
     from legendre.results.effects import Effect

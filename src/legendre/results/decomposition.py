@@ -24,8 +24,7 @@ from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, count_name, modes_row, rank_name
 from legendre.results.growth_path import Grown, GrowthStep
-from legendre.solvers.loop import Step
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status, Step
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from legendre.core.progress import waiting
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
-from legendre.data.observation import Observation
-from legendre.data.support import Support
+from legendre.data.observation import Observation, Support
 from legendre.engines.choose import engine_for
 from legendre.model.cliques.graph import CliqueTree, cliques_of
 from legendre.model.cliques.tables import (
@@ -44,7 +43,7 @@ from legendre.model.cliques.tables import (
     propagate,
     with_parts,
 )
-from legendre.model.model import Model
+from legendre.model.model import Cliques, Model
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -67,7 +66,7 @@ class GridDistribution:
         """Add up theta below each cell (n x N); ``-inf`` outside the support and where Q vanishes."""
         model = self.model
         boxes = model.quotient.boxes(cells)
-        log_q = model.space.below_at(self.theta, boxes) - self.psi
+        log_q = model.below_at(self.theta, boxes) - self.psi
         if model.base is not None:
             with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
                 log_q = log_q + np.log(model.base[tuple(cells.T)])
@@ -78,7 +77,7 @@ class GridDistribution:
 
     def log_density(self) -> FloatArray:
         """``log(q_v / r_v)`` on every merged cell; ``-inf`` where no cell carries probability."""
-        log_q = self.model.space.below(self.theta) - self.psi
+        log_q = self.model.below(self.theta) - self.psi
         if self.alive is not None or self.model.measure is not None:
             log_q[~(self.model.alive if self.alive is None else self.alive)] = -np.inf
         return log_q
@@ -100,7 +99,7 @@ class GridDistribution:
             grid = np.zeros([shape[k] for k in in_order])
             for rows, q in self._blocks():
                 grid[rows if 0 in kept else ...] += q.sum(axis=others)
-        return np.array(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
+        return np.asarray(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
 
     def _condition(self, at: Mapping[int, int]) -> FloatArray:
         """Give Q on the modes left when the others are fixed; by logarithms, so that rare events do not underflow."""
@@ -147,7 +146,7 @@ class GridDistribution:
 
     def sum_of_squares(self) -> float:
         """Sum ``q^2`` over all cells of a full grid: ``exp(psi(2 theta) - 2 psi(theta))`` where no grid is formed."""
-        if self.alive is None and self.model.n_merged > limits.LARGEST_GRID:
+        if self.alive is None and self.model.n_cells > limits.LARGEST_GRID:
             return math.exp(engine_for(self.model).at(2.0 * self.theta).psi - 2.0 * self.psi)
         return float(np.sum(self.model.weights * np.exp(2.0 * self.log_density())))
 
@@ -230,8 +229,8 @@ class CliqueDistribution:
     @cached_property
     def tables(self) -> Tables:
         """The tables of the model's cliques."""
-        space = self.model.space
-        return with_parts(space.tables, self.parts) if space.form == "cliques" else self._tables_with(())
+        space = self.model
+        return with_parts(space.tables, self.parts) if isinstance(space, Cliques) else self._tables_with(())
 
     @cached_property
     def beliefs(self) -> tuple[float, Beliefs]:
@@ -240,12 +239,12 @@ class CliqueDistribution:
 
     def _tables_with(self, modes: Sequence[int]) -> Tables:
         """Lay out tables over cliques of which one holds the given modes."""
-        space = self.model.space
+        space = self.model
         return with_parts(Tables(space.quotient, space.positions, self._tree_with(modes)), self.parts)
 
     def _tree_with(self, modes: Sequence[int]) -> CliqueTree:
         """Arrange cliques of which one holds the given modes; nothing of the size of their tables is formed."""
-        return cliques_of(self.model.space.positions, self.model.quotient.merged_shape, modes)
+        return cliques_of(self.model.positions, self.model.quotient.merged_shape, modes)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Add up theta below each cell (n x N), clique by clique; ``-inf`` where Q vanishes."""
@@ -261,7 +260,7 @@ class CliqueDistribution:
             return self._given(kept, at)
         groups = self._groups(kept)
         narrow = all(self._table_of(group) is not None or self._tree_with(group).fits for group in groups)
-        if not narrow and self.model.space.formable:
+        if not narrow and self.model.formable:
             return self._grid.marginal(kept, at)
         out = np.ones((1,) * len(kept))
         for group in reversed(groups):  # the last modes first, so that whole rows are multiplied
@@ -416,8 +415,8 @@ Distribution = GridDistribution | CliqueDistribution
 
 def distribution_of(fit: Decomposition) -> Distribution:
     """Return Q in the form in which it answers questions."""
-    space = fit.model.on_face(fit._alive).space
-    if space.form == "cliques":
+    space = fit.model.on_face(fit._alive)
+    if isinstance(space, Cliques):
         return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), parts_of(space.tables))
     form = GridDistribution if fit.model.support.points is None else ListDistribution
     return form(fit.model, fit.theta, fit.psi, fit._alive)
@@ -657,7 +656,7 @@ class FittedTensor:
 
     def on_blocks(self) -> FittedModel:
         """Return Q as a function of the rectangle of the grid that is wanted."""
-        fit, space = self.fit, self.fit.model.space
+        fit, space = self.fit, self.fit.model
         alive = None if fit._alive is None else space.on_grid(fit._alive)
         return FittedModel(fit.basis, space.on_cells(fit.theta), fit.psi, fit.total, fit.model.quotient, alive)
 
@@ -667,7 +666,7 @@ def merged_log_density(fit: Decomposition, level: float = 1e-6) -> FloatArray:
 
     A direction of recession comes from a linear program: it changes a cell by about 1, or by less than `level`.
     """
-    space = fit.model.on_full_grid().space
+    space = fit.model.on_full_grid()
     log_density = space.below(fit.theta) - fit.psi
     if fit._alive is None:
         return log_density
@@ -723,7 +722,7 @@ def theta_tensor(fit: Decomposition) -> FloatArray:
     """Build the paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
     check_formed(fit.shape, "theta_tensor", "Its entries are theta, at the cells of basis.")
     out = np.zeros(fit.shape)
-    out[tuple(fit.basis.T)] = fit.model.space.on_cells(fit.theta)
+    out[tuple(fit.basis.T)] = fit.model.on_cells(fit.theta)
     out[(0,) * out.ndim] = -fit.psi
     return out
 

@@ -210,7 +210,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     if max_order is not None:
         check_int(max_order, "effects: max_order", 1, InvalidQuery)
     quotient = fit.model.quotient
-    weights, theta = weights_of(fit, measure), fit.model.space.on_cells(fit.theta)
+    weights, theta = weights_of(fit, measure), fit.model.on_cells(fit.theta)
     tables, mean = tables_of(quotient, fit.model.positions, theta, weights, max_order)
     variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
     cut = max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)

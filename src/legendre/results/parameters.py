@@ -212,7 +212,7 @@ def _quick_to_refit(fit: Decomposition) -> bool:
         return False
     entries = fit.data.entries
     read = math.prod(fit.shape) if entries is None else len(entries.values)
-    return fit.n_params * max(read, fit.model.space.additions) <= limits.QUICK_REFITS
+    return fit.n_params * max(read, fit.model.additions) <= limits.QUICK_REFITS
 
 
 def _no_errors(fit: Decomposition, found: Information | None) -> str:

@@ -2,10 +2,9 @@
 
 from legendre.engines.protocol import Point
 from legendre.solvers.gradient import Gradient
-from legendre.solvers.loop import Step
+from legendre.solvers.loop import Evaluation, Solver, State, Step, Target
 from legendre.solvers.mprojection import MProjection
 from legendre.solvers.newton import Closed, Natural, NaturalCG
-from legendre.solvers.protocol import Evaluation, Solver, State, Target
 from legendre.solvers.scaling import MatrixScaling, Scaling
 
 __all__ = [

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
 from legendre.model.cliques.tables import saturated
-from legendre.model.margins import Modes, decomposable, generating_margins
-from legendre.model.model import Model
+from legendre.model.model import Cliques, Model, Modes, decomposable, generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
+from legendre.solvers.loop import Solver
 from legendre.solvers.mprojection import MProjection
 from legendre.solvers.newton import Closed, Natural, NaturalCG
-from legendre.solvers.protocol import Solver
 from legendre.solvers.scaling import MatrixScaling, Scaling
 
 _KINDS = (Closed, Gradient, MProjection, MatrixScaling, Natural, NaturalCG, Scaling)
@@ -40,16 +39,16 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     Where P cannot be summed over the merged cells there is no scaling, but a closed form where B fits the tables of a
     tree of cliques whole, and every cell of them is `seen`. Nor has an outer product a theta if a level is not seen.
     """
-    model, space = problem.model, problem.model.space
+    model = problem.model
     newton: Solver = Natural() if model.n_params <= limits.LARGEST_MATRIX else NaturalCG()
     if model.ties is not None:  # closed forms and scaling fit whole margins
         return [newton]
     closed = model.one_body
     if not closed:
-        known_in_tables = space.form == "cliques" and (problem.clique_sums is not None or not space.whole)
+        known_in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
         if problem.known and not known_in_tables:
             return [Scaling(max_iter=limits.SCALING_CYCLES), newton] if _scaling_is_cheaper(problem) else [newton]
-        closed = space.form == "cliques" and saturated(space.tables)
+        closed = isinstance(model, Cliques) and saturated(model.tables)
     return [Closed(), newton] if seen and closed else [newton]
 
 
@@ -59,14 +58,14 @@ def _scaling_is_cheaper(problem: Problem) -> bool:
     Scaling forms a grid; where that is costly the slab engine does without. On a support of its own, or with a base
     measure, scaling of few parameters is neither exact nor cheaper.
     """
-    model, space = problem.model, problem.model.space
-    if space.measure is None:
-        if space.n_cells >= limits.COSTLY_SWEEP and model.n_params <= limits.LARGEST_MATRIX:
+    model = problem.model
+    if model.measure is None:
+        if model.n_cells >= limits.COSTLY_SWEEP and model.n_params <= limits.LARGEST_MATRIX:
             return False
     elif model.n_params < limits.SCALING_FROM:
         return False
     margins = generating_margins(model)
-    return margins is not None and ((space.measure is None and decomposable(margins)) or scaling_pays(model, margins))
+    return margins is not None and ((model.measure is None and decomposable(margins)) or scaling_pays(model, margins))
 
 
 def scaling_pays(model: Model, margins: list[Modes]) -> bool:

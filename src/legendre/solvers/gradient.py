@@ -11,8 +11,8 @@ from legendre.core.arguments import check_choice, check_number
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
+from legendre.solvers.loop import Solver, State, Target
 from legendre.solvers.newton import newton_gap
-from legendre.solvers.protocol import Solver, State, Target
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from legendre.core.types import FloatArray
-from legendre.solvers.protocol import Evaluation, State, Target
+from legendre.solvers.loop import Evaluation, State, Target
 
 Payload = TypeVar("Payload")
 

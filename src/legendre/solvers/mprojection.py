@@ -16,8 +16,8 @@ from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
 from legendre.model.problem import Problem
 from legendre.solvers.linesearch import backtrack
+from legendre.solvers.loop import Solver, State, Target
 from legendre.solvers.newton import newton_gap
-from legendre.solvers.protocol import Solver, State, Target
 from legendre.solvers.structure.faces import features
 
 

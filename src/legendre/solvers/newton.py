@@ -20,7 +20,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import search
-from legendre.solvers.protocol import Evaluation, Solver, State, Target
+from legendre.solvers.loop import Evaluation, Solver, State, Target
 
 ROUNDING = 1e-15  # expectations of order 1 are not known better than this: no correction beyond
 
@@ -102,6 +102,10 @@ class Workspace:
         self.n_summed = self.n_summed or target.problem.model.n_summed
         self.factor = factorise(self.matrix, self.n_summed)
         return self.factor
+
+    def noise(self, target: Target, point: Evaluation) -> FloatArray:
+        """Return the rounding error of each eta."""
+        return rounding_level(len(point.theta), self.n_summed) * target.engine.sizes(point)
 
 
 def _workspace(state: State) -> Workspace:
@@ -257,11 +261,10 @@ def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, fl
     assert work.factor is not None
     full = len(work.factor.columns) == len(point.theta)
     direction = work.factor.solve(point.gradient)
-    noise = rounding_level(len(point.theta), work.n_summed) * target.engine.sizes(point)
     if not full:
         with np.errstate(over="ignore", invalid="ignore"):
             left = np.abs(point.gradient - target.engine.fisher(work.point) @ direction)
-        if not (left <= noise).all():
+        if not (left <= work.noise(target, point)).all():
             return np.inf, np.inf
     if not np.isfinite(direction).all():  # of cells whose probability is nearly 0: no bound is known
         return np.inf, np.inf
@@ -277,6 +280,7 @@ def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, fl
         # Cells that vanish in the limit sink until their probability is below the rounding error of eta; eta then
         # equals eta_hat in every digit, though no finite theta attains the minimum. Errors of random signs show by how
         # much they may tilt m.
+        noise = work.noise(target, point)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, len(noise)))
         tilt += factor * max(target.engine.swing(work.factor.solve(noise * sign)) for sign in signs)
     return gap, tilt

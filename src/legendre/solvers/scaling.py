@@ -23,10 +23,10 @@ from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.matrix import MatrixEngine, scaled
 from legendre.engines.protocol import Point
-from legendre.model.margins import Modes, generating_margins, in_running_order
+from legendre.model.model import Modes, generating_margins, in_running_order
 from legendre.model.problem import Problem, within
 from legendre.solvers.linesearch import search
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.loop import Solver, State, Target
 
 WINDOW = 5  # residuals over which the rate of convergence is measured
 

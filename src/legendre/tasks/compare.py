@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,18 +21,17 @@ from typing import Any, Literal
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import Basis, empty
-from legendre.basis.paper import B1, B2, B3
-from legendre.core.arguments import check_choice, check_int, entries
+from legendre.basis.basis import B1, B2, B3, Basis, empty
+from legendre.core.arguments import check_choice, check_int
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.figures import sheet
 from legendre.core.files import replacing
 from legendre.core.progress import Say, line, silent
-from legendre.core.types import AnyArray, BoolArray, FloatArray
+from legendre.core.types import AnyArray, FloatArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.fitting.decompose import decompose
+from legendre.fitting.fit import decompose
 from legendre.fitting.growing.seriate import Unordered
 
 ADVICE = "pip install 'legendre[compare]'"
@@ -82,6 +82,7 @@ def attempt(
 
     An error or a warning inside it becomes a note.
     """
+    failed = {"status": "FAILED"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -91,13 +92,13 @@ def attempt(
             seconds = time.perf_counter() - start
             Q = factors.multiply_out()
         except Exception as error:  # another library's, so of any kind
-            return {"status": "FAILED", "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
+            return {**failed, "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
+    if not np.isfinite(Q).all():
+        return {**failed, "note": "the reconstruction is not finite"}, None
     remarks = [f"{warning.category.__name__}: {warning.message}".splitlines()[0][:80] for warning in caught]
     if factors.n_iter >= effort.max_iter:
         remarks.insert(0, f"stopped at {effort.max_iter} iterations")
     facts = {"n_params": factors.n_params, "n_iter": factors.n_iter, "seconds": seconds}
-    if not np.isfinite(Q).all():
-        return {"status": "FAILED", **facts, "note": "the reconstruction is not finite"}, None
     return {"status": "DONE", **facts, "note": "; ".join(dict.fromkeys(remarks))}, Q
 
 
@@ -121,14 +122,9 @@ def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
     return next((m for m in range(1, max(shape)) if tucker_params(shape, m) >= n_params), max(shape))
 
 
-def tucker_ranks(shape: tuple[int, ...], m: int) -> list[int]:
-    """Return m for each mode, or its length where that is less."""
-    return [min(m, length) for length in shape]
-
-
 def tucker_params(shape: tuple[int, ...], m: int) -> int:
     """Count the entries of factors and core."""
-    ranks = tucker_ranks(shape, m)
+    ranks = np.minimum(shape, m)
     return int(np.dot(shape, ranks) + np.prod(ranks))
 
 
@@ -139,8 +135,8 @@ def _tensorly_peer(name: str, label: str, function: str, init: str = "random", *
     def fit(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
         tensorly, shape = import_module("tensorly"), X.shape
         answer, history = getattr(import_module("tensorly.decomposition"), function)(
-            X, tucker_ranks(shape, rank) if tucker else rank, n_iter_max=effort.max_iter, init=init, tol=effort.tol,
-            random_state=seed, return_errors=True, **({"mask": X > 0} if nonzero else {}),
+            X, np.minimum(shape, rank).tolist() if tucker else rank, n_iter_max=effort.max_iter, tol=effort.tol,
+            init=init, random_state=seed, return_errors=True, **({"mask": X > 0} if nonzero else {}),
         )  # fmt: skip
         n_params = tucker_params(shape, rank) if tucker else rank * sum(shape)
         multiply_out = tensorly.tucker_to_tensor if tucker else tensorly.cp_to_tensor
@@ -233,18 +229,16 @@ def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
 
     known = ~np.isnan(X)
     x, q = np.asarray(X[known], dtype=np.float64), Q[known]
-    squares, positive = np.square(x - q), x > 0
-    kl = float(rel_entr(x / x.sum(), q / q.sum()).sum()) if q.any() else np.inf
-    errors = [float(np.sqrt(some.mean())) for some in (squares, squares[positive])]
-    return {"rmse": errors[0], "rmse_nonzero": errors[1], "kl": max(kl, 0.0)}
+    squares = np.square(x - q)
+    rmse, rmse_nonzero = (float(np.sqrt(some.mean())) for some in (squares, squares[x > 0]))
+    kl = max(float(rel_entr(x / x.sum(), q / q.sum()).sum()), 0.0) if q.any() else np.inf
+    return {"rmse": rmse, "rmse_nonzero": rmse_nonzero, "kl": kl}
 
 
 def masked(X: AnyArray, Q: FloatArray) -> FloatArray:
     """Return Q where X > 0, rescaled to X's total; 0 elsewhere, and 0 everywhere if Q is 0 where X > 0."""
-    mask: BoolArray = X > 0
-    kept = np.where(mask, Q, 0.0)
-    total = float(kept.sum())
-    return kept * (float(X[mask].sum(dtype=np.float64)) / total) if total > 0 else kept
+    kept = np.where(X > 0, Q, 0.0)
+    return kept * (np.nansum(X) / kept.sum()) if kept.any() else kept
 
 
 # --- numbers of parameters -------------------------------------------------------------------------------------------
@@ -271,15 +265,9 @@ def largest(data: Observation, n_params: int, family: Family) -> tuple[int, int]
     def size(l: int) -> int:  # noqa: E741 - the paper's name
         return len(FAMILIES[family](l).select(data))
 
-    slice_cells = math.prod(data.shape[:-1])
-    low, high = 0, 1
-    while high <= slice_cells and size(high) <= n_params:  # doubling: a huge l would list a huge basis
-        low, high = high, 2 * high
-    high = min(high, slice_cells + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size(middle) <= n_params else (low, middle)
-    return low, size(max(low, 1))
+    most = min(math.prod(data.shape[:-1]), n_params)  # a larger l would list a huge basis
+    found = bisect_right(range(1, most + 1), n_params, key=size)
+    return found, size(max(found, 1))
 
 
 def ladder(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
@@ -291,21 +279,6 @@ def ladder(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
     one = sum(shape)
     limit = min(math.prod(shape) // 4, max(most, one))
     return tuple(n for n in (one, 2 * one, 4 * one, 8 * one, 16 * one) if n <= limit) or (max(1, limit),)
-
-
-def _read_params(n_params: Any, data: Observation) -> tuple[int, ...]:
-    """Return the numbers of parameters, sorted."""
-    if n_params is None:
-        return ladder(data.shape)
-    listed = {check_int(n, "n_params: a number of parameters", 1) for n in entries(n_params) or ()}
-    if not listed:
-        raise InvalidSetting(f"n_params must be a list of numbers of parameters such as [100, 300], got {n_params!r}.")
-    if max(listed) >= data.support.n_cells:
-        raise InvalidSetting(
-            f"n_params: {max(listed)} parameters are too many: the sample space has {data.support.n_cells} cells, so "
-            f"that {data.support.n_cells - 1} reproduce any X."
-        )
-    return tuple(sorted(listed))
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
@@ -343,11 +316,19 @@ class Comparison:
         """Check what a caller wants compared, and list the fits of ours and of the peers."""
         if peers is None:
             peers = (*COMPARED, NONZERO) if self.support == "nonzero" else COMPARED
-        for name in (peers := [peers] if isinstance(peers, str) else list(peers)):
+        for name in peers:
             if name not in PEERS:
                 raise InvalidSetting(unknown_name("peer", str(name), PEERS))
-        n_starts = check_int(n_starts, "n_starts", 1)
-        return self.jobs(_read_params(n_params, self.data), n_starts, (*OURS, *peers))
+        sizes = ladder(self.data.shape)
+        if n_params is not None:
+            sizes, cells = tuple(np.unique(n_params).tolist()), self.data.support.n_cells
+            for n in sizes or (0,):
+                if check_int(n, "n_params: a number of parameters", 1) >= cells:
+                    raise InvalidSetting(
+                        f"n_params: {n} parameters are too many: the sample space has {cells} cells, so that "
+                        f"{cells - 1} reproduce any X."
+                    )
+        return self.jobs(sizes, check_int(n_starts, "n_starts", 1), (*OURS, *peers))
 
     def jobs(self, n_params: Sequence[int], n_starts: int, methods: Sequence[str]) -> list[Row]:
         """List the fits to run, size by size: ours once, peers with every seed; one that cannot run once in all.
@@ -397,22 +378,21 @@ class Comparison:
             fit = decompose(self.data, basis, unordered=self.unordered if row.method == ADAPTIVE else None)
             seconds = time.perf_counter() - start
         if modes := ", ".join(map(str, fit.arrangement)):
-            how = "as given" if isinstance(self.unordered, Mapping) else "by the data"
-            note = f"levels of {modes} arranged {how}: {fit.arrangement_bits:.0f} bits beside the parameters"
+            note = f"levels of {modes} arranged: {fit.arrangement_bits:.0f} bits beside the parameters"
         done = replace(row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds)
         return self._score(replace(done, residual=fit.residual, note=note), fit.without_labels().tensor())
 
     def _run_peer(self, row: Row) -> tuple[Row, ...]:
-        peer, missing = PEERS[row.method], self.data.missing
+        peer = PEERS[row.method]
         if not peer.installed:
             return (replace(row, status="NOT INSTALLED", note=f"needs {peer.package}: {ADVICE}"),)
-        if row.method == NONZERO and self.support != "nonzero":
-            return (replace(row, note="only with support='nonzero'"),)
-        if len(self.data.shape) < 2:
-            return (replace(row, note="needs a tensor of two or more modes"),)
-        if missing is not None:
-            text = f"X has {int(missing.sum())} missing cells, which {peer.label} cannot leave out"
-            return (replace(row, note=text),)
+        for note, true in {
+            "only with support='nonzero'": row.method == NONZERO and self.support != "nonzero",
+            "needs a tensor of two or more modes": len(self.data.shape) < 2,
+            f"X has missing cells, which {peer.label} cannot leave out": self.data.missing is not None,
+        }.items():
+            if true:
+                return (replace(row, note=note),)
         facts, Q = attempt(peer, self.X, row.asked, self.effort, row.seed or 0)
         row = replace(row, **facts)
         if Q is None:
@@ -512,25 +492,27 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
     """Write the picture of a comparison: the mean of each method over its seeds."""
     made = sheet(13.5, 4.6)
     axes = made.subplots(1, 3)
-    for axis, (name, field) in zip(
-        axes, {"RMSE": "rmse", "KL(P, Q), nats": "kl", "seconds": "seconds"}.items(), strict=True
-    ):
-        for method in dict.fromkeys(row.method for row in rows if row.scored and row.n_params):
+    scored = [row for row in rows if row.scored and row.n_params]
+    names = {"rmse": "RMSE", "kl": "KL(P, Q), nats", "seconds": "seconds"}
+    for axis, (field, name) in zip(axes, names.items(), strict=True):
+        for method in dict.fromkeys(row.method for row in scored):
             found: dict[int, list[float]] = {}  # values at each number of parameters
-            for row in rows:
-                if row.method == method and row.n_params and np.isfinite(value := getattr(row, field) or 0.0):
-                    found.setdefault(row.n_params, []).append(value)
+            for row in scored:
+                if row.method == method and np.isfinite(value := getattr(row, field)):
+                    found.setdefault(row.n_params or 0, []).append(value)
             color, marker, width = STYLES[method.removesuffix(MASKED)]
-            style = {"color": color, "marker": marker, "linewidth": width, "label": LABELS[method]}
-            dots = ":" if method.endswith(MASKED) else "-"
-            axis.plot(sorted(found), [np.mean(found[n]) for n in sorted(found)], linestyle=dots, **style)
+            axis.plot(
+                sorted(found), [np.mean(found[n]) for n in sorted(found)], linestyle=":" if MASKED in method else "-",
+                color=color, marker=marker, linewidth=width, label=LABELS[method],
+            )  # fmt: skip
         axis.set(xlabel="number of parameters", ylabel=name)
-        if axis.lines:  # a logarithmic axis needs a point
+        if scored:  # a logarithmic axis needs a point
             axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
         axis.grid(visible=True, alpha=0.25)
-    handles, labels = axes[0].get_legend_handles_labels()
-    if handles:
-        made.legend(handles, labels, loc="outside lower center", ncols=min(len(handles), 6), fontsize=8, frameon=False)
+    if scored:
+        made.legend(
+            *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8, frameon=False
+        )
     made.suptitle(title, fontsize=11)
     save(made, path)
 

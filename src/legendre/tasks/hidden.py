@@ -26,14 +26,13 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
-from legendre.solvers.loop import Step
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status, Step
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, ascend, finish
 
 if TYPE_CHECKING:

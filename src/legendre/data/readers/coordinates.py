@@ -60,48 +60,37 @@ def from_coords(
     ([[0, 2], [1, 0]], [1, 2])
     """
     values = None if values is None else rectangular(values, "values", InvalidTensor)
-    count = len(values) if values is not None and values.ndim == 1 else None
-    columns = _read_columns(cells, count) if isinstance(cells, tuple) else _split_rows(cells, count)
-    place = "cells[{1}][{0}]" if isinstance(cells, tuple) else "cells[{0}, {1}]"
+    turned = isinstance(cells, tuple)
+    if turned:
+        columns = [rectangular(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
+        lengths = list(dict.fromkeys(column.shape for column in columns))
+        if len(lengths) != 1 or columns[0].ndim != 1:
+            shapes = ", ".join(map(str, lengths))
+            raise InvalidTensor(
+                "cells is a tuple, so it holds one column of indices per mode, all of one length; their shapes are "
+                f"{shapes}. For rows pass a list or array."
+            )
+    else:
+        rows = rectangular(cells, "cells", InvalidTensor)
+        if rows.ndim != 2 or rows.shape[1] == 0:
+            raise InvalidTensor(
+                f"cells has shape {rows.shape}; it needs one row per entry and one column per mode, nnz x N. For one "
+                "mode: cells.reshape(-1, 1)."
+            )
+        columns = list(rows.T)
+    n = len(columns[0])
+    if values is not None and n != values.size == len(columns) > 1:
+        raise InvalidTensor(
+            f"there are {values.size} values, but cells has {n} entries of {len(columns)} modes. An array or a list "
+            "holds a row per entry, a tuple a column per mode: pass the other one."
+        )
 
     def cell_text(row: int) -> str:
         return f", the value of cell {cell_name([column[row] for column in columns])}"
 
-    numbers = None if values is None else check_values(values, len(columns[0]), "values", cell_text, InvalidTensor)
+    numbers = None if values is None else check_values(values, n, "values", cell_text, InvalidTensor)
+    place = "cells[{1}][{0}]" if turned else "cells[{0}, {1}]"
     return assemble(columns, numbers, shape, place.format, InvalidTensor)
-
-
-def _split_rows(cells: Any, n_values: int | None) -> list[AnyArray]:
-    """Read one row per entry."""
-    rows = rectangular(cells, "cells", InvalidTensor)
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise InvalidTensor(
-            f"cells has shape {rows.shape}; it needs one row per entry and one column per mode, nnz x N. For one "
-            "mode: cells.reshape(-1, 1)."
-        )
-    if rows.shape[0] != n_values == rows.shape[1] > 1:
-        raise InvalidTensor(
-            f"cells has shape {rows.shape} and there are {n_values} values: rows are entries, columns are modes. "
-            "Pass cells.T, or the columns as a tuple."
-        )
-    return list(rows.T)
-
-
-def _read_columns(cells: tuple[Any, ...], n_values: int | None) -> list[AnyArray]:
-    """Read one column per mode."""
-    columns = [rectangular(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
-    lengths = [column.shape for column in columns]
-    if not columns or any(len(length) != 1 or length != lengths[0] for length in lengths):
-        raise InvalidTensor(
-            "cells is a tuple, so it holds one column of indices per mode, all of one length; their shapes are "
-            f"{', '.join(map(str, lengths[:4]))}{', ...' if len(lengths) > 4 else ''}. For rows pass a list or array."
-        )
-    if lengths[0][0] != n_values == len(columns) > 1:
-        raise InvalidTensor(
-            f"cells is a tuple, so it holds columns: {len(columns)} of length {lengths[0][0]}; but there are "
-            f"{n_values} values. For rows pass a list or an array: list(cells)."
-        )
-    return columns
 
 
 def as_sparse_tensor(X: object) -> SparseTensor | None:
@@ -133,9 +122,7 @@ def _read_entries(columns: Sequence[AnyArray], values: AnyArray, shape: Sequence
     def context(row: int) -> str:
         return f", stored for X{cell_name([column[row] for column in columns])}"
 
-    if np.asarray(values).dtype.kind == "b":
-        raise InvalidTensor("X is boolean. If True counts as 1, pass X.astype(int); if it marks cells, as support.")
-    numbers = check_values(values, len(columns[0]), "X.data", context, InvalidTensor)
     if 0 in shape:
         raise InvalidTensor(f"X is empty: its shape is {tuple(shape)}. Every mode needs at least one level.")
+    numbers = check_values(values, len(columns[0]), "X.data", context, InvalidTensor)
     return assemble(columns, numbers, shape, lambda row, mode: f"X.coords[{mode}][{row}]", InvalidTensor)

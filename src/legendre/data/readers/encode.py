@@ -15,12 +15,11 @@ import numpy as np
 
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.labels import have_rank, sorted_levels
+from legendre.core.labels import NUMBERS, as_labels, as_objects, have_rank, sorted_levels
 from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray, BoolArray, IntArray
 
 Missing = Literal["error", "drop", "keep"]
-NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +57,6 @@ class Column:
         if self.values.dtype.kind != "f":
             return np.zeros(len(self.values), np.bool_)
         return ~np.isfinite(self.values) if infinite else np.isnan(self.values)
-
-    def missing(self, infinite: bool = False) -> int | None:
-        """Find the first row that is absent."""
-        rows = self.absent(infinite)
-        return int(rows.argmax()) if rows.any() else None
 
     def levels(self, label: str) -> AnyArray:
         """Return the values in the column's own order if it has one, else those that occur, sorted."""
@@ -119,17 +113,15 @@ class Table:
         >>> read_table({"b": [1], "a": [2]}).by_name(["a", "b"], "X").names
         ['a', 'b']
         """
-        own = [str(column) for column in self.names]
-        lacking = [column for column in wanted if column not in own and column != optional]
-        unknown = [column for column in own if column not in wanted]
-        if lacking or unknown:
-            text = f"a column {unknown[0]!r}, which fit did not see. Leave it out." if unknown else ""
-            if lacking:
-                near = get_close_matches(lacking[0], unknown, n=1, cutoff=0.5)
-                hint = f"Is it {near[0]!r}? Rename it." if near else f"It has {', '.join(map(repr, own))}."
-                text = f"no column {lacking[0]!r}, which fit saw. {hint}"
-            raise InvalidSamples(f"{name} has {text}")
-        held = dict(zip(own, self.held, strict=True))
+        held = {str(column): own for column, own in zip(self.names, self.held, strict=True)}
+        for column in wanted:
+            if column not in held and column != optional:
+                near = get_close_matches(column, set(held) - set(wanted), n=1, cutoff=0.5)
+                hint = f"Is it {near[0]!r}? Rename it." if near else f"It has {', '.join(map(repr, held))}."
+                raise InvalidSamples(f"{name} has no column {column!r}, which fit saw. {hint}")
+        for column in held:
+            if column not in wanted:
+                raise InvalidSamples(f"{name} has a column {column!r}, which fit did not see. Leave it out.")
         return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
     @property
@@ -140,12 +132,12 @@ class Table:
 
     def choose(self, columns: Any, counts: Any = None) -> list[Any]:
         """Check the columns that a caller names as modes; ``None`` is all but that of the counts."""
-        if columns is None:
-            listed = [name for name in self.names if not isinstance(counts, str) or name != counts]
-        else:
-            listed = [columns] if isinstance(columns, str) else entries(columns) or []
-        for name in [*listed, *([counts] if isinstance(counts, str) else [])]:
-            if name not in self.names or isinstance(name, bool):
+        weights = [counts] if isinstance(counts, str) else []
+        listed = [name for name in self.names if name not in weights]
+        if columns is not None:
+            listed = [columns] if isinstance(columns, str) else list(columns)
+        for name in [*listed, *weights]:
+            if name not in self.names:
                 raise InvalidSamples(unknown_name("column", str(name), map(str, self.names)))
         if not listed or len(set(listed)) < len(listed):
             raise InvalidSetting(f"columns must be a list of different columns, at least one; got {columns!r}.")
@@ -180,7 +172,7 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
     >>> table = read_table({"a": ["y", None, "x"], "b": [7, 8, 7]})
     >>> found = encode(table, ["a", "b"], missing="drop")
     >>> [codes.tolist() for codes in found.codes], found.notes
-    ([[1, 0], [0, 0]], ('1 of 3 rows has no value of a (1) and was left out.',))
+    ([[1, 0], [0, 0]], ('Left out: 1 of 3 rows, which lack a value of a (1).',))
     """
     given = levels_by_column(levels, columns)
     read = {name: table.column(name) for name in columns}
@@ -188,41 +180,28 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
     kept: BoolArray | None = None
     notes: tuple[str, ...] = ()
     if missing == "drop" and (lost := np.any(list(absent.values()), axis=0)).any():
-        kept, notes = ~lost, (_say_left_out(absent, int(lost.sum()), table.n),)
+        which = ", ".join(f"{name} ({int(rows.sum()):,})" for name, rows in absent.items() if rows.any())
+        kept, notes = ~lost, (f"Left out: {int(lost.sum()):,} of {table.n:,} rows, which lack a value of {which}.",)
         read = {name: column.take(kept) for name, column in read.items()}
         absent = {name: rows[kept] for name, rows in absent.items()}
     codes, found, shape = [], [], []
     for name, column in read.items():
         label, gaps = f"column {name!r}", absent[name]
-        if gaps.any() and missing == "error":
-            raise InvalidSamples(
-                f"{label} is missing in row {int(gaps.argmax())}. Leave such rows out (missing='drop'), or make "
-                "missing a level of its own, e.g. 'unknown'; loglinear(..., missing='em') uses them."
-            )
-        if gaps.all():
-            raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
-        part = column.take(~gaps) if gaps.any() else column
-        own, labels, size = _encode_column(part, label, given[name])
-        if gaps.any():
-            places = np.full(len(gaps), -1)
-            places[~gaps] = own
-            own = places
+        if gaps.all() or (gaps.any() and missing == "error"):
+            reason = "has no value in any row. Leave it out."
+            if not gaps.all():
+                reason = (
+                    f"is missing in row {int(gaps.argmax())}. Leave such rows out (missing='drop'), or make missing a "
+                    "level of its own, e.g. 'unknown'; loglinear(..., missing='em') uses them."
+                )
+            raise InvalidSamples(f"{label} {reason}")
+        own = np.full(len(gaps), -1)
+        own[~gaps], labels, size = _encode_column(column.take(~gaps) if gaps.any() else column, label, given[name])
         codes.append(own)
         found.append(labels)
         shape.append(size)
     ranked = tuple(k for k, name in enumerate(columns) if read[name].ordered or have_rank(given[name]))
     return Encoded(codes, tuple(found), tuple(shape), ranked, kept, notes)
-
-
-def _say_left_out(absent: Mapping[Hashable, BoolArray], gone: int, n: int) -> str:
-    """Say how many rows were left out, and which columns had no value."""
-    which = ", ".join(f"{name} ({int(rows.sum()):,})" for name, rows in absent.items() if rows.any())
-    return f"{gone:,} of {n:,} rows {'has' if gone == 1 else 'have'} no value of {which} and {was(gone)} left out."
-
-
-def was(n: int) -> str:
-    """Return the verb of a sentence about n things."""
-    return "was" if n == 1 else "were"
 
 
 def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:
@@ -262,13 +241,13 @@ def _as_integers(values: AnyArray, label: str) -> AnyArray:
 def _find_distinct(values: AnyArray) -> tuple[AnyArray, AnyArray, int]:
     """Return the place of each value among the distinct ones; where these are close, by counting, not by sorting."""
     low, high = int(values.min()), int(values.max())
-    if values.dtype.kind in "bO" or high >= 2**62 or high - low > 4 * len(values) + 1000:
+    if values.dtype.kind == "b" or high >= 2**62 or high - low > 4 * len(values) + 1000:
         levels, codes = np.unique(values, return_inverse=True)
         return codes.reshape(-1), levels, len(levels)
     places = values.astype(np.int64) - low
     found = np.bincount(places) > 0
     levels = np.flatnonzero(found) + low
-    return places if found.all() else (np.cumsum(found) - 1)[places], levels, len(levels)
+    return (np.cumsum(found) - 1)[places], levels, len(levels)
 
 
 def read_table(table: Any, name: str = "table") -> Table:
@@ -311,15 +290,14 @@ def _read_frame(table: Any, name: str) -> Any:
 
 
 def _read_array(table: Any, name: str) -> Table:
-    rows = table if type(table) is np.ndarray else rectangular(_unmask(table), name, InvalidSamples)
+    rows = rectangular(_unmask(table), name, InvalidSamples)
     if rows.ndim != 2:
         raise InvalidSamples(
             f"{name} must be 2-D, one row per observation; got shape {rows.shape}. Reshape your data: for one variable "
             ".reshape(-1, 1), for one observation .reshape(1, -1)."
         )
     if rows.dtype.kind in "SU" and not hasattr(table, "dtype"):
-        mixed = np.array(table, dtype=object)  # NumPy makes texts of the numbers in such a list
-        rows = rows if all(isinstance(value, str) for value in mixed.flat) else mixed
+        rows = np.array(table, dtype=object)  # NumPy makes texts of the numbers in such a list
     return Table(range(rows.shape[1]), len(rows), list(rows.T), rows)
 
 
@@ -340,15 +318,18 @@ def _read_series(series: Any, label: str) -> Column:
             raise
         except Exception as problem:  # each library has errors of its own
             raise InvalidSamples(f"{label} holds {kind}, which cannot be read ({problem}). Convert it.") from None
-    ordered, present = category and nw.is_ordered_categorical(series), ~series.is_null().to_numpy()
-    seen = series.drop_nulls()
+    ordered, present, seen = (
+        category and nw.is_ordered_categorical(series),
+        ~series.is_null().to_numpy(),
+        series.drop_nulls(),
+    )
     own = seen.unique(maintain_order=True).to_list()
     if ordered:
         own = list(kind.categories) if kind == nw.Enum else series.cat.get_categories().to_list()
     codes = np.full(len(series), -1)
     if own:
         codes[present] = seen.replace_strict(own, list(range(len(own))), return_dtype=nw.Int64).to_numpy()
-    if category and not ordered and own and present.all() and all(isinstance(value, NUMBERS) for value in own):
+    if not ordered and present.all() and all(isinstance(value, NUMBERS) for value in own):
         return Column(np.array(own)[codes])
     return Column(as_objects(own), codes, ordered)
 
@@ -367,10 +348,11 @@ def _read_values(values: AnyArray, label: str) -> Column:
         return Column(distinct[known], np.where(known[codes], codes, -1))
     listed = values.tolist()
     try:
-        known = [value for value in dict.fromkeys(listed) if not _is_missing(value)]
+        distinct = dict.fromkeys(listed)
     except TypeError:
         row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
         raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
+    known = [v for v in distinct if not (v is None or type(v).__name__ == "NAType" or v != v)]
     place = {value: k for k, value in enumerate(known)}
     codes = np.array([place.get(value, -1) for value in listed], dtype=np.int64)
     numbers = bool(known) and all(isinstance(value, NUMBERS) for value in known)
@@ -381,26 +363,12 @@ def _read_values(values: AnyArray, label: str) -> Column:
     return Column(as_objects(known), codes)
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or type(value).__name__ == "NAType" or value != value
-
-
-def as_objects(listed: list[Any]) -> AnyArray:
-    """Put values into an array as they are, tuples too."""
-    array = np.empty(len(listed), dtype=object)
-    array[:] = listed
-    return array
-
-
 def level_list(given: Any, rule: str) -> AnyArray:
     """Read levels that the caller lists, in the type that they share; numbers and texts together stay objects."""
     listed = (None if isinstance(given, (set, frozenset)) else entries(given)) or []
     if not listed or not all(isinstance(value, Hashable) for value in listed) or len(set(listed)) < len(listed):
         raise InvalidSetting(f"{rule} different values in a list, got {given!r}.")
-    for kinds in (NUMBERS, str, np.generic):
-        if all(isinstance(value, kinds) for value in listed):
-            return np.array(listed)
-    return as_objects(listed)
+    return as_labels(listed)
 
 
 def levels_by_column(levels: Any, columns: Sequence[Hashable]) -> dict[Hashable, Any]:

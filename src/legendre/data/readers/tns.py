@@ -71,10 +71,9 @@ def read_tns(
         raise InvalidSetting(f"first_index must be 0 or 1, the first index of each mode; got {first_index!r}.")
     try:
         return _read(Path(path), shape, first_index)
-    except OSError as problem:
-        raise InvalidFile(f"cannot read {os.fspath(path)}: {problem.strerror or problem}.") from None
-    except (EOFError, UnicodeDecodeError, zlib.error) as problem:
-        raise InvalidFile(f"cannot read {os.fspath(path)}: damaged or truncated ({problem}).") from None
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as problem:
+        reason = getattr(problem, "strerror", None) or f"damaged or truncated ({problem})"
+        raise InvalidFile(f"cannot read {os.fspath(path)}: {reason}.") from None
 
 
 def _read(path: Path, shape: Any, first_index: int) -> SparseTensor | FloatArray:
@@ -83,18 +82,16 @@ def _read(path: Path, shape: Any, first_index: int) -> SparseTensor | FloatArray
         raise InvalidFile(f"{path} says that its shape is {sizes}; shape={tuple(shape)} was asked for.")
     try:
         if dense:
-            words = [word for _, line in _lines(path, skip) for word in line]
-            if len(words) != count:
-                raise InvalidFile(f"{path} holds {len(words)} values; its header says {count}.")
-            return np.array(words, dtype=np.float64).reshape(sizes, order="F")
-        with _open(path) as stream:
-            table = np.loadtxt(stream, comments="#", skiprows=skip, ndmin=2)
-    except InvalidFile:
-        raise
+            table = np.array([word for _, words in _lines(path, skip) for word in words], dtype=np.float64)
+        else:
+            with _open(path) as stream:
+                table = np.loadtxt(stream, comments="#", skiprows=skip, ndmin=2)
     except ValueError as problem:
         raise InvalidFile(f"{path}{_find_bad_line(path, skip) or f': {problem}'}") from None
     if count is not None and len(table) != count:
         raise InvalidFile(f"{path} holds {len(table)} entries; its header says {count}. Is it cut off?")
+    if dense:
+        return table.reshape(sizes, order="F")
 
     def line(row: int) -> int:
         return next(number for k, (number, _) in enumerate(_lines(path, skip)) if k == row)

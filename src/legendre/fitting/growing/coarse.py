@@ -21,8 +21,7 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.sums.quotient import BoxTotals, Quotient, volumes
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
-from legendre.data.observation import Observation
-from legendre.data.support import Support
+from legendre.data.observation import Observation, Support
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,7 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.tied_parameters import Terms, box_terms
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
-from legendre.data.observation import Observation, Rankings
-from legendre.data.support import Support
+from legendre.data.observation import Observation, Rankings, Support
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
 from legendre.fitting.growing.state import Ground, Inverse, State

@@ -23,7 +23,7 @@ from legendre.core.text import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, engine_for
-from legendre.model.margins import Modes, decomposable, generating_margins, in_running_order
+from legendre.model.model import Modes, decomposable, generating_margins, in_running_order
 from legendre.results.distribution import tensor
 from legendre.results.inference.coding import Coding, coefficients_of
 from legendre.results.inference.counts import Counts, counts_of
@@ -188,7 +188,7 @@ def _fit_tables(refit: Callable[..., Decomposition], every: Any, tables: FloatAr
             continue
         counts, level = counts_of(fit), 0.0
         if fit._alive is not None:
-            level = float(fit.model.space.below(fit.recession)[fit.model.space.on_grid(fit._alive)].max())
+            level = float(fit.model.below(fit.recession)[fit.model.on_grid(fit._alive)].max())
         constant = float(np.log(fit.total)) - fit.psi
         found.append((counts.g2(), counts.x2(), fit.theta, constant, fit.recession, level))
     return found

@@ -14,7 +14,7 @@ from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.text import Columns, NamedValues, Table, fragment, listed_words, shape_name, shortened
 from legendre.data.observation import beyond_memory
 from legendre.results.base import count_name, rank_name
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

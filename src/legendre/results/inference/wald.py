@@ -24,6 +24,7 @@ from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Columns
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import check_fisher, engine_for
+from legendre.model.model import Cliques
 from legendre.results.inference.printout import LEGEND, Printed, p_text, stars, to_frame
 from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
 from legendre.solvers.structure.rank import independent
@@ -72,7 +73,7 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     fisher = engine.fisher(engine.at(fit.theta))
     fisher = fisher if missing is None else fisher - missing
     with limit_blas(fit.n_params):
-        factor = factorise(fisher[np.ix_(columns, columns)], model.space.n_summed)
+        factor = factorise(fisher[np.ix_(columns, columns)], model.n_summed)
         sigma = factor.solve(np.eye(len(columns))) / fit.total
     # the variance of what the factor left out is beyond float64: reported as not identified
     beyond = np.delete(columns, factor.columns)
@@ -135,8 +136,8 @@ def _diverging(
     """
     from scipy.optimize import linprog
 
-    space = fit.model.space
-    if space.form == "cliques" and space.n_cells > limits.LARGEST_GRID:
+    space = fit.model
+    if isinstance(space, Cliques) and space.n_cells > limits.LARGEST_GRID:
         raise InvalidQuery(
             "some cells vanish, and which combinations of parameters stay finite is looked for in all of "
             f"{size_name(space.n_cells)} merged cells, where at most {limits.LARGEST_GRID:,} are looked through. "

@@ -25,8 +25,7 @@ from legendre.core.sums.quotient import n_cells
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.cliques.tables import n_carrying, parts_of, saturated, theta_of
-from legendre.model.margins import Modes, decomposable, fitted_margins, generating_margins
-from legendre.model.model import CellList, Model
+from legendre.model.model import CellList, Cliques, Model, Modes, decomposable, fitted_margins, generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.structure.rank import covariance, independent
@@ -39,7 +38,9 @@ LOWERED = 1e-6
 class Face:
     """The smallest face that holds eta_hat."""
 
-    alive: BoolArray | None  # marks what carries probability in the limit, see `Space`; ``None`` when all of Omega does
+    alive: (
+        BoolArray | None
+    )  # marks what carries probability in the limit, see `Cliques`; ``None`` when all of Omega does
     recession: FloatArray  # a direction in theta along which KL falls indefinitely; 0 when the minimum is attained
     certain: bool = True  # False: more cells may vanish; those that surely do are left out all the same
 
@@ -66,7 +67,7 @@ def structural_face(problem: Problem) -> Face:
         return attained
     if (found := _empty_tables(problem)) is not None:
         return found
-    if not problem.known or model.n_merged > limits.LARGEST_GRID:
+    if not problem.known or model.n_cells > limits.LARGEST_GRID:
         return replace(attained, certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
@@ -87,8 +88,8 @@ def structural_face(problem: Problem) -> Face:
 
 def _empty_tables(problem: Problem) -> Face | None:
     """Leave out the empty cells of the tables of a tree of cliques that B fits whole: they are all that vanishes."""
-    space, sums = problem.model.space, problem.clique_sums
-    if sums is None or space.form != "cliques" or space.ties is not None or not saturated(space.tables):
+    space, sums = problem.model, problem.clique_sums
+    if sums is None or not isinstance(space, Cliques) or space.ties is not None or not saturated(space.tables):
         return None
     alive = sums > 0
     return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
@@ -190,10 +191,10 @@ def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
 
 def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntArray]:
     """List, for each margin that B fits whole, its entries outside the face, in the levels of the original grid."""
-    if alive is None or model.form == "list":
+    if alive is None or isinstance(model, CellList):
         return {}
-    space, every = model.on_face(alive).space, range(len(model.support.shape))
-    if space.form == "cliques":
+    space, every = model.on_face(alive), range(len(model.support.shape))
+    if isinstance(space, Cliques):
         parts = parts_of(space.tables)
     else:
         apart = {modes: tuple(k for k in every if k not in modes) for modes in fitted_margins(model)}
@@ -213,8 +214,8 @@ def n_vanishing(model: Model, alive: BoolArray | None) -> int:
     """Count the cells that vanish; where boxes are counted they need not be listed."""
     if alive is None or model.base is not None:
         return len(vanishing_cells(model, alive))
-    space = model.on_face(alive).space
-    if space.form == "cliques":
+    space = model.on_face(alive)
+    if isinstance(space, Cliques):
         return model.support.n_cells - n_carrying(space.tables)
     gone = model.alive & ~alive
     return n_cells(model.quotient, gone) if model.support.full else round(float(model.weights[gone].sum()))
@@ -223,7 +224,7 @@ def n_vanishing(model: Model, alive: BoolArray | None) -> int:
 def search_face(problem: Problem, face: Face) -> Face:
     """Decide what `structural_face` left open: a `Face` within the one it found, still uncertain if too large."""
     model = problem.model
-    if not problem.known or model.n_merged > limits.LARGEST_GRID:
+    if not problem.known or model.n_cells > limits.LARGEST_GRID:
         return face
     reduced, positive = model.on_face(face.alive), problem.mass > 0
     if _margins_determine_all(reduced, positive):
@@ -250,7 +251,7 @@ def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
     """Span the directions in theta that change no observed cell (relative to the others) but some other one."""
     seen = model.on_face(positive)
     g = covariance(seen)
-    return _dependences(g, independent_columns(g.copy(), seen.n_merged))
+    return _dependences(g, independent_columns(g.copy(), seen.n_cells))
 
 
 def open_directions(model: Model, kept: IntArray) -> FloatArray:

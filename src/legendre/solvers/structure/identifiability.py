@@ -16,8 +16,7 @@ from legendre.core import limits
 from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.model.margins import Modes, generating_margins
-from legendre.model.model import Model
+from legendre.model.model import Model, Modes, generating_margins
 
 # Values of random functions, which have coefficients of size 1; between these bounds nothing is claimed.
 SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5
@@ -38,7 +37,7 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     on. A cell that is no combination of them is 0 in the limit if cells that vanish, in nonnegative multiples, make up
     the rest of it; otherwise it is open.
 
-    >>> from legendre.data.support import Support
+    >>> from legendre.data.observation import Support
     >>> mask = np.array([[True, True, False], [True, False, False]])
     >>> one_body = np.array([[1, 0], [0, 1], [0, 2]])
     >>> identify(Model.of(Support((2, 3), mask), None, one_body)).value.tolist()

@@ -20,8 +20,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine
 from legendre.model.cliques.tables import Tables, n_carrying, n_free, saturated
-from legendre.model.margins import generating_margins
-from legendre.model.model import Cliques, Model, Space
+from legendre.model.model import CellList, Cliques, Model, generating_margins
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     k = model.n_params
     if model.plain:
         return Rank(k)
-    if _a_product(model.space):
-        return Rank(n_free(model.space.tables))
+    if _a_product(model):
+        return Rank(n_free(model.tables))
     if model.ties is not None:
         return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
     if k == math.prod(model.quotient.merged_shape) - 1:  # all cells but the bottom span all functions
@@ -106,11 +105,11 @@ def independent(model: Model) -> IntArray:
     every = np.arange(model.n_params)
     if model.plain:
         return every
-    if _a_product(model.space):
-        return every if len(every) > limits.LARGEST_MATRIX else _free_in_tables(model.space.tables)
+    if _a_product(model):
+        return every if len(every) > limits.LARGEST_MATRIX else _free_in_tables(model.tables)
     if model.ties is not None:
         large = len(every) > limits.LARGEST_MATRIX
-        return every if large else every[independent_columns(covariance(model), model.n_merged)]
+        return every if large else every[independent_columns(covariance(model), model.n_cells)]
     reached = bool(model.carries(model.positions).all())
     if reached:
         bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)
@@ -120,12 +119,12 @@ def independent(model: Model) -> IntArray:
         if not reached or (model.below(makes_one := _upwards(model))[model.alive] != 1.0).any():
             return every
         return np.delete(every, np.flatnonzero(makes_one)[-1])  # the features make up the constant: one is left out
-    return every[independent_columns(covariance(model), model.n_merged)]
+    return every[independent_columns(covariance(model), model.n_cells)]
 
 
-def _a_product(space: Space) -> TypeGuard[Cliques]:
+def _a_product(space: Model) -> TypeGuard[Cliques]:
     """Whether this is a face of tables over cliques that B fits whole."""
-    return space.form == "cliques" and not space.whole and space.ties is None and saturated(space.tables)
+    return isinstance(space, Cliques) and not space.whole and space.ties is None and saturated(space.tables)
 
 
 def _free_in_tables(tables: Tables) -> IntArray:
@@ -188,7 +187,7 @@ def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
 def same_on_face(model: Model, columns: IntArray, theta: FloatArray) -> FloatArray:
     """Find parameters of some independent columns that make the same tensor as theta of all, on the model's cells."""
     g = covariance(model.with_columns(columns))
-    if model.form == "cliques":
+    if isinstance(model, Cliques):
         engine = engine_for(model)
         right = engine.fisher_product(engine.at(np.zeros(model.n_params)), theta)[columns]
         return factorise(g, model.n_summed).solve(right)
@@ -202,7 +201,7 @@ def same_on_face(model: Model, columns: IntArray, theta: FloatArray) -> FloatArr
 def _upwards(model: Model) -> FloatArray:
     """Find coefficients, whole numbers, whose sum at or below each basis cell is 1, cell by cell upwards."""
     level, coefficients = model.positions.sum(axis=1), np.zeros(model.n_params)
-    if model.form != "list":
+    if not isinstance(model, CellList):
         for s in np.unique(level):  # cells of one coordinate sum are incomparable; in a list such cells are few
             here = np.flatnonzero(level == s)
             coefficients[here] = 1.0 - model.below_at(coefficients, model.positions[here])

@@ -24,22 +24,19 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
+from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
-from legendre.fitting.fit import show_progress
-from legendre.fitting.plan import Settings
-from legendre.model.margins import Modes
+from legendre.fitting.fit import Settings, show_progress
+from legendre.model.model import Modes
 from legendre.model.problem import Problem
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.views import ArrayPair
-from legendre.solvers.loop import Callback, Outcome, Step, run_in_turn
+from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
 from legendre.solvers.newton import Natural, NaturalCG
-from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import MatrixScaling, Scaling
-from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import vanishing_cells
 from legendre.solvers.structure.rank import independent
 from legendre.tasks.balance.feasible import Program

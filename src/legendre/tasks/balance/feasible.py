@@ -15,7 +15,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidMargins
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.model.margins import Modes, decomposable
+from legendre.model.model import Modes, decomposable
 from legendre.model.problem import Problem
 from legendre.tasks.balance.margins import key_of, other_modes
 

@@ -23,8 +23,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.checks import check_range, finder
 from legendre.data.readers.labelled import unwrap
 from legendre.engines.protocol import Point
-from legendre.model.margins import Modes
-from legendre.model.model import Model
+from legendre.model.model import Model, Modes
 
 MarginsLike = Mapping[Any, Any] | Sequence[ArrayLike]
 """Keys are modes or tuples of modes: a mapping's key type is invariant, so that no narrower type fits both."""

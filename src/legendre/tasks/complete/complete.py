@@ -22,19 +22,16 @@ from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
-from legendre.data.observation import Observation
+from legendre.data.observation import Observation, Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.data.support import Support
-from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, fit_recipe, show_progress, warn_if_not_converged
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
-from legendre.solvers.protocol import Solver
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Solver, Status
 from legendre.tasks.complete.crossval import CrossValidation, Folding, HoldOut, Rng, extrapolate, select
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 

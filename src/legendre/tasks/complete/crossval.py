@@ -17,8 +17,7 @@ from legendre.core.progress import Say
 from legendre.core.text import Columns, Table, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
-from legendre.fitting.fit import fit_recipe
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import box_values, grid_rows

@@ -29,13 +29,12 @@ from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.text import NamedValues, Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings
 from legendre.results.base import Certificate
 from legendre.results.effects import Effect, effects_of_tensor
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import backtrack
-from legendre.solvers.loop import Step
-from legendre.solvers.status import Status
+from legendre.solvers.loop import Status, Step
 from legendre.tasks.complete.crossval import Folding, cells_left, poisson_deviance
 
 

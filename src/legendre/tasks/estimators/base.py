@@ -241,7 +241,8 @@ def read_rows(X: Any) -> Table:
 def read_column(table: Table, k: int, name: Hashable) -> tuple[Column, str]:
     """Read column k, which errors call by this name; missing and infinite values are refused."""
     column, label = table.column(table.names[k]), f"column {name!r}"
-    if (row := column.missing(infinite=True)) is not None:
+    if (absent := column.absent(infinite=True)).any():
+        row = int(absent.argmax())
         raise InvalidSamples(
             f"Input X contains NaN or infinity: {label} is {column.at(row)} in row {row}. Leave such rows out, or make "
             "missing a level of its own."

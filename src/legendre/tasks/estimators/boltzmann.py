@@ -24,8 +24,7 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.encode import Column, Table
 from legendre.data.sparse import observe_rows
-from legendre.fitting.fit import fit_on, warn_if_not_converged
-from legendre.fitting.plan import Settings
+from legendre.fitting.fit import Settings, fit_on, warn_if_not_converged
 from legendre.model.cliques.graph import clique_tree
 from legendre.solvers.structure.faces import diverging
 from legendre.tasks.estimators.base import (

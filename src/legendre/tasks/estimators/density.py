@@ -18,7 +18,7 @@ from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.readers.encode import Column, level_list
-from legendre.fitting.decompose import decompose
+from legendre.fitting.fit import decompose
 from legendre.tasks.estimators.base import (
     Estimator,
     Levels,

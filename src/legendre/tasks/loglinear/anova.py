@@ -17,9 +17,9 @@ from legendre.core.text import Columns, shortened
 from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.support import Support
+from legendre.data.observation import Support
 from legendre.model.cliques.tables import n_free, parts_of, propagate, saturated, with_parts
-from legendre.model.model import Model
+from legendre.model.model import Cliques, Model
 from legendre.results.base import count_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import chi_square_p, degrees_of_freedom, support_rank
@@ -362,18 +362,23 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     both = joined([basis, fit.model.terms], len(fit.shape))
     model = Model.of(support, None, both.cells, ties=both.ties)
     merged = "anova: a grid merged along both bases"
-    check_room(model.n_merged, 24, merged, "Compare bases with fewer cells.")
+    check_room(model.n_cells, 24, merged, "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
-    face = model.on_face(model.alive & fit.model.space.on_grid(fit._alive)[np.ix_(*inside)])
+    face = model.on_face(model.alive & fit.model.on_grid(fit._alive)[np.ix_(*inside)])
     within = face.with_columns(_places(basis, both))
     return rank_of(within, independent(within))
 
 
 def _rank_in_tables(basis: Terms, fit: Decomposition) -> Rank | None:
     """Count them in tables over cliques, where the fit and the basis have such; ``None`` elsewhere."""
-    own = fit.model.on_face(fit._alive).space
-    other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties).space
-    if own.form != "cliques" or other.form != "cliques" or other.ties is not None or not saturated(other.tables):
+    own = fit.model.on_face(fit._alive)
+    other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
+    if (
+        not isinstance(own, Cliques)
+        or not isinstance(other, Cliques)
+        or other.ties is not None
+        or not saturated(other.tables)
+    ):
         return None
     parts, tree = parts_of(own.tables), other.tables.tree
     held = all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in parts)
