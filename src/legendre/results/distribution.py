@@ -99,7 +99,7 @@ class GridDistribution:
             grid = np.zeros([shape[k] for k in in_order])
             for rows, q in self._blocks():
                 grid[rows if 0 in kept else ...] += q.sum(axis=others)
-        return np.array(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
+        return np.asarray(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
 
     def _condition(self, at: Mapping[int, int]) -> FloatArray:
         """Give Q on the modes left when the others are fixed; by logarithms, so that rare events do not underflow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
@@ -133,7 +134,7 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     return data
 
 
-def round_all(values: Iterable[float], digits: int = 6) -> list[float | None]:
+def round_all(values: Iterable[float]) -> list[float | None]:
     """Keep a few digits of numbers; ``None`` for what JSON has no word for.
 
     >>> round_all([1 / 3, 2.0, float("nan")])
@@ -143,9 +144,16 @@ def round_all(values: Iterable[float], digits: int = 6) -> list[float | None]:
     def keep(value: float) -> float | None:
         if not math.isfinite(value):
             return None
-        return int(value) if value == int(value) else float(f"{value:.{digits}g}")
+        return int(value) if value == int(value) else float(f"{value:.6g}")
 
     return [keep(value) for value in values]
+
+
+def pack(values: FloatArray) -> dict[str, Any]:
+    """Write many numbers in few letters: 32 bits each in base 64, in units of the largest if it is beyond 1e30."""
+    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    unit = largest if largest and not 1e-30 < largest < 1e30 else 1.0
+    return {"unit": unit, "packed": base64.b64encode((values / unit).astype("<f4").tobytes()).decode("ascii")}
 
 
 def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
@@ -181,7 +189,7 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
                 "share": round_all([effect.share])[0],
                 "ordered": is_ordered(labels, effect.modes[0]),
                 "levels": levels,
-                "values": round_all(values.ravel().tolist(), 5),
+                "values": pack(values),
             }
         )
     rest = 1.0 - sum(effect.share for effect in order[:24])
@@ -207,7 +215,14 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
 def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, str]:
     """List the cells with the largest terms of the deviance: name, X, Q, and the signed root of the term."""
     found = pair.cells("report")
-    worst = largest_places(deviance_terms(found.x, found.q), most, 1e-12 * (found.x + found.q))
+
+    def search(at: slice | IntArray) -> IntArray:
+        x, q = found.x[at], found.q[at]
+        return largest_places(deviance_terms(x, q), most, 1e-12 * (x + q))
+
+    starts = range(0, len(found.x), 1 << 17)  # the worst of each block, then the worst of these
+    worst = np.concatenate([start + search(slice(start, start + starts.step)) for start in starts])
+    worst = worst[search(worst)]
     if not len(worst):
         return None, "X and Q agree in every cell, up to rounding."
     x, q = found.x[worst], found.q[worst]
@@ -259,15 +274,18 @@ def slices_data(
         first = np.sort(np.argsort(-misfits, kind="stable")[:most])
         x, q, misfits, levels[0] = x[first], q[first], misfits[first], [levels[0][i] for i in first.tolist()]
     found = {"modes": names, "levels": levels, "shape": list(x.shape), "start": int(np.argmax(misfits))}
-    numbers = {"x": round_all(x.ravel().tolist(), 5), "q": round_all(q.ravel().tolist(), 5)}
-    return found | numbers, " ".join(notes)
+    return found | {"x": pack(x), "q": pack(q)}, " ".join(notes)
 
 
 def _block_means(values: FloatArray, cuts: IntArray, axis: int) -> FloatArray:
     """Average over blocks of neighbouring levels, where values are known."""
-    known = np.add.reduceat(~np.isnan(values), cuts, axis=axis, dtype=np.float64)
+    unknown = np.isnan(values)
+    known = np.diff(cuts, append=values.shape[axis]).reshape(-1, *[1] * (values.ndim - axis - 1)).astype(np.float64)
+    if unknown.any():
+        known = known - np.add.reduceat(unknown, cuts, axis=axis, dtype=np.float64)
+        values = np.where(unknown, 0.0, values)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.add.reduceat(np.nan_to_num(values), cuts, axis=axis) / known)
+        return np.asarray(np.add.reduceat(values, cuts, axis=axis) / known)
 
 
 def shape_line(labels: Labels) -> str:

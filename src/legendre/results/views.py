@@ -196,9 +196,11 @@ def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:
     """
     from scipy.special import rel_entr
 
+    terms: FloatArray = rel_entr(x, q)
     with np.errstate(invalid="ignore"):
-        terms = 2.0 * (rel_entr(x, q) - x + q)
-    return np.asarray(np.maximum(terms, 0.0), dtype=np.float64)  # rounding may leave -1e-16
+        terms -= x
+        terms += q
+    return np.maximum(2.0 * terms, 0.0, out=terms)  # rounding may leave -1e-16
 
 
 def signed_roots(x: FloatArray, q: FloatArray) -> FloatArray:

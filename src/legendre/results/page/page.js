@@ -9,7 +9,8 @@ const compact = (v) => (Math.abs(v) < 1e4 ? number(v, 3) : new Intl.NumberFormat
 const percent = (share) => (100 * share).toFixed(1) + " %";
 const shorten = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "…");
 const factor = (log) => (Number.isFinite(log) ? `× ${number(Math.exp(log), 3)}` : "hardly any data, no factor");
-const numbers = (values) => values.map((v) => (v === null ? NaN : v));
+const unpack = ({ unit, packed }) => Array.from(new Float32Array(Uint8Array.from(atob(packed), (c) => c.charCodeAt(0)).buffer), (v) => v * unit);
+const numbers = (values) => ("packed" in values ? unpack(values) : values.map((v) => (v === null ? NaN : v)));
 
 function add(parent, tag, attributes = {}, text = null) {
   const svg = tag === "svg" || parent.namespaceURI === SVG;
@@ -202,8 +203,8 @@ function makeTable(parent, what, heads, text, rows) {
 
 // X, Q and X - Q, with a slider over one mode.
 function slices({ modes, levels, shape, start, x, q }) {
-  const left = x.map((v, i) => (v === null || q[i] === null ? NaN : v - q[i]));
-  const all = [numbers(x), numbers(q), left.map((v, i) => (Math.abs(v) < 2e-5 * (x[i] + q[i]) ? 0 : v))]; // rounding
+  const seen = numbers(x), made = numbers(q);
+  const all = [seen, made, seen.map((v, i) => (Math.abs(v - made[i]) < 1e-6 * (v + made[i]) ? 0 : v - made[i]))]; // rounding
   const largest = (values, share) => {
     const sizes = values.filter(Number.isFinite).map(Math.abs).sort((a, b) => a - b);
     return sizes[Math.floor((sizes.length - 1) * share)] || sizes.at(-1) || 1;
@@ -267,9 +268,10 @@ function effects({ shares, lines, maps }) {
     add(place("shares"), "div", {}, percent(share));
   }
   for (const { names, share, ordered, levels, values } of lines) {
+    const logs = numbers(values);
     chart(place("effect-lines"), {
-      title: names[0], note: percent(share), x: values.map((_, i) => i), y: numbers(values), names: levels[0], base: 0,
-      stems: !ordered, marks: factorTicks, write: (v) => "×" + number(Math.exp(v), 2), read: (i) => `${names[0]} ${levels[0][i]}: ${factor(values[i])}`,
+      title: names[0], note: percent(share), x: logs.map((_, i) => i), y: logs, names: levels[0], base: 0,
+      stems: !ordered, marks: factorTicks, write: (v) => "×" + number(Math.exp(v), 2), read: (i) => `${names[0]} ${levels[0][i]}: ${factor(logs[i])}`,
     });
   }
   for (const { names, share, levels, values } of maps) {
