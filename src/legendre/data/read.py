@@ -42,11 +42,11 @@ def read(
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass is no other library's
         return observe(X, support, base, rankings=rankings, prior=prior)
     held, origin = unwrap(X, names, levels)
-    data = _observed(held, _beside(support, origin), _beside(base, origin), rankings, watch, prior)
+    data = _observed(held, beside(support, origin), beside(base, origin), rankings, watch, prior)
     return data if origin is PLAIN else replace(data, origin=origin)
 
 
-def _beside(array: Any, origin: Origin) -> Any:
+def beside(array: Any, origin: Origin) -> Any:
     """Take a support or a base measure out of the object that holds it; one with labels must have those of X."""
     if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
         return array
