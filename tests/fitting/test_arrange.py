@@ -295,7 +295,7 @@ def test_the_page_takes_data_in_the_order_of_x(X: FloatArray, tmp_path: Path) ->
 def test_neighbours_are_alike(rng: np.random.Generator) -> None:
     """Levels that lie on a line, mixed up, are put back on it."""
     place = rng.permutation(40)
-    X = np.exp(-(((np.arange(40)[:, None] - np.arange(60) * 2 / 3) / 6.0) ** 2))[place]
+    X = np.exp(-(((np.arange(40)[:, None] - np.arange(60) * 2 / 3) / 6.5) ** 2))[place]
     found = place[seriate(observe(X), 0)]
     assert abs(np.corrcoef(found, np.arange(40))[0, 1]) > 0.99
 

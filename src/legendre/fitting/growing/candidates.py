@@ -59,6 +59,10 @@ def _choose(state: State, found: Features, count: int, price: float, new: float 
     if not state.theta.size:  # the gain of the first parameter is known exactly
         exact = bernoulli_divergence(state.ground.means(state.ground.eta_hat, found), listed.mean)
     best, gains, rows = pick(left, slope, count, price, new, exact)
+    even = state.counting() if found.high is not None else None
+    while even is not None and not (fresh := independent(even, found.of(best))).all():
+        left[best[~fresh], best[~fresh]] = 0.0
+        best, gains, rows = pick(left, slope, count, price, new, exact)
     if not len(best):
         return None
     return Choice(listed, best, given[:, best].T, np.tril(rows[:, best].T), float(gains.sum()))
@@ -96,6 +100,20 @@ def pick(
         usable[best] = False
         score = np.divide(gradient**2, 2.0 * variance, out=np.zeros(m), where=usable)
     return np.array(places, dtype=np.int64), gains[:done], rows[:done]
+
+
+def independent(even: State, found: Features, new: float = 1e-7) -> BoolArray:
+    """Mark the boxes of whose variance the basis and those before them leave more than `new`.
+
+    All cells count alike: where probabilities differ by many powers of ten, correlations are rounding errors, and a box
+    that is a sum of others seems to be new.
+    """
+    left, fresh = even.condition(found)[2], np.zeros(len(found), dtype=np.bool_)
+    for i in range(len(found)):
+        fresh[i] = left[i, i] > new
+        if fresh[i]:
+            left -= np.outer(left[i], left[i] / left[i, i])
+    return fresh
 
 
 def _shorten(state: State, found: Features, score: FloatArray, count: int) -> Features:

@@ -180,7 +180,7 @@ class Search:
 
         Where four factors do not lead there, theta is on its way to infinity, and the last fit finds what vanishes.
         """
-        fit = state.fit(0.0, 40, tol=5e-11, factors=4)[0]
+        fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
         if fit.theta.size < limits.INVERSE_KEPT or fit.known is None or not (fit.scale > 0.0).all():
             return fit, None
         sharp = fit.anchor.damping <= DAMPING[fit.anchor.factor.kind]
@@ -318,7 +318,7 @@ def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
     one, by what fits without some of them lose. The last to go come first, after those of the start.
     """
     first, left, dropped = len(search.start), np.arange(state.theta.size), list[IntArray]()
-    state = State.of(*state.ground.merged(state.features), state.theta).fit(0.0, 40, tol=1e-9)[0].anchored()
+    state = State.of(*state.ground.merged(state.features), state.theta).fit(1e-14, 40, tol=1e-9)[0].anchored()
     merged_at = state.theta.size
     while state.theta.size > first + 1:
         if state.theta.size <= 0.7 * merged_at:  # fewer features cut the grid into fewer boxes

@@ -529,6 +529,14 @@ class State:
         single = self.theta.size >= limits.SINGLE_FACTOR and not double
         return replace(self, known=Anchor.of(Moments.of(self.ground, self.eta, self.features), single=single))
 
+    def counting(self) -> State:
+        """Return the basis where all cells of Omega count alike, with a factor in float64."""
+        measure = self.ground.log_measure
+        ground = replace(
+            self.ground, seen=None, log_measure=None if measure is None else np.where(measure > -np.inf, 0.0, measure)
+        )
+        return State.of(ground, self.features, np.zeros(self.theta.size)).anchored(double=True)
+
     def condition(self, found: Features) -> tuple[Moments, FloatArray, FloatArray, AnyArray]:
         """Return what further features are worth beside the basis, in units of their standard deviations.
 
@@ -570,8 +578,8 @@ class State:
         pays = max(2 * (steps - 2), 1) * state._step_time >= state._factor_time
         return state.anchored() if pays and not state.fresh else state
 
-    def fit(self, target: float, steps: int, tol: float | None = None, factors: float = math.inf) -> tuple[State, int]:
-        """Step until half the squared Newton decrement is at most `target`, or max|eta - eta_hat| at most `tol`.
+    def fit(self, target: float, steps: int, tol: float = math.inf, factors: float = math.inf) -> tuple[State, int]:
+        """Step until half the squared Newton decrement is at most `target`, and max|eta - eta_hat| at most `tol`.
 
         At most `factors` new ones are computed. Returned are a state near the minimum, and the number of steps.
         """
@@ -579,7 +587,7 @@ class State:
         with np.errstate(all="ignore"):
             while state.theta.size:
                 decrement = float(state.whitened @ state.whitened) / 2.0
-                arrived = decrement <= target if tol is None else float(np.abs(state.goal - state.mean).max()) <= tol
+                arrived = decrement <= target and float(np.abs(state.goal - state.mean).max()) <= tol
                 if arrived or done >= steps or not math.isfinite(decrement):
                     break
                 stay = state.fresh or not state._factor_pays(decrement, last, target)
