@@ -43,8 +43,8 @@ def choose(
         found = find_boxes(state, listed, price, turn)
         return state, _choose(state, found, count, price) if len(found) else None
     found = find_cells(state, allowed, listed, price)
-    choice = _choose(state, found, count, price) if len(found) else None
-    if choice is None and len(found):
+    choice = _choose(state, found, count, price) if found.low.size else None
+    if choice is None and found.low.size:
         state = state.anchored(double=True) if state.anchor.factor.kind == "f" else state
         every = np.flatnonzero(_field(state, allowed) > 2.0 * price)
         if len(every) <= 1024:
@@ -54,8 +54,8 @@ def choose(
 
 def _choose(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> Choice | None:
     """Choose among listed features; one of whose variance the basis leaves no more than `new` is a near-duplicate."""
-    listed, slope, left, given = state.condition(found)
-    exact = None
+    listed, slope, left, given = state.condition(found, 2 * count + 256 if state.theta.size else None)
+    found, exact = listed.features, None
     if not state.theta.size:  # the gain of the first parameter is known exactly
         exact = bernoulli_divergence(state.ground.means(state.ground.eta_hat, found), listed.mean)
     best, gains, rows = pick(left, slope, count, price, new, exact)
