@@ -54,8 +54,8 @@ def choose(
 
 def _choose(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> Choice | None:
     """Choose among listed features; one of whose variance the basis leaves no more than `new` is a near-duplicate."""
-    listed, slope, left, given = state.condition(found, 2 * count + 256 if state.theta.size else None)
-    found, exact = listed.features, None
+    listed, slope, left, given = state.condition(found)
+    exact = None
     if not state.theta.size:  # the gain of the first parameter is known exactly
         exact = bernoulli_divergence(state.ground.means(state.ground.eta_hat, found), listed.mean)
     best, gains, rows = pick(left, slope, count, price, new, exact)

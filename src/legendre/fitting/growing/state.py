@@ -537,11 +537,10 @@ class State:
         )
         return State.of(ground, self.features, np.zeros(self.theta.size)).anchored(double=True)
 
-    def condition(self, found: Features, most: int | None = None) -> tuple[Moments, FloatArray, FloatArray, AnyArray]:
+    def condition(self, found: Features) -> tuple[Moments, FloatArray, FloatArray, AnyArray]:
         """Return what further features are worth beside the basis, in units of their standard deviations.
 
-        That is their moments, slopes and covariances given the basis, and the rows of the factor that they would have;
-        of the `most` that gain most alone, if that is given.
+        That is their moments, slopes and covariances given the basis, and the rows of the factor that they would have.
         """
         ground, anchor = self.ground, self.anchor
         listed, mean = Moments.of(ground, anchor.moments.eta, found), ground.means(self.eta, found)
@@ -549,11 +548,6 @@ class State:
         # the basis's own residual is no candidate's gain
         slope = (ground.means(ground.eta_hat, found) - mean) * inverse_deviation(mean)
         slope -= self.whitened.astype(given.dtype) @ given
-        if most is not None and most < len(found):
-            gain = slope**2 / np.maximum(1.0 - np.einsum("ij,ij->j", given, given), 1e-3)
-            some = np.sort(np.argpartition(gain, -most)[-most:])
-            slope, given = slope[some], np.ascontiguousarray(given[:, some])
-            listed = replace(listed, features=found.of(some), mean=listed.mean[some], scale=listed.scale[some])
         left = listed.correlations(listed)
         left -= given.T @ given
         np.fill_diagonal(left, np.where(listed.scale > 0, left.diagonal() + anchor.damping, 0.0))
