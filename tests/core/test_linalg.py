@@ -8,14 +8,6 @@ import pytest
 from legendre.core.sums.linalg import factorise
 
 
-@pytest.mark.parametrize("size", [8, 200])
-def test_the_diagonal_of_the_inverse(size: int) -> None:
-    rows = np.random.default_rng(size).standard_normal((size, 2 * size))
-    gram = rows @ rows.T
-    found = factorise(gram.copy(), 2 * size).inverse_diagonal()
-    np.testing.assert_allclose(found, np.diagonal(np.linalg.inv(gram)), rtol=1e-9)
-
-
 @pytest.mark.parametrize("dependent", [0, 2])
 def test_several_right_sides_are_solved_as_each_of_them(dependent: int) -> None:
     """Also where rows are scaled and put in another order, because some are dependent or nearly so."""

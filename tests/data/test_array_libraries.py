@@ -193,11 +193,11 @@ def test_sparse_arrays_are_refused() -> None:
     text = refusal([[1, 2], [3, 4]], support=X)
     assert text == "support is not a dense torch array (Tensor). Pass support.to_dense()."
     other = BCOO((np.ones(1), np.zeros((1, 2), dtype=int)), shape=(2, 2))
-    assert refusal(other) == "X is not a dense jax array (BCOO). Pass X.todense()."
+    assert refusal(other).startswith("X is not a dense jax array (BCOO). Pass X.todense(), or call")
 
 
 def test_traced_arrays_are_refused() -> None:
-    with pytest.raises(ld.errors.InvalidTensor, match=r"^X is no dense jax array with values .* inside jit"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"^X is not a dense jax array .* outside jit"):
         jax.jit(lambda X: ld.decompose(X, "B1").theta)(jnp.ones((2, 2)))
 
 

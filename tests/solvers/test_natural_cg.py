@@ -127,9 +127,8 @@ def vecchia_at(case: Case, theta: FloatArray, m: int, candidates: int, gain: flo
     """Build the factor and the Fisher matrix."""
     engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
     point = engine.at(theta)
-    shape = engine.model.quotient.merged_shape
-    factor = Vecchia(engine.model.positions[engine.order], shape, engine.order, m=m, candidates=candidates, gain=gain)
-    factor.refresh(point, point.cache.eta)
+    factor = Vecchia(engine._corner, engine._flat, engine.model.positions, m=m, candidates=candidates, gain=gain)
+    factor.refresh(point, point.cache.eta.ravel())
     return factor, engine.fisher(point)
 
 

@@ -394,5 +394,7 @@ def _inside(parts: list[IntArray], data: Observation) -> IntArray:
     if not parts:
         return np.empty((0, len(data.support.shape)), dtype=np.int64)
     cells = parts[0] if len(parts) == 1 else unique_cells(np.concatenate(parts))
-    cells = data.inside(cells[cells.any(axis=1)])
+    cells, support = cells[cells.any(axis=1)], data.support
+    if support.mask is not None or support.points is not None:
+        cells = cells[support.contains(cells)]
     return cells[np.lexsort(cells.T[::-1])]

@@ -112,7 +112,7 @@ def _read_numpy(path: Path, options: Options) -> Any:
             return content
         if options.variable is not None or not {"shape", "data"} <= set(content.files):
             return _choose(path, content, options)
-        if "coords" in content.files:  # of pydata/sparse
+        if "fill_value" in content.files:  # of pydata/sparse
             if content["fill_value"] != 0:
                 raise InvalidFile(f"{path}: cells that are not listed are {content['fill_value']}, not 0.")
             return from_coords(tuple(content["coords"]), content["data"], content["shape"].tolist())

@@ -74,26 +74,28 @@ def merged_cells(
     The columns hold one index per mode, checked against the shape. Returns cells (nnz x N, each mode's column
     contiguous, in the smallest unsigned type) and their values.
     """
-    runs = packed_modes(shape)
-    words = [pack([columns[k] for k in run], [shape[k] for k in run]) for run in runs]
-    words, values = _in_order(words, values)
-    first = np.flatnonzero(_changes(words))
-    n = len(words[0])
+    runs = _runs_of_modes(shape)
+    words = [_number([columns[k] for k in run], [shape[k] for k in run]) for run in runs]
+    # equal cells keep their order, so that their sums do not depend on how the machine sorts; sorted rows take O(n)
+    order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
+    words = [word[order] for word in words]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = np.logical_or.reduce([word[1:] != word[:-1] for word in words])
+    first = np.flatnonzero(new)
     if values is None:
-        values = np.diff(np.append(first, n))
-    elif len(first) < n:
-        # float32 would lose digits here, and a byte overflow: sums are float64, or int64, from the first addition
-        values = np.add.reduceat(values, first, dtype=wide_type(values)) if n else values
+        sums: AnyArray = np.diff(np.append(first, len(order)))
+    else:
+        sums = values[order]
+        if len(first) < len(order):
+            # float32 would lose digits here, and a byte overflow: integers that int64 holds are added in it
+            kind = np.int64 if np.can_cast(values.dtype, np.int64) else np.float64
+            sums = np.add.reduceat(sums, first, dtype=kind)
     cells = np.empty((len(first), len(shape)), dtype=index_type(shape), order="F")
-    for run in runs:
-        word = words.pop(0)
-        unpack(word if len(first) == n else word[first], run, shape, cells)
-    return cells, values
-
-
-def wide_type(values: AnyArray) -> type[np.int64] | type[np.float64]:
-    """Choose the type in which numbers are added up: int64 for integers that it holds, else float64."""
-    return np.int64 if np.can_cast(values.dtype, np.int64) else np.float64
+    for run, word in zip(runs, words, strict=True):
+        left = word[first]
+        for k in reversed(run):
+            left, cells[:, k] = np.divmod(left, shape[k])
+    return cells, sums
 
 
 def index_type(shape: tuple[int, ...]) -> np.dtype[Any]:
@@ -102,7 +104,7 @@ def index_type(shape: tuple[int, ...]) -> np.dtype[Any]:
     return np.min_scalar_type(largest) if largest < 2**32 else np.dtype(np.int64)
 
 
-def packed_modes(shape: tuple[int, ...]) -> list[range]:
+def _runs_of_modes(shape: tuple[int, ...]) -> list[range]:
     """Cut the modes into runs, in order, whose grids have fewer than 2^63 cells each."""
     runs, start, size = [], 0, 1
     for k, length in enumerate(shape):
@@ -113,54 +115,13 @@ def packed_modes(shape: tuple[int, ...]) -> list[range]:
     return [*runs, range(start, len(shape))]
 
 
-def pack(columns: Sequence[AnyArray], sizes: Sequence[int]) -> IntArray:
+def _number(columns: Sequence[AnyArray], sizes: Sequence[int]) -> IntArray:
     """Give each cell of a grid its number in C order."""
     word = columns[0].astype(np.int64)
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         word *= size
         np.add(word, column, out=word, casting="unsafe")  # uint64 indices below 2^63
     return word
-
-
-def unpack(word: IntArray, run: range, shape: tuple[int, ...], cells: AnyArray) -> None:
-    """Write the indices behind the numbers into the columns of `cells`."""
-    for k in reversed(run):
-        if k == run.start:
-            cells[:, k] = word
-        else:
-            word, cells[:, k] = np.divmod(word, shape[k])
-
-
-def _in_order(words: list[IntArray], values: AnyArray | None) -> tuple[list[IntArray], AnyArray | None]:
-    """Sort; equal cells keep their order, so that their sums do not depend on the machine's way of sorting."""
-    if _increasing(words):
-        return words, values
-    if len(words) == 1 and values is None:
-        words[0].sort()
-        return words, None
-    order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
-    for k, word in enumerate(words):
-        words[k] = word[order]
-    return words, None if values is None else values[order]
-
-
-def _increasing(words: list[IntArray]) -> bool:
-    """Whether the rows stand in order already; equal neighbours are in order."""
-    tied: BoolArray = np.ones(max(len(words[0]) - 1, 0), dtype=np.bool_)
-    for word in words:
-        if (tied & (word[1:] < word[:-1])).any():
-            return False
-        tied &= word[1:] == word[:-1]
-    return True
-
-
-def _changes(words: list[IntArray]) -> BoolArray:
-    """Mark the rows that differ from the one before; the first does."""
-    new = np.zeros(len(words[0]), dtype=np.bool_)
-    new[:1] = True
-    for word in words:
-        new[1:] |= word[1:] != word[:-1]
-    return new
 
 
 def cells_in_slices(place: AnyArray, number: AnyArray, shape: tuple[int, ...], axis: int) -> IntArray:

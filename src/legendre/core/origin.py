@@ -77,11 +77,10 @@ def _check_readable(X: Any, library: str, name: str, error: type[LegendreError])
     module = import_module(library)
     dense = library == "cupy" or (isinstance(X, module.Array) if library == "jax" else X.layout == module.strided)
     if not dense or (library == "jax" and isinstance(X, module.core.Tracer)):
-        method = "to_dense" if library == "torch" else "todense"
-        raise error(
-            f"{name} is no dense {library} array with values ({type(X).__name__}). Pass {name}.{method}(); inside jit, "
-            "grad and vmap an array has no values."
-        )
+        advice = f"Pass {name}.to_dense()."
+        if library == "jax":
+            advice = f"Pass {name}.todense(), or call this outside jit, grad and vmap, where {name} has values."
+        raise error(f"{name} is not a dense {library} array ({type(X).__name__}). {advice}")
 
 
 def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:

@@ -101,12 +101,16 @@ def _as_numpy(X: ArrayLike, name: str, error: type[InvalidTensor] | type[Invalid
     """Return lists, masked arrays and arrays of other libraries as an array of NumPy."""
     if (listed := as_sparse_tensor(X)) is not None:
         raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
-    X = host(X, name, error)
-    if isinstance(X, np.ma.MaskedArray):
-        # np.asarray would drop the mask without a word
-        X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
+    X = unmask(host(X, name, error))
     advice = "Pad ragged rows with NaN: missing cells are left out."
     return rectangular(X, name, error, advice)
+
+
+def unmask(X: Any) -> Any:
+    """Turn masked entries into NaN: np.asarray would drop the mask without a word."""
+    if isinstance(X, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
+    return X
 
 
 def _dtype_trouble(values: AnyArray, name: str) -> str:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.cells import cells_in_slices, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
@@ -30,6 +29,7 @@ from legendre.data.checks import (
     negative_entries,
     numeric,
     scan,
+    unmask,
     zero_everywhere,
 )
 from legendre.data.dense import Dense, top
@@ -63,10 +63,6 @@ class Blocks(Observation):
         if self.array.dtype.kind != "f":
             return True
         return bool(over_blocks(self.array, lambda x, _: bool((x == np.rint(x)).all()), operator.and_))
-
-    @property
-    def compiled(self) -> bool:
-        return math.prod(self.shape) >= limits.COMPILED_CELLS
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         # the sum so far, the next part, and what becomes of them
@@ -233,9 +229,7 @@ def survey(x: AnyArray, start: Cell, shape: Cell, rankings: dict[int, int]) -> S
         margins = seen.by_mode or [x.sum(axis=tuple(j for j in every if j != k), dtype=np.float64) for k in every]
     return Survey(
         tuple(BlockSums((o,), margin) for o, margin in zip(start, margins, strict=True)),
-        seen.smallest,
-        seen.positive,
-        seen.largest,
+        *(seen.smallest, seen.positive, seen.largest),
         0 if math.isfinite(seen.total) else int(np.isnan(x).sum()),
         {axis: rank(x, start, shape, axis, count) for axis, count in rankings.items()},
     )
@@ -257,7 +251,11 @@ def observe_blocks(
 ) -> Blocks:
     """Check a dask array and find its total, margins and `rankings` (by mode, the number of entries) in one pass."""
     _check_kind(X)
-    _check_space(support, base)
+    if not isinstance(support, str) or base is not None:
+        what = "no base measure" if isinstance(support, str) else "no mask: its sample space is the full grid"
+        raise InvalidSupport(f"X is a dask array, which takes {what}. Where X fits in memory, X.compute() takes one.")
+    if support not in SUPPORT_NAMES:
+        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
     shape = tuple(int(n) for n in X.shape)
     sizes = {axis: min(count, math.prod(shape) // shape[axis]) for axis, count in (rankings or {}).items()}
     if watch is not None:
@@ -279,18 +277,8 @@ def _check_kind(X: Any) -> None:
             f"X is a dask array whose blocks are of type {type(X._meta).__name__}; they must be NumPy arrays. "
             "Convert them: X.map_blocks(np.asarray), or for sparse ones X.map_blocks(lambda block: block.todense())."
         )
-    if X.dtype.kind == "O":
-        raise InvalidTensor("X holds Python objects (dtype object); convert it to numbers first: X.astype(float).")
     # a view of one number has X's shape and type, and no memory
     numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)
-
-
-def _check_space(support: object, base: object) -> None:
-    if not isinstance(support, str) or base is not None:
-        what = "no base measure" if isinstance(support, str) else "no mask: its sample space is the full grid"
-        raise InvalidSupport(f"X is a dask array, which takes {what}. Where X fits in memory, X.compute() takes one.")
-    if support not in SUPPORT_NAMES:
-        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
 
 
 def _check_entries(X: Any, seen: Survey, support: object) -> None:
@@ -338,6 +326,4 @@ def over_blocks(X: Any, compute: Callable[[AnyArray, Cell], T], join: Callable[[
 
 def _numbers(block: Any) -> AnyArray:
     """Return a block as an array; masked entries are NaN."""
-    if isinstance(block, np.ma.MaskedArray):
-        block = np.where(np.ma.getmaskarray(block), np.nan, np.ma.getdata(block))
-    return np.asarray(block)
+    return np.asarray(unmask(block))

@@ -38,14 +38,11 @@ class Dense(Observation):
 
     @cached_property
     def counts(self) -> bool:
-        return self.values.dtype.kind != "f" or all(
-            bool((part == np.rint(part)).all()) for part in (self._inside(rows) for rows in rows_of(self.shape))
-        )
-
-    def _inside(self, rows: slice) -> AnyArray:
-        """List the entries of some rows that lie in Omega."""
-        mask = self.support.mask
-        return np.asarray(self.values[rows].ravel() if mask is None else self.values[rows][mask[rows]])
+        x, mask = self.values, self.support.mask
+        if x.dtype.kind != "f":
+            return True
+        parts = (x[rows] if mask is None else x[rows][mask[rows]] for rows in rows_of(self.shape))
+        return all(bool((part == np.rint(part)).all()) for part in parts)
 
     @property
     def compiled(self) -> bool:
@@ -175,7 +172,6 @@ def observe(
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)
-    full = mask is None
     return Dense(
         values=frozen(values if large else values.copy()),
         missing=missing,
@@ -183,8 +179,8 @@ def observe(
         base=measure,
         total=total_of(values, mask, seen),
         positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
-        by_mode=seen.by_mode if full else (),
-        last_ranking=seen.last_ranking if full else None,
+        by_mode=seen.by_mode if mask is None else (),
+        last_ranking=seen.last_ranking if mask is None else None,
     )
 
 

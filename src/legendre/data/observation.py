@@ -176,10 +176,6 @@ class Observation(ABC):
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells (k x N); 0 outside Omega."""
 
-    def inside(self, cells: IntArray) -> IntArray:
-        """Keep those of some cells (k x N) that lie in Omega."""
-        return cells[self.support.contains(cells)]
-
     def arranged(self, order: Orders) -> Observation:
         """Return X with the levels of some modes in another order; answers undo it."""
         if (dense := self.here()) is None:

@@ -42,11 +42,22 @@ def read(
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass is no other library's
         return observe(X, support, base, rankings=rankings, prior=prior)
     held, origin = unwrap(X, names, levels)
-    data = _observed(held, _beside(support, origin), _beside(base, origin), rankings, watch, prior)
+    support, base = beside(support, origin), beside(base, origin)
+    data: Observation
+    if is_dask(held):
+        wanted = None if rankings is None else rankings(held.shape)
+        data = observe_blocks(held, support, base, rankings=wanted, watch=watch)
+    elif (listed := as_sparse_tensor(held)) is None:
+        # what is no array is refused there
+        data = observe(host(held), support, base, rankings=rankings, prior=prior)
+    elif base is not None:
+        raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
+    else:
+        data = observe_entries(listed.cells, listed.values, listed.shape, support)
     return data if origin is PLAIN else replace(data, origin=origin)
 
 
-def _beside(array: Any, origin: Origin) -> Any:
+def beside(array: Any, origin: Origin) -> Any:
     """Take a support or a base measure out of the object that holds it; one with labels must have those of X."""
     if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
         return array
@@ -60,18 +71,3 @@ def _beside(array: Any, origin: Origin) -> Any:
         if not np.array_equal(known.levels_of(k), mine.levels_of(k)):
             raise InvalidSupport(f"the support or base measure has other levels of {known.mode(k)} than X.")
     return held
-
-
-def _observed(
-    X: Any, support: Any, base: Any, rankings: Rankings | None, watch: Say | None, prior: bool
-) -> Observation:
-    if is_dask(X):
-        wanted = None if rankings is None else rankings(X.shape)
-        return observe_blocks(X, support, base, rankings=wanted, watch=watch)
-    listed = as_sparse_tensor(X)
-    if listed is None:
-        # what is no array is refused there
-        return observe(host(X), support, base, rankings=rankings, prior=prior)
-    if base is not None:
-        raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
-    return observe_entries(listed.cells, listed.values, listed.shape, support)

@@ -96,7 +96,10 @@ class Sparse(Observation):
         n_slices, size = self.shape[axis], math.prod(self.shape) // self.shape[axis]
         check_room(n_slices * min(count, size), 32 * len(self.shape), "a basis", "Number slices by a shorter mode.")
         first = np.searchsorted(by_slice, np.arange(n_slices + 1))
-        corner = _first_cells((*self.shape[:axis], 1, *self.shape[axis + 1 :]), min(count, size))
+        # the cells of a slice that come first in C order
+        corner, number = np.zeros((min(count, size), len(self.shape)), dtype=np.int64), np.arange(min(count, size))
+        for j in reversed(range(len(self.shape))):
+            number, corner[:, j] = np.divmod(number, 1 if j == axis else self.shape[j])
         parts = [chosen]
         for k in np.flatnonzero(np.diff(first) < count):
             own = self.cells[order[first[k] : first[k + 1]]]
@@ -168,15 +171,6 @@ def _in_c_order(cells: IntArray, values: AnyArray | None = None) -> tuple[IntArr
     """Sort cells, and their values where there are some."""
     order = np.lexsort(cells.T[::-1])
     return frozen(cells[order]), np.empty(0) if values is None else values[order]
-
-
-def _first_cells(shape: tuple[int, ...], count: int) -> IntArray:
-    """List the cells of a grid, of any size, that come first in C order."""
-    out = np.zeros((count, len(shape)), dtype=np.int64)
-    number = np.arange(count)
-    for k in reversed(range(len(shape))):
-        number, out[:, k] = np.divmod(number, shape[k])
-    return out
 
 
 def _sums(place: IntArray, values: AnyArray, size: int) -> FloatArray:

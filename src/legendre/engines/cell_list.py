@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -24,13 +23,9 @@ class CellListEngine(Engine):
         assert isinstance(self.model, CellList)
         return self.model
 
-    @cached_property
-    def _log_weights(self) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            return np.log(self.model.weights)
-
     def at(self, theta: FloatArray) -> Point:
-        log_q = self._space.below(theta) + self._log_weights
+        with np.errstate(divide="ignore"):
+            log_q = self._space.below(theta) + np.log(self.model.weights)
         peak = float(log_q.max())
         log_q -= peak
         q = np.exp(log_q)
@@ -52,5 +47,4 @@ class CellListEngine(Engine):
         return self._space.above(change)
 
     def swing(self, vector: FloatArray) -> float:
-        change = self._space.below(vector)[self.model.alive]
-        return float(np.ptp(change))
+        return float(np.ptp(self._space.below(vector)[self.model.alive]))

@@ -32,12 +32,15 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         k <= limits.LARGEST_MATRIX or not (model.formable and model.whole) or saturated(model.tables)
     ):
         return JunctionEngine(model)
-    if model.n_cells <= _numpy_cells(max(model.quotient.merged_shape)) and k <= limits.NUMPY_BASIS:
+    longest = max(model.quotient.merged_shape)
+    numpy_cells = limits.NUMPY_CELLS * (limits.FEW_LEVELS_GAIN if longest <= limits.FEW_LEVELS else 1)
+    numpy_cells = limits.SHORT_MODE_CELLS if longest <= limits.SHORT_MODE else numpy_cells
+    if model.n_cells <= numpy_cells and k <= limits.NUMPY_BASIS:
         return ReferenceEngine(model)
     if slabs_pay(model, products=products):
         from legendre.engines.compiled import SlabEngine
 
-        longest, way_out = max(model.quotient.merged_shape), "Use a basis with fewer different coordinates."
+        way_out = "Use a basis with fewer different coordinates."
         check_room(model.n_cells // longest, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", way_out)
         return SlabEngine(model)
     from legendre.engines.compiled import DenseEngine
@@ -58,13 +61,6 @@ def check_fisher(n_params: int, what: str, instead: str) -> None:
             f"allowed. {instead}"
         )
     check_room(n_params * n_params, 8, f"{what} a Fisher matrix; one", instead)
-
-
-def _numpy_cells(longest: int) -> int:
-    """Return the number of merged cells up to which NumPy sweeps, by the levels of the longest mode."""
-    if longest <= limits.SHORT_MODE:
-        return limits.SHORT_MODE_CELLS
-    return limits.NUMPY_CELLS * (limits.FEW_LEVELS_GAIN if longest <= limits.FEW_LEVELS else 1)
 
 
 def slabs_pay(model: Model, *, products: bool) -> bool:

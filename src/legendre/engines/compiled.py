@@ -18,6 +18,7 @@ from legendre.core.sums.kernels import preconditioner as vecchia_kernels
 from legendre.core.sums.kernels import slabs as slab_kernels
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
+from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
 VISITS = 6  # how often a pair of sweeps visits each cell, roughly: small grids are swept by one thread
@@ -25,69 +26,35 @@ VISITS = 6  # how often a pair of sweeps visits each cell, roughly: small grids 
 
 @dataclass(frozen=True, eq=False)
 class Sheets:
-    """q and eta of every merged cell, as (first mode) x (all others)."""
+    """q and eta of every merged cell."""
 
     q: FloatArray
     eta: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class DenseEngine(Engine):
+class DenseEngine(ReferenceEngine):
     """Compiled sweeps over a grid that is formed, for any weights; the same answers as `ReferenceEngine`."""
-
-    model: Model  # cells of weight 0 are not in the sample space
-
-    @cached_property
-    def _weights(self) -> FloatArray:
-        return np.ascontiguousarray(self.model.weights).reshape(self._shape[0], -1)
-
-    @cached_property
-    def _shape(self) -> tuple[int, ...]:
-        return self.model.quotient.merged_shape
 
     @cached_property
     def _modes(self) -> IntArray:
         return np.array(self._shape[1:], dtype=np.int64)
 
-    @cached_property
-    def _corner(self) -> IntArray:
-        """By mode, what each cell's coordinate adds to its place: a join's place is a sum of maxima."""
-        strides = np.cumprod((1, *self._shape[:0:-1]))[::-1].astype(np.int64)
-        return np.ascontiguousarray((self.model.positions * strides).T)
-
-    @cached_property
-    def order(self) -> IntArray:
-        """The parameters by their place in the grid, so that memory is read in order."""
-        return np.argsort(self._corner.sum(axis=0), kind="stable")
-
-    @cached_property
-    def _flat(self) -> IntArray:
-        return np.asarray(self._corner.sum(axis=0)[self.order])
-
-    def _scatter(self, vector: FloatArray) -> FloatArray:
-        """Put a vector on the cells of B; zero elsewhere."""
-        grid = np.zeros(self._weights.shape)
-        grid.ravel()[self._flat] = vector[self.order]
-        return grid
-
-    def _gather(self, grid: FloatArray) -> FloatArray:
-        """Read a grid at the cells of B."""
-        out = np.empty(self.n_params)
-        out[self.order] = grid.ravel()[self._flat]
-        return out
+    def _rows(self, grid: FloatArray) -> FloatArray:
+        """View a grid as (first mode) x (all others)."""
+        return grid.reshape(self._shape[0], -1)
 
     def at(self, theta: FloatArray) -> Point:
         q = self._sums_below(theta)
         work = VISITS * q.size
-        psi = kernels.exponentiate(work, q, self._weights)
-        eta_grid = q.copy()
-        kernels.sum_grid(work, eta_grid, self._modes, back=True)
-        return Point(theta, self._gather(eta_grid), psi, Sheets(q, eta_grid))
+        psi = kernels.exponentiate(work, self._rows(q), self._rows(np.ascontiguousarray(self.model.weights)))
+        eta = q.copy()
+        kernels.sum_grid(work, self._rows(eta), self._modes, back=True)
+        return Point(theta, eta.ravel()[self._flat], psi, Sheets(q, eta))
 
     def _sums_below(self, vector: FloatArray) -> FloatArray:
-        """Sum the entries of a vector at or below each cell."""
         grid = self._scatter(vector)
-        kernels.sum_grid(VISITS * grid.size, grid, self._modes, back=False)
+        kernels.sum_grid(VISITS * grid.size, self._rows(grid), self._modes, back=False)
         return grid
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
@@ -98,29 +65,22 @@ class DenseEngine(Engine):
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute G x with two sweeps; minus the mean of x on the bottom cell centres every cell at no cost."""
-        grid = self._scatter(vector)
+        grid = self._rows(self._scatter(vector))
         grid[0, 0] -= float(point.eta @ vector)
         work = VISITS * grid.size
         kernels.sum_slabs(work, len(grid), grid, self._modes, False)
-        kernels.weigh_columns(work, kernels.column_blocks(grid), grid, point.cache.q)
+        kernels.weigh_columns(work, kernels.column_blocks(grid), grid, self._rows(point.cache.q))
         kernels.sum_slabs(work, len(grid), grid, self._modes, True)
-        return self._gather(grid)
+        return np.asarray(grid.ravel()[self._flat])
 
     def preconditioner(self, point: Point, last: Vecchia | None = None) -> Vecchia:
-        made = Vecchia(self.model.positions[self.order], self._shape, self.order) if last is None else last
-        made.refresh(point, point.cache.eta)
+        made = Vecchia(self._corner, self._flat, self.model.positions) if last is None else last
+        made.refresh(point, point.cache.eta.ravel())
         return made
-
-    def eta_everywhere(self, point: Point) -> FloatArray:
-        return np.asarray(point.cache.eta.reshape(self._shape))
 
     def log_probabilities(self, point: Point) -> FloatArray:
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(point.cache.q.reshape(self._shape)))
-
-    def swing(self, vector: FloatArray) -> float:
-        change = self._sums_below(vector)[self._weights > 0]
-        return float(np.ptp(change))
+            return np.asarray(np.log(point.cache.q))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,9 +187,9 @@ class Vecchia:
     Neighbours are chosen once (`select`), and values are brought up to date as eta moves (`factor`).
     """
 
-    cells: IntArray  # the basis, k x N, sorted by flat index (neighbours are then near in memory)
-    shape: tuple[int, ...]  # the grid
-    order: IntArray  # the parameter of each of these cells
+    places: IntArray  # N x k: what each coordinate of a cell of B adds to its place in the grid
+    flat: IntArray  # these places
+    positions: IntArray  # the cells of B, k x N
     m: int = 64  # most neighbours per feature
     candidates: int = 240  # nearest features looked at, predecessors or not
     # From m / 3 neighbours on, another must lower the variance left by at least this part. (Not from the first: where
@@ -237,14 +197,14 @@ class Vecchia:
     gain: float = 0.002
 
     def __post_init__(self) -> None:
-        strides = np.cumprod((1, *self.shape[:0:-1]))[::-1]
-        self.corner = np.ascontiguousarray(self.cells * strides)
+        self.order = np.argsort(self.flat, kind="stable")  # neighbours are then near in memory
+        self.cells, self.corner = self.positions[self.order], np.ascontiguousarray(self.places[:, self.order].T)
         k = len(self.cells)
         self.rank = np.empty(k, dtype=np.int64)
         self.rank[np.argsort(self.cells.sum(axis=1), kind="stable")] = np.arange(k)
         self.selected_at = self.factored_at = np.full(k, np.nan)
 
-    def refresh(self, point: Point, eta_grid: FloatArray, reselect: float = 0.3, refactor: float = 0.1) -> None:
+    def refresh(self, point: Point, eta: FloatArray, reselect: float = 0.3, refactor: float = 0.1) -> None:
         """Bring U up to date where the features' variances moved; weighing them by q would miss rare events.
 
         Neighbours are chosen anew after a mean change of log variance by `reselect`, and U is computed anew after a
@@ -253,13 +213,13 @@ class Vecchia:
         ref = point.eta[self.order]
         spread = np.log(np.maximum(ref * (1.0 - ref), np.finfo(float).tiny))
         if not np.abs(spread - self.selected_at).mean() <= reselect:
-            self.select(eta_grid, ref)
+            self.select(eta, ref)
             self.selected_at, self.factored_at = spread, np.full(ref.size, np.nan)
         if not np.abs(spread - self.factored_at).max() <= refactor:
-            self.factor(eta_grid, ref)
+            self.factor(eta, ref)
             self.factored_at = spread
 
-    def select(self, eta_grid: FloatArray, ref: FloatArray, rows: int = 32768) -> None:
+    def select(self, eta: FloatArray, ref: FloatArray, rows: int = 32768) -> None:
         """Choose the neighbours at the given suffix sums; candidates are found `rows` features at a time."""
         k = len(ref)
         points = self.cells.astype(np.float64)
@@ -273,19 +233,19 @@ class Vecchia:
             count = np.empty(stop - start, dtype=np.int64)
             settings = self.rank, self.m, self.gain, self.corner
             work = near.size * self.m
-            vecchia_kernels.select(work, len(near), start, near, *settings, eta_grid.ravel(), ref, chosen, count)
+            vecchia_kernels.select(work, len(near), start, near, *settings, eta, ref, chosen, count)
             parts.append(chosen[np.arange(self.m) < count[:, None]])
             counts.append(count)
         self.ptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
         self.nbr: NDArray[np.int32] = np.concatenate(parts)
         self.width = int(np.diff(self.ptr).max(initial=0))
 
-    def factor(self, eta_grid: FloatArray, ref: FloatArray) -> None:
+    def factor(self, eta: FloatArray, ref: FloatArray) -> None:
         """Compute U at the given suffix sums (single precision: half the traffic, still a fixed positive operator)."""
         k, self.off = ref.size, np.empty(self.nbr.size, dtype=np.float32)
         self.diag = np.empty(k)
         rows, work = (self.ptr, self.nbr, self.width), self.nbr.size * self.width
-        vecchia_kernels.factor(work, k, *rows, self.corner, eta_grid.ravel(), ref, self.diag, self.off)
+        vecchia_kernels.factor(work, k, *rows, self.corner, eta, ref, self.diag, self.off)
         # the columns, so that U' too is applied without two threads writing one entry
         self.columns = csr_array((self.off, self.nbr, self.ptr), shape=(k, k)).tocsc()
 

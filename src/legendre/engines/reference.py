@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -37,7 +36,7 @@ class ReferenceEngine(Engine):
     def _corner(self) -> IntArray:
         """By mode, what each cell's coordinate adds to its place in the grid (N x k)."""
         strides = np.cumprod((1, *self._shape[:0:-1]))[::-1].astype(np.int64)
-        return np.asarray((self.model.positions * strides).T)
+        return np.ascontiguousarray((self.model.positions * strides).T)
 
     @cached_property
     def _flat(self) -> IntArray:
@@ -75,18 +74,7 @@ class ReferenceEngine(Engine):
         return grid
 
     def at(self, theta: FloatArray) -> Point:
-        if self._full and not theta.any():
-            return self._uniform(theta)
         psi, log_q, eta = decode(self._scatter(theta), self._log_weights)
-        return Point(theta, eta.ravel()[self._flat], psi, Grids(log_q, eta))
-
-    def _uniform(self, theta: FloatArray) -> Point:
-        """At theta = 0 on a full grid everything is a product over modes."""
-        quotient, log_weights = self.model.quotient, self._log_weights
-        pairs = zip(quotient.lengths, quotient.shape, strict=True)
-        eta = reduce(np.multiply.outer, [np.cumsum(sides[::-1])[::-1] / length for sides, length in pairs])
-        psi = sum(math.log(length) for length in quotient.shape)
-        log_q = np.full(self._shape, -psi) if log_weights is None else log_weights - psi
         return Point(theta, eta.ravel()[self._flat], psi, Grids(log_q, eta))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:

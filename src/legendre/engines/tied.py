@@ -33,7 +33,7 @@ class TiedEngine(Engine):
         return Point(theta, self.ties.collect(point.eta), point.psi, point)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute ``A' G A``: from the features themselves, from eta at joins, or from a matrix G of the cells."""
+        """Compute ``A' G A``: from the features, from eta at joins, from G of the cells, or column by column."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self._probabilities(point)
@@ -42,15 +42,11 @@ class TiedEngine(Engine):
         if isinstance(self.model, Grid):
             from legendre.core.sums.kernels.dense import fill_tied, mirror
 
-            ties, tasks = self.ties, (len(g) + 1) // 2
-            tables = self._eta_grid(point), self._corner, ties.starts, ties.values
-            fill_tied(len(ties.values) ** 2, tasks, *tables, point.eta, g)
+            eta = np.ascontiguousarray(self.inner.eta_everywhere(point.cache)).ravel()
+            tables = eta, self._corner, self.ties.starts, self.ties.values
+            fill_tied(len(self.ties.values) ** 2, (len(g) + 1) // 2, *tables, point.eta, g)
             mirror(g)
             return g
-        return self._from_cells(point, g)
-
-    def _from_cells(self, point: Point, g: FloatArray) -> FloatArray:
-        """Multiply the Fisher matrix of the cells from both sides; or its product with each column of A."""
         if self.ties.n_cells <= limits.LARGEST_MATRIX:
             a = self.ties.matrix()
             g[:] = a.T @ (a.T @ self.inner.fisher(point.cache)).T
@@ -87,9 +83,6 @@ class TiedEngine(Engine):
 
     def eta_everywhere(self, point: Point) -> FloatArray:
         return self.inner.eta_everywhere(point.cache)
-
-    def _eta_grid(self, point: Point) -> FloatArray:
-        return np.ascontiguousarray(self.inner.eta_everywhere(point.cache)).ravel()
 
     def _probabilities(self, point: Point) -> FloatArray:
         """Compute q of the merged cells that the rows of the design belong to."""

@@ -96,8 +96,10 @@ class Problem:
         cells = model.cells if isinstance(model, CellList) else None
         grid = None if self.boxes is None else self.boxes.over(model.quotient)
         if grid is None:
-            return frozen(self.data.merged(model.quotient, cells) / self.data.total)
-        return frozen((grid if cells is None else grid[tuple(cells.T)]) / self.data.total)
+            grid = self.data.merged(model.quotient, cells)
+        elif cells is not None:
+            grid = grid[tuple(cells.T)]
+        return grid / self.data.total
 
     def margin(self, modes: Modes) -> FloatArray:
         """Sum P over all modes but the given ones, which keep length 1, on the merged grid."""

@@ -175,10 +175,6 @@ class Likelihood:
         excess = zeta_adjoint(self.data.expect(q) / self.data.total - q)[tuple(self.fit.basis.T)]
         return excess if self.fit.ties is None else np.asarray(excess @ self.fit.ties.matrix())
 
-    def residual(self, q: FloatArray) -> float:
-        """Return the largest entry of the gradient."""
-        return float(np.abs(self.gradient(q)).max(initial=0.0))
-
     @cached_property
     def columns(self) -> IntArray:
         """Parameters that are independent on the cells with probability."""
@@ -189,80 +185,55 @@ class Likelihood:
         """Whether the features are too many to be formed on every cell."""
         return math.prod(self.fit.shape) * max(len(self.fit.basis), 1) > limits.LARGEST_FEATURES
 
-    @cached_property
-    def features(self) -> FloatArray:
-        """The feature of each parameter on each cell of the grid, whose shape comes first."""
-        out = np.zeros((*self.fit.shape, len(self.fit.basis)))
+    def feature_sums(self, weights: FloatArray, pattern: Pattern) -> FloatArray:
+        """Sum each feature, weighted, over the cells of each entry of a pattern: entries x |B|."""
+        tails = weights  # suffix sums along the modes that are lost
+        for k in self.data.lost(pattern):
+            tails = np.flip(np.flip(tails, k).cumsum(axis=k), k)
+        out = np.zeros((*(self.fit.shape[k] for k in pattern.modes), len(self.fit.basis)))
         for j, cell in enumerate(self.fit.basis.tolist()):
-            above: tuple[Any, ...] = tuple(slice(i, None) for i in cell)
-            out[(*above, j)] = 1.0
-        if self.fit.ties is None:
-            return out
-        return np.asarray((out.reshape(-1, out.shape[-1]) @ self.fit.ties.matrix()).reshape(*self.fit.shape, -1))
+            above: Any = tuple(slice(i, None) if k in pattern.modes else i for k, i in enumerate(cell))
+            out[(*(slice(cell[k], None) for k in pattern.modes), j)] = tails[above]
+        flat = out.reshape(-1, out.shape[-1])
+        return flat if self.fit.ties is None else np.asarray(flat @ self.fit.ties.matrix())
+
+    def _products(self, weights: FloatArray) -> FloatArray:
+        """Sum the products of each two features, weighted: those of u and v are the sum above both."""
+        basis, ties = self.fit.basis, self.fit.ties
+        above = zeta_adjoint(weights)
+        out = above[tuple(np.maximum(basis[:, None, k], basis[None, :, k]) for k in range(basis.shape[1]))]
+        return out if ties is None else np.asarray(ties.matrix().T @ (out @ ties.matrix()))
 
     def complete_information(self, q: FloatArray) -> FloatArray:
         """Return the information of a complete table, per row: the covariance of the features."""
-        flat = self.features.reshape(q.size, -1)
-        return _moments(flat - q.ravel() @ flat, q)
+        means = zeta_adjoint(q)[tuple(self.fit.basis.T)]
+        means = means if self.fit.ties is None else means @ self.fit.ties.matrix()
+        return self._products(q) - np.outer(means, means)
 
     def missing_information(self, q: FloatArray) -> FloatArray:
         """Return what of the information is missing, per row: the covariance of the features given what was observed.
 
         Louis (1982): the information in the rows is that of a complete table less this.
         """
-        out = np.zeros((self.features.shape[-1],) * 2)
+        out = np.zeros((self.fit.n_params,) * 2)
         for pattern in self.data.patterns:
-            if lost := self.data.lost(pattern):
+            if self.data.lost(pattern):
                 shared = self.data.share(q, pattern)
-                weight = shared.sum(axis=lost, keepdims=True)[..., None]
-                mean = (shared[..., None] * self.features).sum(axis=lost, keepdims=True)
-                mean = np.divide(mean, weight, out=np.zeros_like(mean), where=weight > 0)
-                out += _moments((self.features - mean).reshape(q.size, -1), shared)
+                sums, weights = self.feature_sums(shared, pattern), self.data.counts(pattern).reshape(-1, 1)
+                seen = weights[:, 0] > 0
+                sums, weights = sums[seen], weights[seen]
+                out += self._products(shared) - sums.T @ (sums / weights)
         return out / self.data.total
 
     def identified(self, q: FloatArray) -> int:
         """Count the independent parameters that the rows can tell apart, near q."""
         if self.data.complete or not len(self.columns):
             return len(self.columns)
-        flat = self.features.reshape(q.size, -1)[:, self.columns]
-        centred = (q.reshape(-1, 1) * (flat - q.ravel() @ flat)).reshape(*q.shape, -1)
-        sums = [centred.sum(axis=self.data.lost(p)).reshape(-1, len(self.columns)) for p in self.data.patterns]
-        margins = np.vstack(sums)
-        return int(np.linalg.matrix_rank(margins))
-
-    def newton(self, theta: FloatArray, q: FloatArray) -> FloatArray | None:
-        """Take Newton's step, shortened if need be; ``None`` where it does not raise the likelihood.
-
-        Along axes of negative curvature, where the likelihood is not concave, the step goes up as well.
-        """
-        from scipy.linalg import eigh
-
-        own = np.ix_(self.columns, self.columns)
-        complete = self.complete_information(q)
-        try:
-            shares, axes = eigh((complete - self.missing_information(q))[own], complete[own])
-        except (np.linalg.LinAlgError, ValueError):
-            return None
-        gradient = self.gradient(q)
-        direction = np.zeros_like(theta)
-        # a share of the information near 0 does not show how far to go
-        direction[self.columns] = axes @ ((axes.T @ gradient[self.columns]) / np.maximum(np.abs(shares), 1e-6))
-        height = self.data.value(q)
-
-        def phi(step: float) -> tuple[float, float, FloatArray]:
-            following = theta + step * direction
-            there = self.at(following)
-            value = self.data.value(there) if np.isfinite(there).all() else -np.inf
-            slope = float(self.gradient(there) @ direction) if np.isfinite(value) else 0.0
-            return (height - value) / self.data.total, -slope, following
-
-        noise = blur(height) / self.data.total
-        found = backtrack(phi, -float(gradient @ direction), shortest=0.01, noise=noise)
-        return None if found is None else found[1]
-
-
-def _moments(features: FloatArray, weights: FloatArray) -> FloatArray:
-    return np.asarray(features.T @ (weights.reshape(-1, 1) * features))
+        margins = []
+        for pattern in self.data.patterns:
+            sums = self.feature_sums(q, pattern)
+            margins.append(sums - self.data.sums(q, pattern).reshape(-1, 1) * sums.sum(axis=0))
+        return int(np.linalg.matrix_rank(np.vstack(margins)[:, self.columns]))
 
 
 def blur(log_likelihood: float) -> float:
@@ -276,13 +247,10 @@ class Ascent:
 
     likelihood: Likelihood
     theta: FloatArray
+    q: FloatArray  # the probability of each cell
+    gradient: FloatArray  # of the log-likelihood per row
     path: tuple[float, ...]  # the log-likelihood at the start and after each round: it never falls
-    residuals: tuple[float, ...]  # likewise the largest entry of its gradient per row
-
-    @cached_property
-    def q(self) -> FloatArray:
-        """The probability of each cell."""
-        return self.likelihood.at(self.theta)
+    residuals: tuple[float, ...]  # likewise the largest entry of its gradient
 
     @property
     def residual(self) -> float:
@@ -291,13 +259,42 @@ class Ascent:
 
     @classmethod
     def at(cls, likelihood: Likelihood, theta: FloatArray) -> Ascent:
-        """Stand at theta."""
+        """Stand at theta; the log-likelihood is minus infinity where it is beyond float64."""
         q = likelihood.at(theta)
-        return cls(likelihood, theta, (likelihood.data.value(q),), (likelihood.residual(q),))
+        value = likelihood.data.value(q) if np.isfinite(q).all() else -np.inf
+        gradient = likelihood.gradient(q) if value > -np.inf else np.zeros_like(theta)
+        return cls(likelihood, theta, q, gradient, (value,), (float(np.abs(gradient).max(initial=0.0)),))
 
     def then(self, later: Ascent) -> Ascent:
         """Go on to where another one stands."""
         return replace(later, path=(*self.path, later.path[-1]), residuals=(*self.residuals, later.residual))
+
+    def newton(self) -> Ascent | None:
+        """Take Newton's step, shortened if need be; ``None`` where it does not raise the likelihood.
+
+        Along axes of negative curvature, where the likelihood is not concave, the step goes up as well.
+        """
+        from scipy.linalg import eigh
+
+        likelihood, total = self.likelihood, self.likelihood.data.total
+        columns = likelihood.columns
+        own = np.ix_(columns, columns)
+        complete = likelihood.complete_information(self.q)
+        try:
+            shares, axes = eigh((complete - likelihood.missing_information(self.q))[own], complete[own])
+        except (np.linalg.LinAlgError, ValueError):
+            return None
+        direction = np.zeros_like(self.theta)
+        # a share of the information near 0 does not show how far to go
+        direction[columns] = axes @ ((axes.T @ self.gradient[columns]) / np.maximum(np.abs(shares), 1e-6))
+
+        def phi(step: float) -> tuple[float, float, Ascent]:
+            there = Ascent.at(likelihood, self.theta + step * direction)
+            return (self.path[-1] - there.path[-1]) / total, -float(there.gradient @ direction), there
+
+        noise = blur(self.path[-1]) / total
+        found = backtrack(phi, -float(self.gradient @ direction), shortest=0.01, noise=noise)
+        return None if found is None else found[1]
 
 
 def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: float = 0.0, patience: int = 10) -> Ascent:
@@ -312,13 +309,12 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: flo
         if gone and _relative_counts(now).min() < gone:
             break
         likelihood, data = now.likelihood, now.likelihood.data
-        step = None if likelihood.large else likelihood.newton(now.theta, now.q)
-        if step is None:
+        following = None if likelihood.large else now.newton()
+        if following is None:
             fit = data.fit(data.expect(now.q), basis, exact, now.theta)
-            step = fit.theta
             if fit.n_vanishing != likelihood.fit.n_vanishing:  # its theta is that of the cells which are left
                 likelihood = Likelihood(data, fit)
-        following = Ascent.at(likelihood, step)
+            following = Ascent.at(likelihood, fit.theta)
         rise, noise = following.path[-1] - now.path[-1], blur(now.path[-1])
         if not rise >= -noise:
             break

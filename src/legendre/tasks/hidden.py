@@ -280,7 +280,11 @@ def hidden(
     """
     with limit_blas(), line("reading X", bool(progress)) as say:
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
-        generators = _generators(rng, check_int(restarts, "restarts", 1))
+        check_int(restarts, "restarts", 1)
+        if is_whole(rng, 0):  # start i does not depend on `restarts`
+            generators = [np.random.default_rng([int(rng), i]) for i in range(restarts)]
+        else:
+            generators = generator_from(rng, InvalidSetting).spawn(restarts)
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
         rows = _rows(data, added)
         n_visible = len(data.shape)
@@ -349,13 +353,6 @@ def _with_hidden(data: Dense, shape: tuple[int, ...]) -> Origin:
     levels = None if labels.levels is None else (*labels.levels, *(None for _ in more))
     own = None if origin.own_names is None else (*origin.own_names, *(f"hidden {k}" for k in more))
     return replace(origin, labels=Labels(shape, names, levels), own_names=own)
-
-
-def _generators(rng: int | np.random.Generator | None, restarts: int) -> list[np.random.Generator]:
-    """Make a source of random numbers for each start; with an integer, start i does not depend on `restarts`."""
-    if is_whole(rng, 0):
-        return [np.random.default_rng([int(rng), i]) for i in range(restarts)]
-    return generator_from(rng, InvalidSetting).spawn(restarts)
 
 
 def _race(

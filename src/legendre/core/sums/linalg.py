@@ -35,15 +35,6 @@ class Factor:
             out[self.columns] = solution * scale
         return out
 
-    def inverse_diagonal(self) -> FloatArray:
-        """Return the diagonal of the inverse of G on the independent rows; 0 for the others."""
-        out = np.zeros(self.size)
-        if len(self.columns):
-            inverse, _ = lapack.dpotri(self.lower, lower=1)
-            with np.errstate(over="ignore"):  # of a variance of 1e-310 the inverse is infinite
-                out[self.columns] = np.diagonal(inverse) * self.scale**2
-        return out
-
 
 def factorise(g: FloatArray, n_cells: int) -> Factor:
     """Factorise a Fisher matrix g (k x k, symmetric, C order), which is overwritten.

@@ -25,7 +25,7 @@ class Quotient:
     @classmethod
     def of(cls, shape: tuple[int, ...], basis: IntArray) -> Quotient:
         """Cut each mode where a cell of the basis starts."""
-        return cls(shape, tuple(_cuts(length, basis[:, k]) for k, length in enumerate(shape)))
+        return cls(shape, tuple(np.unique(np.append(column, 0)).astype(np.int64) for column in basis.T))
 
     @cached_property
     def merged_shape(self) -> tuple[int, ...]:
@@ -35,7 +35,8 @@ class Quotient:
     @cached_property
     def lengths(self) -> tuple[FloatArray, ...]:
         """The length of each interval, mode by mode."""
-        return tuple(_sides(length, cut).astype(np.float64) for length, cut in zip(self.shape, self.cuts, strict=True))
+        sides = (np.diff(cut, append=length) for length, cut in zip(self.shape, self.cuts, strict=True))
+        return tuple(own.astype(np.float64) for own in sides)
 
     @cached_property
     def n_merged(self) -> int:
@@ -57,11 +58,8 @@ class Quotient:
             length = self.shape[mode]
             if length > limits.LONG_MODE:
                 check_room(length, 16, f"a table of mode {mode}", "Ask about other modes, or about some cells.")
-            self._tables[mode] = self._search(mode, np.arange(length))
+            self._tables[mode] = np.repeat(np.arange(len(self.cuts[mode])), self.lengths[mode].astype(np.int64))
         return self._tables[mode]
-
-    def _search(self, mode: int, coordinates: AnyArray) -> IntArray:
-        return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
 
     def boxes(self, cells: IntArray) -> IntArray:
         """Find the box of each cell (k x N), as merged coordinates."""
@@ -71,7 +69,7 @@ class Quotient:
         """Find the interval of each coordinate of one mode; by search where a table would be long."""
         if self.shape[mode] <= limits.LONG_MODE:
             return np.asarray(self.box_of(mode)[coordinates], dtype=np.int64)
-        return self._search(mode, coordinates)
+        return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
 
     def flat_boxes(self, cells: IntArray) -> IntArray:
         """Find the box of each cell (k x N), as its place in the merged grid, which must have fewer than 2^63."""
@@ -110,23 +108,6 @@ def _sum_intervals(grid: AnyArray, cuts: IntArray, axis: int, large: int = 1 << 
     return out
 
 
-def _cuts(length: int, used: IntArray) -> IntArray:
-    if length > max(limits.LONG_MODE, 8 * len(used)):
-        return np.unique(np.append(used, 0)).astype(np.int64)
-    cut = np.zeros(length, dtype=np.bool_)
-    cut[0] = True
-    cut[used] = True
-    return np.flatnonzero(cut).astype(np.int64)
-
-
-def _sides(length: int, cut: IntArray) -> IntArray:
-    """Measure the intervals of a mode; `np.diff` with its `append` takes three times as long for short modes."""
-    sides = np.empty_like(cut)
-    np.subtract(cut[1:], cut[:-1], out=sides[:-1])
-    sides[-1] = length - cut[-1]
-    return sides
-
-
 @dataclass(frozen=True, eq=False)
 class BoxTotals:
     """Numbers on a grid, summed over boxes of it: sums over larger boxes, made of these, need no look at the grid."""
@@ -161,5 +142,5 @@ def n_cells(quotient: Quotient, boxes: BoolArray) -> int:
     """Count the cells of the marked boxes, exactly however many they are."""
     if math.prod(quotient.shape) < EXACT:
         return round(float(volumes(quotient)[boxes].sum()))
-    sides = [_sides(length, cut).tolist() for length, cut in zip(quotient.shape, quotient.cuts, strict=True)]
+    sides = [np.diff(cut, append=length).tolist() for length, cut in zip(quotient.shape, quotient.cuts, strict=True)]
     return sum(math.prod(side[i] for side, i in zip(sides, box, strict=True)) for box in np.argwhere(boxes).tolist())

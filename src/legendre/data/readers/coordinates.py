@@ -61,7 +61,7 @@ def from_coords(
     """
     values = None if values is None else rectangular(values, "values", InvalidTensor)
     turned = isinstance(cells, tuple)
-    if turned:
+    if isinstance(cells, tuple):
         columns = [rectangular(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
         lengths = list(dict.fromkeys(column.shape for column in columns))
         if len(lengths) != 1 or columns[0].ndim != 1:

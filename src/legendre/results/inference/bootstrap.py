@@ -161,22 +161,20 @@ def draw_tables(
     drawn = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
     chunk = 64  # tables that a process fits before it reports
     parts = [drawn[i : i + chunk] for i in range(0, n, chunk)]
-    good = [row for part in _run(fit, parts, jobs) for row in part if row is not None]
+    refits, every = [fit._refit] * len(parts), [np.arange(fit.n_params)] * len(parts)
+    if jobs == 1 or len(parts) == 1:
+        found = list(map(_fit_tables, refits, every, parts))
+    else:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as pool:
+            found = list(pool.map(_fit_tables, refits, every, parts))
+    good = [row for part in found for row in part if row is not None]
     if not good:
         raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
     g2, x2, theta, constant, recession, level = (np.array(column) for column in zip(*good, strict=True))
     return Bootstrap(tests, g2, x2, theta, constant, recession, level, n - len(good))
-
-
-def _run(fit: Decomposition, parts: list[FloatArray], jobs: int) -> list[Any]:
-    refits, every = [fit._refit] * len(parts), [np.arange(fit.n_params)] * len(parts)
-    if jobs == 1 or len(parts) == 1:
-        return list(map(_fit_tables, refits, every, parts))
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_fit_tables, refits, every, parts))
 
 
 def _fit_tables(refit: Callable[..., Decomposition], every: Any, tables: FloatArray) -> list[Any]:

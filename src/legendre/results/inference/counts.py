@@ -231,9 +231,5 @@ def rounds_judged(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[Growt
     if best is None:
         return tuple(path)
     dependent = fit.n_params - support_rank(fit)
-    return tuple(_judged(step, best, dependent, fit.total) for step in path)
-
-
-def _judged(step: GrowthStep, best: float, dependent: float, total: float) -> GrowthStep:
-    aic, bic = criteria(best - total * step.kl, step.n_params - dependent, total)
-    return replace(step, aic=aic, bic=bic)
+    pairs = [criteria(best - fit.total * step.kl, step.n_params - dependent, fit.total) for step in path]
+    return tuple(replace(step, aic=aic, bic=bic) for step, (aic, bic) in zip(path, pairs, strict=True))

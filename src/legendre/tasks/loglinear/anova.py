@@ -95,7 +95,7 @@ class Anova(Printed):
 
     def _columns(self) -> dict[str, list[Any]]:
         """List the columns of the table; what belongs to steps has no first entry."""
-        columns: dict[str, list[Any]] = {}
+        columns: dict[str, list[Any]]
         if all(isinstance(m, Inference) for m in self.models):
             columns = {
                 name: [getattr(m, name) for m in self.models] for name in ("df", "g2", "g2_p_value", "aic", "bic")
@@ -205,9 +205,11 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     first, last = (_fit_of(fit) for fit in (fits[0], fits[-1]))
     more = support_rank(last) - support_rank(first) or last.n_params - first.n_params
     ordered = fits[::-1] if more < 0 else fits
-    for small, large in pairwise(ordered):
-        _check_same_rows(small, large)
-    return Anova(tuple(ordered), tuple(compare(*pair) for pair in pairwise(ordered)) if nested else ())
+    if nested:
+        return Anova(tuple(ordered), tuple(compare(*pair) for pair in pairwise(ordered)))
+    for pair in pairwise(ordered):
+        _check_same_rows(*pair)
+    return Anova(tuple(ordered), ())
 
 
 def compare(small: Any, large: Any) -> LikelihoodRatio:

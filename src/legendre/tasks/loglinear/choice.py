@@ -183,6 +183,7 @@ def search(
     else:
         price = check_number(criterion, "step: criterion", 0.0, error=InvalidQuery)
     largest = _scope(model, scope)
+    unwanted = {"forward": "drop", "backward": "add"}.get(direction)
 
     def charge(some: LogLinear) -> float:
         """Return AIC with another price of a parameter."""
@@ -190,7 +191,12 @@ def search(
 
     best, path = model, list[Move]()
     for _ in range(most):
-        moves = [(action, name, best.refit(other)) for action, name, other in _moves(best, direction, kind, largest)]
+        if kind == "hierarchical":
+            found: list[tuple[Action, str, Formula]] = [("drop", *smaller) for smaller in _smaller(best.model)]
+            found += [("add", *larger) for larger in _larger(best.model, largest)]
+        else:
+            found = list(_edges(best, largest))
+        moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
         changes = [charge(other) - charge(best) for _, _, other in moves]
         if not changes or min(changes) >= -better:
             break
@@ -198,19 +204,6 @@ def search(
         action, name, best = moves[first]
         path.append(Move(action, name, charge(best), changes[first], best.formula))
     return replace(best, path=tuple(path))
-
-
-def _moves(
-    model: LogLinear, direction: Direction, kind: Kind, scope: frozenset[Term] | None
-) -> Iterator[tuple[Action, str, Formula]]:
-    """List what may be done next."""
-    if kind == "hierarchical":
-        found: list[tuple[Action, str, Formula]] = [("drop", *smaller) for smaller in _smaller(model.model)]
-        found += [("add", *larger) for larger in _larger(model.model, scope)]
-    else:
-        found = list(_edges(model, scope))
-    unwanted = {"forward": "drop", "backward": "add"}.get(direction)
-    yield from (move for move in found if move[0] != unwanted)
 
 
 def _edges(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,9 +26,10 @@ from legendre.core.memory import size_name
 from legendre.core.text import Columns, NamedValues, Table, shortened
 from legendre.core.types import FloatArray
 from legendre.data.checks import support_mask
+from legendre.data.dense import observe
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import PartialTable, Pattern, has_rows, read_cases
-from legendre.data.read import read
+from legendre.data.read import beside, read
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
@@ -36,7 +37,6 @@ from legendre.results.inference.counts import Counts, chi_square_p, criteria, su
 from legendre.results.inference.printout import statistic_text
 from legendre.results.inference.result import Inference, numbers_of
 from legendre.results.inference.wald import Information
-from legendre.results.plots.plots import FitPlots
 from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
 from legendre.tasks.loglinear.anova import LikelihoodRatio
@@ -52,6 +52,9 @@ from legendre.tasks.loglinear.formula import (
     read_formula,
     update_formula,
 )
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import FitPlots
 
 
 def loglinear(
@@ -164,7 +167,7 @@ def loglinear(
     model = _read_model(formula, rows.names, features, rows.dropped, hierarchical)
     if rows.complete < rows.total:
         return fit_rows(_incomplete(rows, support, base), model, tol)
-    observed = read(rows.patterns[0].counts, support, base, names=rows.names, levels=rows.origin.of(rows.shape).levels)
+    observed = observe(rows.patterns[0].counts, beside(support, rows.origin), beside(base, rows.origin))
     return fit_table(replace(observed, origin=rows.origin), model, tol)
 
 

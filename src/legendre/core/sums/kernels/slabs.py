@@ -52,60 +52,31 @@ def plan_slabs(
         sizes = [cells // len(n) for n in lengths]
         moderate = [d for d, size in enumerate(sizes) if size <= max(limits.MODERATE_SLAB, 2 * min(sizes))]
         return min((plan_slabs(lengths, positions, d) for d in moderate), key=lambda p: p.work)
-    others, order = sort_along(positions, mode)
-    extents = np.array([1 if d < 0 else len(lengths[d]) for d in others], np.int64)
-    strides = c_strides(extents)
+    # a slab has at least two modes, those that are added have one box
+    missing = max(0, 3 - len(lengths))
+    sides = [np.ones(1)] * missing + [np.asarray(n, float) for d, n in enumerate(lengths) if d != mode]
+    order = np.argsort(positions[:, mode], kind="stable")
     slabs, chosen = len(lengths[mode]), positions[order]
+    places = np.hstack([np.zeros((len(order), missing), np.int64), np.delete(chosen, mode, axis=1)])
+    extents = np.array([len(n) for n in sides], np.int64)
+    strides = np.concatenate((np.cumprod(extents[::-1])[::-1][1:], [1])).astype(np.int64)
     first = np.searchsorted(chosen[:, mode], np.arange(slabs + 1)).astype(np.int64)
-    corners = np.zeros((slabs, len(others)), np.int64)
-    for j in range(slabs):
-        if first[j] < first[j + 1]:
-            low = chosen[first[j] : first[j + 1]].min(0)
-            corners[j] = [0 if d < 0 else low[d] for d in others]
+    corners = np.zeros((slabs, len(sides)), np.int64)
+    for j in np.flatnonzero(np.diff(first)):
+        corners[j] = places[first[j] : first[j + 1]].min(axis=0)
     tails = np.concatenate((np.cumsum(np.asarray(lengths[mode], float)[::-1])[::-1], [0.0]))
     logs = np.zeros(1)
-    for d in others:
-        logs = np.add.outer(logs, np.zeros(1) if d < 0 else np.log(lengths[d])).ravel()
+    for side in sides:
+        logs = np.add.outer(logs, np.log(side)).ravel()
     bounds = np.array([0, slabs], np.int64)
-    plan = SlabPlan(
-        mode,
-        order,
-        extents,
-        strides,
-        offsets(chosen, others, strides),
-        first,
-        corners,
-        tails,
-        logs,
-        bounds,
-        0.0,
-    )
     new, cells = np.diff(first), np.prod(extents - corners, axis=1, dtype=float)
     work = np.cumsum(np.where(new > 0, 2.0 * cells + new * first[1:], 0.0))  # cells visited by slab, and joins
     if work[-1] > limits.ONE_BLOCK:
         cut = np.searchsorted(work, np.linspace(0, work[-1], blocks + 1)[1:-1])
         bounds = np.unique(np.concatenate(([0], cut, [slabs]))).astype(np.int64)
-    return plan._replace(bounds=bounds, work=float(work[-1]))
-
-
-def c_strides(extents: NDArray[Any]) -> IntArray:
-    """Strides in cells of a C-ordered grid."""
-    return np.concatenate((np.cumprod(extents[::-1])[::-1][1:], [1])).astype(np.int64)
-
-
-def sort_along(positions: NDArray[Any], mode: int) -> tuple[list[int], IntArray]:
-    """Modes of the slab (at least two; -1 stands for a mode of one box) and B sorted along the mode of the sweep."""
-    others = [d for d in range(positions.shape[1]) if d != mode]
-    return [-1] * (2 - len(others)) + others, np.argsort(positions[:, mode], kind="stable")
-
-
-def offsets(positions: NDArray[Any], modes: Sequence[int], strides: IntArray) -> IntArray:
-    """(modes, k) coordinates times strides: the offset of a join is the sum of the maxima of such entries."""
-    out = np.zeros((len(modes), len(positions)), np.int64)
-    for row, d, s in zip(out, modes, strides, strict=True):
-        if d >= 0:
-            row[:] = positions[:, d] * s
-    return out
+    scaled = np.ascontiguousarray((places * strides).T)  # the offset of a join is the sum of the maxima of its columns
+    work_of_all = float(work[-1])
+    return SlabPlan(mode, order, extents, strides, scaled, first, corners, tails, logs, bounds, work_of_all)
 
 
 @inner
