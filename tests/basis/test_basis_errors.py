@@ -22,7 +22,7 @@ AT_THE_TENSOR: list[tuple[Any, str]] = [
     ([[True, False]], r"must be integers, got dtype bool\."),
     ([["a", "b"]], r"must be integers, got dtype <U1\."),
     ([0, 1], r"must be a k x N array, one row per cell; got shape \(2,\)\. For a single cell pass \[cell\]"),
-    ([[0, 1], [1]], "basis cells have different numbers of coordinates; each needs one per mode"),
+    ([[0, 1], [1]], "its rows differ in length. Each cell needs one coordinate per mode"),
     (
         {},
         r"a basis is a recipe such as B1\(\) \| B3\(5\), a string such as 'B1 \+ B3\(5\)' or cells, k x N; got {}",

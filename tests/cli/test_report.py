@@ -42,7 +42,7 @@ OVERWRITTEN = "is the input; it would be overwritten. Choose another name."
     ("words", "sentence"),
     [
         (["no.npz"], "cannot read no.npz: No such file or directory."),
-        (["X.npy"], "X.npy holds a single array; a saved result is an .npz file."),
+        (["X.npy"], "cannot read X.npy: not a saved result (it holds a single array)."),
         (
             ["tests.npz"],
             "tests.npz holds a result of type Inference, which has no report page. "

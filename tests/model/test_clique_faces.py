@@ -141,7 +141,7 @@ def test_an_unseen_state_of_a_chain_of_order_100() -> None:
         _ = fit.vanishing_cells
     smaller = ld.BoltzmannMachine([(k, k + 1) for k in range(98)]).fit(rows).decomposition_
     assert ld.anova(smaller, fit).tests[0].df == 1
-    with pytest.raises(ld.errors.InvalidQuery, match=r"expectation: Q has 1.3e30 cells in 100 modes"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"expectation: a table of 1.3e30 cells in 100 modes"):
         fit.expectation(lambda *_: 0.0)
     with pytest.raises(ld.errors.InvalidQuery, match="some cells vanish, and which combinations"):
         fit.inference().coef()

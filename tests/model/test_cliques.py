@@ -426,13 +426,13 @@ def test_wide_bases_are_refused_with_their_cliques() -> None:
 
 
 REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
-    ("tensor", (), r"tensor: Q has 1\.3e30 cells in 100 modes, and is never formed"),
-    ("theta_tensor", (), r"theta_tensor: Q has 1\.3e30 cells.* Its entries are theta"),
-    ("eta_tensor", (), r"eta_tensor: Q has 1\.3e30 cells"),
+    ("tensor", (), r"tensor: a table of 1\.3e30 cells in 100 modes is never formed"),
+    ("theta_tensor", (), r"theta_tensor: a table of 1\.3e30 cells.* Its entries are theta"),
+    ("eta_tensor", (), r"eta_tensor: a table of 1\.3e30 cells"),
     (
         "condition",
         ({0: 1},),
-        r"the joint distribution of 99 modes has 6\.3e29 cells, and is never formed\. Ask",
+        r"the joint distribution of 99 modes: a table of 6\.3e29 cells in 99 modes is never formed\. Ask",
     ),
     ("expectation", (lambda *_: 1,), r"Name the modes that f depends on: expectation\(f, modes=\.\.\.\)"),
     ("log_prob", (np.full((1, 100), 2),), "is outside the grid"),

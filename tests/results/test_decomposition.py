@@ -197,11 +197,6 @@ def test_summary_of_a_boundary_with_missing_cells() -> None:
     assert "(rank 2)" in text
 
 
-def test_repr() -> None:
-    assert repr(ld.decompose(X, "B1")).startswith("<Decomposition of 3x3: 4 parameters, CONVERGED after ")
-    assert repr(ld.decompose([1, 2], "B1")).startswith("<Decomposition of 2 vector: 1 parameters, CONVERGED")
-
-
 def boundary_case() -> Case:
     x = np.array([[[2.0, 0.0], [0.0, 0.0]], [[1.0, 3.0], [0.0, 0.0]]])
     return Case(x, np.ones(x.shape, dtype=np.bool_), np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]]))
@@ -258,13 +253,6 @@ def test_the_name_is_taken_as_it_is(tmp_path: Path) -> None:
     assert ld.load(tmp_path / "result").converged
 
 
-def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*nowhere\.npz: No such file or directory"):
-        ld.load(tmp_path / "nowhere.npz")
-    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*: Is a directory"):
-        ld.load(tmp_path)
-
-
 def test_saving_to_a_folder(tmp_path: Path) -> None:
     with pytest.raises(
         ld.errors.InvalidFile, match=r"cannot write .*: it is a directory\. Give a file name, e\.g\. .*fit\.npz"
@@ -304,15 +292,6 @@ def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
     fitted("matrix").save(tmp_path / "fit.npz")
     (tmp_path / "plain").write_text("x")
     assert (tmp_path / "fit.npz").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_the_status_is_its_own_message() -> None:
-    assert {status.name for status in ld.results.Status if status.converged} == {
-        "CONVERGED",
-        "AT_BOUNDARY",
-        "UNDECIDED",
-    }
-    assert all(status.value.endswith(".") for status in ld.results.Status)
 
 
 @pytest.mark.parametrize("with_base", [False, True])

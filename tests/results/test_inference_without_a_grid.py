@@ -197,7 +197,7 @@ def test_residuals_of_order_100() -> None:
     assert_allclose(tests.residuals("adjusted", states), (n - mu) / np.sqrt(mu), rtol=1e-8)
     with pytest.raises(
         ld.errors.InvalidQuery,
-        match=r"Q has 1\.3e30 cells in 100 modes, .* Name some cells: residuals\(kind, cells\)",
+        match=r"a table of 1\.3e30 cells in 100 modes .* Name some cells: residuals\(kind, cells\)",
     ):
         tests.residuals()
 

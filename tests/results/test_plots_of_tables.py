@@ -78,7 +78,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
     fit = ld.decompose(np.ones((2,) * 5, dtype=int), "B1")
     with pytest.raises(ld.LegendreError, match="5 variables with 32 tiles; at most 4 variables"):
         fit.plot.mosaic()
-    with pytest.raises(ld.LegendreError, match="name one or more different variables"):
+    with pytest.raises(ld.LegendreError, match="names a mode twice"):
         fit.plot.mosaic([0, 0])
     wide = ld.decompose(np.random.default_rng(0).poisson(9, (9, 9)), ld.full())
     with pytest.raises(ld.LegendreError, match="64 odds ratios; at most 60 can be read"):

@@ -228,9 +228,9 @@ def test_samples_from_none_differ() -> None:
 BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("marginal", (2,), r"2 is no mode of X, which has 2, counted from 0 to 1"),
     ("marginal", ([0, -1],), r"-1 is no mode"),
-    ("marginal", ([0, 0],), r"marginal\(\[0, 0\]\) names a mode twice"),
+    ("marginal", ([0, 0],), r"marginal: \[0, 0\] names a mode twice"),
     ("marginal", ([True],), r"True is no mode"),
-    ("marginal", (1.0,), r"marginal\(1.0\): pass a mode such as 0"),
+    ("marginal", (1.0,), r"marginal: 1.0 is no set of modes; pass a mode such as 0"),
     ("marginal", ("01",), r"marginal: '01' is no mode of X, which has 2"),
     ("marginal", (np.array(0),), r"pass a mode such as 0, or modes such as \[0, 2\]"),
     ("condition", ({2: 0},), r"2 is no mode"),

@@ -33,10 +33,21 @@ DAMAGED = (
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterator[IO[bytes]]:
-    """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was."""
-    temporary, target, mode, handle = _beside(path, example)
+    """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was.
+
+    A path that cannot be written is refused at once; `example` is a name for the file where `path` is a folder.
+    """
+    target = Path(os.path.realpath(path))  # a link stays a link
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+    advice = "Choose a folder you may write to."
     try:
-        with os.fdopen(handle, "wb") as stream:
+        if target.is_dir():
+            raise InvalidFile(f"cannot write {path}: it is a directory. Give a file name, e.g. {target / example}.")
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
+            advice = "What was there before is unchanged."
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -44,37 +55,10 @@ def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterato
             temporary.chmod(stat.S_IMODE(mode))
         temporary.replace(target)
     except OSError as problem:
-        said = problem.strerror or problem
-        raise InvalidFile(f"cannot write {path}: {said}. What was there before is unchanged.") from None
+        raise InvalidFile(f"cannot write {path}: {problem.strerror or problem}. {advice}") from None
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def _beside(path: str | os.PathLike[str], example: str) -> tuple[Path, Path, int | None, int]:
-    """Open a new file beside `path`: return its path, the file it will replace, that file's mode, and a handle."""
-    target = Path(os.path.realpath(path))  # a link stays a link
-    try:
-        if target.is_dir():
-            raise InvalidFile(f"cannot write {path}: it is a directory. Give a file name, e.g. {target / example}.")
-        mode = target.stat().st_mode if target.exists() else None
-        if mode is not None and not stat.S_ISREG(mode):
-            raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
-        temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
-        return temporary, target, mode, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except OSError as problem:
-        said = problem.strerror or problem
-        raise InvalidFile(f"cannot write {path}: {said}. Choose a folder you may write to.") from None
-
-
-def check_writable(path: str | os.PathLike[str], example: str = "fit.npz") -> None:
-    """Refuse now what `replacing` would refuse later; `example` is a name for the file where `path` is a folder."""
-    temporary, _, _, handle = _beside(path, example)
-    try:
-        os.close(handle)
-        temporary.unlink()
-    except OSError as problem:
-        raise InvalidFile(f"cannot write {path}: {problem.strerror or problem}.") from None
 
 
 @contextmanager

@@ -437,13 +437,12 @@ class Decomposition(ModelResult):
     def _order(self) -> IntArray:
         if not self.path:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
-        if self.data is None:
-            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+        data = self._observed
         if self._grown is None:
             return np.arange(self.n_params)
         from legendre.fitting.growing.select import order_basis
 
-        return order_basis(self.data, self.basis, self.theta, self._grown)
+        return order_basis(data, self.basis, self.theta, self._grown)
 
     def at(self, n_params: int) -> Decomposition:
         """Return the exact fit with the `n_params` cells of an adaptive basis that matter most, see `order`.
@@ -461,13 +460,17 @@ class Decomposition(ModelResult):
         return self._refitted(order[:n_params])
 
     @property
-    def _refit(self) -> Callable[..., Decomposition]:
-        """The function that fits some of the parameters again, to X or to other counts."""
+    def _observed(self) -> Observation:
         if self.data is None:
             raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+        return self.data
+
+    @property
+    def _refit(self) -> Callable[..., Decomposition]:
+        """The function that fits some of the parameters again, to X or to other counts."""
         from legendre.fitting.fit import refit
 
-        return partial(refit, self.data, self.model.terms, self._settings, self._boxes)
+        return partial(refit, self._observed, self.model.terms, self._settings, self._boxes)
 
     def _refitted(self, columns: IntArray) -> Decomposition:
         """Return the exact fit with some of the parameters, given by their places in `basis`."""

@@ -9,7 +9,6 @@ grids that cannot be formed: it passes messages between the tables of the clique
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -460,7 +459,7 @@ def _within_boxes(model: Model, boxes: IntArray, generator: np.random.Generator)
     return np.ascontiguousarray(boxes.T)
 
 
-def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 0) -> None:
+def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 0, copies: int = 1) -> None:
     """Refuse to form what does not fit in memory, or has more modes than an array can.
 
     Parameters
@@ -469,36 +468,42 @@ def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 
         The array's shape; the question that asks for it; a sentence that names a smaller one.
     merged
         The number of merged cells, where their grid is formed first: three arrays of that size.
+    copies
+        How many arrays of that shape there are at a time.
     """
     n_cells = math.prod(shape)
     if len(shape) > limits.MOST_AXES:
         where = f"{size_name(n_cells)} cells in {len(shape)} modes"
-        raise InvalidQuery(f"{name}: Q has {where}, and is never formed. {way_out}")
-    check_room(n_cells, 8 + 24 * merged // n_cells, f"{name}: an array", way_out)
+        raise InvalidQuery(f"{name}: a table of {where} is never formed. {way_out}")
+    check_room(n_cells, 8 * copies + 24 * merged // n_cells, f"{name}: an array", way_out)
 
 
 def check_table(shape: tuple[int, ...], modes: Sequence[int]) -> None:
     """Refuse a table over some modes that does not fit, or has more of them than an array can: the rule of `tensor`."""
-    n_cells, fewer = math.prod(shape[k] for k in modes), "Ask for fewer modes, or for log_prob or samples."
-    which = f"the joint distribution of {f'modes {list(modes)}' if len(modes) <= 8 else f'{len(modes)} modes'}"
-    if len(modes) > limits.MOST_AXES:
-        raise InvalidQuery(f"{which} has {size_name(n_cells)} cells, and is never formed. {fewer}")
-    check_room(n_cells, 2 * 8, f"{which}: a table", fewer)  # the answer, and what it is copied from
+    which, fewer = tuple(shape[k] for k in modes), "Ask for fewer modes, or for log_prob or samples."
+    name = f"the joint distribution of {f'modes {list(modes)}' if len(modes) <= 8 else f'{len(modes)} modes'}"
+    check_formed(which, name, fewer, copies=2)  # the answer, and what it is copied from
 
 
 # ---- what a caller asks
+
+
+def find_modes(labels: Labels, modes: Any, caller: str) -> list[int]:
+    """Read one mode or several different ones, by name or number; `caller` is named in errors."""
+    listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
+    if listed is None:
+        raise InvalidQuery(f"{caller}: {modes!r} is no set of modes; pass a mode such as 0, or modes such as [0, 2].")
+    found = [labels.find_mode(k, caller) for k in listed]
+    if len(set(found)) < len(found):
+        raise InvalidQuery(f"{caller}: {modes!r} names a mode twice.")
+    return found
 
 
 def read_modes(
     labels: Labels, modes: Mode | Sequence[Mode], given: Mapping[Any, Any] | None = None
 ) -> tuple[list[int], dict[int, int]]:
     """Read which modes are asked for, and which are fixed at which index."""
-    listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
-    if listed is None:
-        raise InvalidQuery(f"marginal({modes!r}): pass a mode such as 0, or modes such as [0, 2].")
-    kept = [labels.find_mode(k, "marginal") for k in listed]
-    if len(set(kept)) < len(kept):
-        raise InvalidQuery(f"marginal({listed}) names a mode twice.")
+    kept = find_modes(labels, modes, "marginal")
     at = {} if given is None else read_event(labels, given)
     if clash := sorted(set(kept) & set(at)):
         name = f"mode {clash[0]}" if labels.names is None else f"mode {labels.names[clash[0]]!r}"
@@ -712,10 +717,9 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
 
 def rmse(fit: Decomposition, data: Observation) -> float:
     """Root mean square of X - Q in X's units, over every cell of X that is a number."""
-    square, n = data.squared_error(FittedTensor(fit, fit.model.support.mask)), data.n_numbers
-    if n < sys.float_info.max:
-        return math.sqrt(square / n)
-    return math.exp(0.5 * (math.log(square) - math.log(n))) if square > 0 else 0.0
+    square = data.squared_error(FittedTensor(fit, fit.model.support.mask))
+    # by logarithms: there may be more cells than float64 counts
+    return math.exp(0.5 * (math.log(square) - math.log(data.n_numbers))) if square > 0 else 0.0
 
 
 def theta_tensor(fit: Decomposition) -> FloatArray:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_int, entries, is_whole
+from legendre.core.arguments import check_choice, check_int
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, LegendreError, TooLarge
 from legendre.core.labels import Labels
@@ -25,6 +25,7 @@ from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.text import Columns, Table, fragment, listed_words, shape_name, sparklines
 from legendre.core.types import FloatArray, IntArray
+from legendre.results.distribution import find_modes
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -230,13 +231,9 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
 
 
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
-    single = is_whole(modes) or isinstance(modes, str)
-    listed = [modes] if single else entries(modes)
-    if not listed:
-        raise InvalidQuery(f"effects: {modes!r} is no set of modes; pass a mode such as 0, or modes such as [0, 2].")
-    wanted = tuple(sorted(labels.find_mode(key, "effects") for key in listed))
-    if len(set(wanted)) < len(wanted):
-        raise InvalidQuery(f"effects: {modes!r} names a mode twice.")
+    wanted = tuple(sorted(find_modes(labels, modes, "effects")))
+    if not wanted:
+        raise InvalidQuery("effects: [] is no set of modes; pass a mode such as 0, or modes such as [0, 2].")
     return wanted
 
 

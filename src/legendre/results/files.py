@@ -96,14 +96,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     with numpy_file(
         path, "A saved result is an .npz file, written by its save, or from data by `legendre fit`."
     ) as file:
-        if isinstance(file, np.ndarray):
-            raise InvalidFile(f"{path} holds a single array; a saved result is an .npz file.")
-        arrays = {name: file[name] for name in file.files}
-    if "format" in arrays and str(arrays["format"]).startswith("legendre-"):
-        raise InvalidFile(f"{path} was written by an earlier version of legendre, which alone reads it. Fit X anew.")
+        single = isinstance(file, np.ndarray)
+        arrays = {} if single else {name: file[name] for name in file.files}
     if "content" not in arrays:
-        names = ", ".join(sorted(arrays)[:5]) or "nothing"
-        raise InvalidFile(f"cannot read {path}: not a saved result (it holds {names}).")
+        old = str(arrays.get("format", "")).startswith("legendre-")
+        names = "a single array" if single else ", ".join(sorted(arrays)[:5]) or "nothing"
+        raise InvalidFile(
+            f"{path} was written by an earlier version of legendre, which alone reads it. Fit X anew."
+            if old
+            else f"cannot read {path}: not a saved result (it holds {names})."
+        )
     try:
         head = json.loads(str(arrays["content"]))
         if head["format"] != "legendre" or head["version"] > VERSION:

@@ -17,7 +17,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.figures import is_ordered
-from legendre.core.files import check_writable, replacing
+from legendre.core.files import replacing
 from legendre.core.labels import Labels
 from legendre.core.text import fragment, shortened
 from legendre.core.tied_parameters import Terms
@@ -75,10 +75,8 @@ def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> Report
 
 def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
     """Write the page; if that fails, an old file stays."""
-    check_writable(path, "report.html")
-    text = make_page(content)
-    with replacing(path) as stream:
-        stream.write(text.encode("utf-8"))
+    with replacing(path, "report.html") as stream:
+        stream.write(make_page(content).encode("utf-8"))
 
 
 def make_page(content: ReportContent) -> str:

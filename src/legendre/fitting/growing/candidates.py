@@ -43,8 +43,8 @@ def choose(
         found = find_boxes(state, listed, price, turn)
         return state, _choose(state, found, count, price) if len(found) else None
     found = find_cells(state, allowed, listed, price)
-    choice = _choose(state, found, count, price) if len(found) else None
-    if choice is None and len(found):
+    choice = _choose(state, found, count, price) if found.low.size else None
+    if choice is None and found.low.size:
         state = state.anchored(double=True) if state.anchor.factor.kind == "f" else state
         every = np.flatnonzero(_field(state, allowed) > 2.0 * price)
         if len(every) <= 1024:

@@ -254,7 +254,7 @@ def _sizes(search: Search, swaps: int) -> Iterator[int]:
 def measure(state: State) -> GrowthStep:
     """Measure the size of a basis and how well it fits."""
     data, ground = state.ground.data, state.ground
-    q = state.q.reshape(ground.shape)[tuple(slice(n) for n in data.shape)]
+    q = state.q.reshape(ground.shape)[tuple(map(slice, data.values.shape))]
     difference = data.values / np.float64(data.total) - q  # in float64, as X may not be
     if data.missing is not None:
         difference = difference[~data.missing]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from legendre.core.arguments import entries
 from legendre.core.errors import InvalidQuery
 from legendre.core.figures import DIVERGING, GREY, MEDIUM, SMALL, add_colour_bar, axes_for
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import listed_words
 from legendre.core.types import FloatArray
+from legendre.results.distribution import find_modes
 from legendre.results.views import Pair
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None
 def _read_modes(
     labels: Labels, modes: Mode | Sequence[Mode] | None, most: int = 4, tiles: int = 600
 ) -> tuple[int, ...]:
-    listed = range(len(labels.shape)) if modes is None else entries(modes) or [modes]
-    kept = tuple(labels.find_mode(key, "plot.mosaic") for key in listed)
-    if len(set(kept)) < len(kept):
-        raise InvalidQuery(f"plot.mosaic({modes!r}): name one or more different variables.")
+    kept = tuple(find_modes(labels, range(len(labels.shape)) if modes is None else modes, "plot.mosaic"))
     size = math.prod(labels.shape[k] for k in kept)
     if len(kept) > most or size > tiles:
         raise InvalidQuery(
