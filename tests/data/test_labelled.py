@@ -254,9 +254,7 @@ def test_questions_by_labels_that_are_not_there() -> None:
         fit.marginal("dest", given={"dest": "SFO"})
     with pytest.raises(ld.errors.InvalidBasis, match=r"^interactions: .*unknown mode 'dst'"):
         ld.decompose(MADE["series"](), ld.interactions([("dst",)]))
-    with pytest.raises(
-        ld.errors.InvalidBasis, match=r"'dest' is no mode of X.* no names: pass names="
-    ):
+    with pytest.raises(ld.errors.InvalidBasis, match=r"'dest' is no mode of X.* no names: pass names="):
         ld.decompose(COUNTS, ld.interactions([("dest",)]))
     with pytest.raises(ld.errors.InvalidMargins, match=r"^margin 2 has no entry for '20'"):
         ld.balance(MADE["series"](), {"hour": {6: 1.0, 7: 2.0, 8: 1.0}})

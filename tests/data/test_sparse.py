@@ -350,7 +350,7 @@ def test_long_modes_of_a_full_grid() -> None:
     assert fit.most_probable()[0] in cuts
     with pytest.raises(
         ld.errors.TooLarge,
-        match=r"the joint distribution of modes \[0\]: a table of 1e\+12 cells .* Ask for fewer modes",
+        match=r"the joint distribution of modes \[0\]: an array of 1e\+12 cells .* Ask for fewer modes",
     ):
         fit.marginal(0)
 

@@ -265,7 +265,8 @@ def test_no_box_is_a_sum_of_others(shape: tuple[int, ...], seed: int, decades: f
     fit, inside = ld.decompose(x, ld.boxes(16)), ~np.isnan(x).ravel()
     ends = np.zeros((0, 2 * len(shape)), dtype=np.int64) if fit.model.ties is None else fit.model.ties.boxes
     assert ends is not None
-    features = indicators(*np.hsplit(ends, 2), shape)[:, inside].astype(int).tolist()
+    lo, hi = np.hsplit(ends, 2)
+    features = indicators(lo, hi, shape)[:, inside].astype(int).tolist()
     assert len(ends) == fit.n_params == fit.rank
     assert exact_rank([[1] * int(inside.sum()), *features]) - 1 == fit.n_params
 
@@ -287,7 +288,8 @@ def test_eta_in_the_table_is_the_probability_of_the_box(shape: tuple[int, ...], 
     fit = ld.decompose(x, ld.boxes(4))
     ends = np.zeros((0, 2 * len(shape)), dtype=np.int64) if fit.model.ties is None else fit.model.ties.boxes
     assert ends is not None
-    inside = indicators(*np.hsplit(ends, 2), shape)
+    lo, hi = np.hsplit(ends, 2)
+    inside = indicators(lo, hi, shape)
     table = fit.parameters(kl_lost=None)
     assert_allclose(table.eta, inside @ np.asarray(fit.tensor()).ravel() / fit.total, atol=1e-12)
     assert_allclose(table.eta_hat, inside @ x.ravel() / x.sum(), atol=1e-12)

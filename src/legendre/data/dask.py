@@ -277,6 +277,8 @@ def _check_kind(X: Any) -> None:
             f"X is a dask array whose blocks are of type {type(X._meta).__name__}; they must be NumPy arrays. "
             "Convert them: X.map_blocks(np.asarray), or for sparse ones X.map_blocks(lambda block: block.todense())."
         )
+    if X.dtype.kind == "O":
+        raise InvalidTensor("X holds Python objects (dtype object); convert it to numbers first: X.astype(float).")
     # a view of one number has X's shape and type, and no memory
     numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)
 

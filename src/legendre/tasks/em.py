@@ -193,7 +193,8 @@ class Likelihood:
         out = np.zeros((*(self.fit.shape[k] for k in pattern.modes), len(self.fit.basis)))
         for j, cell in enumerate(self.fit.basis.tolist()):
             above: Any = tuple(slice(i, None) if k in pattern.modes else i for k, i in enumerate(cell))
-            out[(*(slice(cell[k], None) for k in pattern.modes), j)] = tails[above]
+            place: Any = (*(slice(cell[k], None) for k in pattern.modes), j)
+            out[place] = tails[above]
         flat = out.reshape(-1, out.shape[-1])
         return flat if self.fit.ties is None else np.asarray(flat @ self.fit.ties.matrix())
 

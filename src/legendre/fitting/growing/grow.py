@@ -20,7 +20,7 @@ from legendre.fitting.growing.candidates import NOTHING, WINDOWS, choose
 from legendre.fitting.growing.state import DAMPING, Features, Ground, Inverse, State
 from legendre.results.growth_path import GrowthStep, add_round
 
-ROUGH = 1e-4  # half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain
+ROUGH = 3e-5  # half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain
 
 
 @dataclass(frozen=True, eq=False)
