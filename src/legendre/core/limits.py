@@ -31,24 +31,12 @@ take 0.08 s of processor time, in NumPy 0.18."""
 NUMPY_BASIS = 1_500  # parameters up to which NumPy fills the Fisher matrix
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
-FEW_LEVELS, FEW_LEVELS_GAIN = 8, 10
-"""Levels of the longest mode up to which NumPy sweeps 10 times as many cells as `NUMPY_CELLS`: all pairs of 8 columns
-of 4 to 8 levels (806,400 cells) take 0.2 s in NumPy, 0.5 s in compiled code, and 4 s more to compile that."""
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
 COSTLY_SWEEP = 1 << 27  # merged cells from which one sweep takes seconds, so that none is made that is not needed
-SLAB_ARRAYS = 20  # arrays of the size of a slab that the slab engine holds
-GRID_ARRAYS = 5  # arrays of the size of the merged grid that the dense engine holds
-LARGEST_DESIGN = 1 << 22
-"""Merged cells times tied parameters (32 MiB) up to which their features are kept as a matrix: exact to the last digit
-where probabilities are small, and faster than compiled code compiles."""
 KEPT_JOINS = 1_000  # parameters up to which the reference engine keeps the places of all joins between steps (4 MB)
 # --- Which sums ------------------------------------------------------------------------------------------------------
 
-WIDE_SLICE = 800  # cells of a slice from which adding whole slices is faster than NumPy's running sum
-WIDE_FIRST_SLICE = 150  # the same along the first mode, whose slices are contiguous (20^3: 9 us instead of 36)
 FEW_PAIRS = 20_000_000  # pairs of a cell and a basis cell up to which lists are compared without compiled code
-LARGEST_TREE = 1 << 26  # cells of the tree of compiled sums over lists: the grid of all modes but the longest
-MODERATE_SLAB = 1 << 22  # cells of a slab (32 MiB) up to which its memory does not decide the mode to cut along
 ONE_BLOCK = 2_000_000  # visits of cells below which compiled work is not cut into blocks: one thread does it anyway
 ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs more than it saves
 # --- Which solver ----------------------------------------------------------------------------------------------------
@@ -56,8 +44,6 @@ ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs mor
 SCALING_FROM = 300  # parameters from which cycles over margins are cheaper than Cholesky factors (50^3 two-body: 10 ms)
 SCALING_CYCLES = 60  # cycles after which scaling is slow here, and natural-gradient steps take over
 DEPENDENT_CYCLES = 500  # cycles of scaling that are tried where parameters are dependent, before Fisher matrices
-SCALING_HORIZON = 100  # cycles left at the present rate from which steps with a Fisher matrix are cheaper
-SCALING_HORIZON_CG = 1_000  # the same where the Fisher matrix is not formed
 # --- What is decided before the first step ---------------------------------------------------------------------------
 
 QUICK_SEARCH = 200_000  # merged cells times parameters up to which the search for a face takes less than a fit does
@@ -80,7 +66,6 @@ LARGEST_GROWN = 5_000  # parameters that a basis grows to: a step there takes se
 FIRST_SIZE = 256  # parameters of a basis that nobody named, at most: as many as one can look through
 FIRST_WORK = 1 << 28
 """Cells times parameters up to which such a basis grows: 65 parameters on 92 x 112 x 40 x 10 cells take 13 s."""
-FIRST_LEAST = 16  # parameters below which growing is not worth while: on more than 2^24 cells each round takes a second
 FIRST_HELD_OUT = 1 << 21
 """Cells that are scored in a round, times modes, up to which a first look holds cells out in five parts: 256 parameters
 on 92 x 112 x 67 cells with gaps 8 s. None are held out where a basis grows on boxes of them."""
@@ -93,16 +78,12 @@ MOST_LEAVES = 1_000
 """Levels of a mode whose tree is arranged leaf by leaf (1 s); more are put on one axis, without a number for each pair
 (40,000 levels: 0.1 s, 140 MB). KL of 40 parameters on 4,043 aircraft by destination, on 8,000 levels of eight kinds:
 1.87, 2.69; the same axis, found from all pairs, 1.86, 2.69; the tree of 1,000 groups along it, 1 s more, 1.81, 2.62."""
-LARGEST_SLICES = 1 << 22  # cells of X, merged where it has more, by which levels are compared (32 MiB)
 COARSE_BOXES = 1 << 19  # cells that are scored in a round (50 ms); of a larger X the corners of as many boxes
 # cells times parameters (64 MiB) up to which hidden modes are fitted with Newton steps; and rows that lack values at
 # all, kinds of rows counting like parameters (5,000 rows of ten binary variables, all pairs: 10 s)
 LARGEST_FEATURES = 1 << 23
 ENOUGH_HELD_OUT = 3_000  # cells (or fibres) held out that are enough to choose the variances by
 FEW_REFITS = 100  # parameters up to which a table of them may fit the model again without each in turn
-QUICK_REFITS = (
-    1 << 24
-)  # visits of cells, of X or in sweeps, of all those fits together (80x25x108, 50 parameters: 0.5 s)
 QUICK_COVARIANCE = 3_000  # parameters whose Fisher matrix is inverted without being asked for (2 s)
 FEW_COUNTS = 5.0
 """Counts of a level, or of a pair, below which the picture of effects draws no factor: the logarithm of a count
@@ -115,4 +96,3 @@ INVERSE_KEPT = 1_000
 """Parameters of a grown basis from which the gap is bounded with the factor that it grew with, by a few products with
 the Fisher matrix, not with a new factor (faces, CPU s of the last fit: 0.03 instead of 0.12 at 2,000 cells, 0.08
 instead of 0.66 at 4,000)."""
-QUICK_PAIRS = 1e9  # parameters squared, times modes, up to which the variance of log Q is summed over pairs: seconds

@@ -33,7 +33,8 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     ):
         return JunctionEngine(model)
     longest = max(model.quotient.merged_shape)
-    numpy_cells = limits.NUMPY_CELLS * (limits.FEW_LEVELS_GAIN if longest <= limits.FEW_LEVELS else 1)
+    # NumPy sweeps ten times as many cells where no mode is longer than 8: compiled code gains little on short modes
+    numpy_cells = limits.NUMPY_CELLS * (10 if longest <= 8 else 1)
     numpy_cells = limits.SHORT_MODE_CELLS if longest <= limits.SHORT_MODE else numpy_cells
     if model.n_cells <= numpy_cells and k <= limits.NUMPY_BASIS:
         return ReferenceEngine(model)
@@ -41,12 +42,14 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         from legendre.engines.compiled import SlabEngine
 
         way_out = "Use a basis with fewer different coordinates."
-        check_room(model.n_cells // longest, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", way_out)
+        # the slab engine holds 20 arrays of the size of a slab
+        check_room(model.n_cells // longest, 8 * 20, "a slab of the merged grid", way_out)
         return SlabEngine(model)
     from legendre.engines.compiled import DenseEngine
 
     way_out = f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid."
-    check_room(model.n_cells, 8 * limits.GRID_ARRAYS, f"a fit of {k:,} parameters on a merged grid", way_out)
+    # the dense engine holds 5 arrays of the size of the merged grid
+    check_room(model.n_cells, 8 * 5, f"a fit of {k:,} parameters on a merged grid", way_out)
     return DenseEngine(model)
 
 

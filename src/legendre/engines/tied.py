@@ -92,7 +92,8 @@ class TiedEngine(Engine):
     def _design(self) -> FloatArray | None:
         """The features on the merged cells, ``zeta A``, n x m; ``None`` where that is too large."""
         space = self.model
-        if isinstance(space, Cliques) or space.n_cells * self.n_params > limits.LARGEST_DESIGN:
+        # up to 32 MiB the features are kept as a matrix: exact to the last digit where probabilities are small
+        if isinstance(space, Cliques) or space.n_cells * self.n_params > (1 << 22):
             return None
         design, unit = np.empty((self.model.n_alive, self.n_params)), np.zeros(self.n_params)
         for j in range(self.n_params):

@@ -47,7 +47,8 @@ def first_basis(data: Observation) -> Basis:
     """
     cells = math.prod(data.shape)
     most = min(limits.FIRST_SIZE, limits.FIRST_WORK // (min(cells, limits.COARSE_BOXES) if too_large(data) else cells))
-    if most < limits.FIRST_LEAST or not (data.whole or divisible(data.shape)):
+    # for fewer parameters growing is not worth while: on more than 2^24 cells each round takes a second
+    if most < 16 or not (data.whole or divisible(data.shape)):
         free = [length - 1 for length in data.shape]
         pairs = (sum(free) ** 2 - sum(n * n for n in free)) // 2
         few = sum(free) + pairs <= limits.FIRST_PAIRS and cells <= limits.FIRST_PAIR_CELLS

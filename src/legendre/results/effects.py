@@ -341,7 +341,8 @@ def effects_for_pictures(fit: Any) -> list[Effect]:
     A large model has its shares from all of its effects, which takes no pass over pairs of parameters.
     """
     try:
-        quick = fit.n_params**2 * len(fit.shape) <= limits.QUICK_PAIRS
+        # seconds of sums over pairs of parameters
+        quick = fit.n_params**2 * len(fit.shape) <= 1e9
         found = effects_of(fit, "uniform", 2 if quick else None)
     except LegendreError:
         return []

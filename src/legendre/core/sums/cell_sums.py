@@ -98,7 +98,8 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
 
 def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
     """Whether the compiled sweep is faster, and its tree fits."""
-    return len(cells) * len(basis) > limits.FEW_PAIRS and math.prod(shape) // max(shape) <= limits.LARGEST_TREE
+    # the tree of compiled sums is the grid of all modes but the longest, at most 2^26 cells
+    return len(cells) * len(basis) > limits.FEW_PAIRS and math.prod(shape) // max(shape) <= 1 << 26
 
 
 def above(cells: IntArray, u: IntArray) -> BoolArray:

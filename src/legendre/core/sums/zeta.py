@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.types import FloatArray
 
 
@@ -33,7 +32,8 @@ def accumulate(out: FloatArray, first: int = 0) -> None:
     for axis, length in enumerate(out.shape):
         if axis < first:
             continue
-        if out.size >= (limits.WIDE_SLICE if axis else limits.WIDE_FIRST_SLICE) * length:
+        # adding whole slices is faster than a running sum from so many cells a slice on; less where they are contiguous
+        if out.size >= (800 if axis else 150) * length:
             # NumPy's accumulate goes cell by cell; adding whole slices is several times faster where they are wide,
             # and fastest upwards in memory: within a slice the direction makes no difference
             ways = [-1 if stride < 0 and k != axis else 1 for k, stride in enumerate(out.strides)]

@@ -185,7 +185,8 @@ def _order_on_axis(roots: FloatArray, sums: FloatArray) -> IntArray:
 
 def _slices(data: Observation, mode: int) -> FloatArray:
     """Return X with a row for each level of a mode; the other modes are merged where X is large."""
-    room, pieces = max(1, limits.LARGEST_SLICES // data.shape[mode]), list(data.shape)
+    # levels are compared by at most 2^22 cells (32 MiB), merged where X has more
+    room, pieces = max(1, (1 << 22) // data.shape[mode]), list(data.shape)
     pieces[mode] = 1
     while np.prod([float(n) for n in pieces]) > room:
         longest = int(np.argmax(pieces))

@@ -318,7 +318,8 @@ def _solve(program: Program, settings: Settings) -> Outcome:
     solvers = _choose_solvers(program.problem, prove=not program.certain)
     outcome = _run(solvers, program, settings)
     failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and settings.max_iter is None
-    return _run([Scaling(horizon=limits.SCALING_HORIZON), *solvers], program, settings) if failed else outcome
+    # cycles left from which steps with a Fisher matrix are cheaper
+    return _run([Scaling(horizon=100), *solvers], program, settings) if failed else outcome
 
 
 def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome:
@@ -356,7 +357,7 @@ def _choose_solvers(problem: Problem, *, prove: bool, trial: int = 400) -> list[
     newton: Solver = Natural() if small else NaturalCG()
     if not model.n_params or (model.n_params < limits.SCALING_FROM and len(problem.prescribed or {}) > 1):
         return [newton]
-    return [Scaling(horizon=limits.SCALING_HORIZON if small else limits.SCALING_HORIZON_CG), newton]
+    return [Scaling(horizon=100 if small else 1_000), newton]
 
 
 def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, tol: float) -> Balanced:

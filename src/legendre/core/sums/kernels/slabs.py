@@ -50,7 +50,8 @@ def plan_slabs(
     if mode is None:
         cells = math.prod(len(n) for n in lengths)
         sizes = [cells // len(n) for n in lengths]
-        moderate = [d for d, size in enumerate(sizes) if size <= max(limits.MODERATE_SLAB, 2 * min(sizes))]
+        # up to 32 MiB the memory of a slab does not decide the mode to cut along
+        moderate = [d for d, size in enumerate(sizes) if size <= max(1 << 22, 2 * min(sizes))]
         return min((plan_slabs(lengths, positions, d) for d in moderate), key=lambda p: p.work)
     # a slab has at least two modes, those that are added have one box
     missing = max(0, 3 - len(lengths))
