@@ -36,13 +36,13 @@ def arguments_of(target: str, seed: int, number: int) -> dict[str, Any]:
     return all_targets()[target].draw(rng)
 
 
-def run_case(target: str, args: dict[str, Any]) -> Any:
-    """Judge one case; files that it writes are in a folder of its own."""
+def run_case(target: str, args: dict[str, Any], seconds: float = 10.0) -> Any:
+    """Judge one case within so much processor time; files that it writes are in a folder of its own."""
     from .rules import judge
     from .targets import all_targets
 
     with tempfile.TemporaryDirectory(prefix="fuzz", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
-        return judge(lambda: all_targets()[target].trial(args, Path(folder)))
+        return judge(lambda: all_targets()[target].trial(args, Path(folder)), seconds)
 
 
 def run_batch(target: str, seed: int, numbers: list[int]) -> list[Found]:
@@ -140,8 +140,8 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
         n = max(1, round(cases * t.share / share))
         batches += [(name, seed, list(range(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)]
     batches.sort(key=lambda batch: batch[2][0])  # all targets side by side
-    for name in THREADS:
-        os.environ[name] = "1"
+    before = dict(os.environ)
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # of the processes that start
     tally, begun, done = Tally(seed, folder, quiet), time.monotonic(), 0
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         futures = {pool.submit(run_batch, *batch): batch for batch in batches}
@@ -152,11 +152,12 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
                 raise RuntimeError(f"{futures[future]}: {problem}") from problem
             for case in found:
                 tally.add(*case)
-            if not quiet and (done + len(found)) // 2000 > done // 2000:
-                print(
-                    f"{done + len(found):,} cases, {tally.failed} failed, {time.monotonic() - begun:.0f} s", flush=True
-                )
             done += len(found)
+            if not quiet and done % 2000 < len(found):
+                print(f"{done:,} cases, {tally.failed} failed, {time.monotonic() - begun:.0f} s", flush=True)
+    for name in THREADS:
+        os.environ.pop(name)
+    os.environ.update(before)
     return tally
 
 

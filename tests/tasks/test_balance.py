@@ -376,7 +376,7 @@ def test_bad_tensors(X: Any, margins: Any, text: str) -> None:
         ({0: [[1], [1, 2]]}, "margin 0 is not a rectangular array"),
         ({2: [1, 1]}, "2 is no mode of X, which has 2, counted from 0 to 1"),
         ({(0, 0): [1, 1]}, "names a mode twice"),
-        ({"rows": [1, 1]}, "is no mode of X, which has 2, counted from 0 to 1"),
+        ({"rows": [1, 1]}, "'rows' is no mode of X, which has 2; its modes have no names"),
         ({(): 1.0}, "a margin is named by its modes"),
         ({(0, 1): [[1, 1], [1, 1]], (1, 0): [[1, 1], [1, 1]]}, r"modes \(0, 1\) is given twice"),
         ({}, "one per mode of X; got an empty dict"),

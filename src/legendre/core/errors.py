@@ -96,7 +96,7 @@ class InvalidLabels(LegendreError):
     >>> ld.decompose([[1, 2], [3, 5]], "B1", names=["row"])
     Traceback (most recent call last):
         ...
-    legendre.core.errors.InvalidLabels: names: 1 names for the 2 modes of X; give one name for each mode.
+    legendre.core.errors.InvalidLabels: names must hold a different name for each of the 2 modes of X; got ['row'].
     """
 
 

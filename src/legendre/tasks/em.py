@@ -187,14 +187,16 @@ class Likelihood:
 
     def feature_sums(self, weights: FloatArray, pattern: Pattern) -> FloatArray:
         """Sum each feature, weighted, over the cells of each entry of a pattern: entries x |B|."""
+        basis, lost = self.fit.basis, self.data.lost(pattern)
         tails = weights  # suffix sums along the modes that are lost
-        for k in self.data.lost(pattern):
+        for k in lost:
             tails = np.flip(np.flip(tails, k).cumsum(axis=k), k)
-        out = np.zeros((*(self.fit.shape[k] for k in pattern.modes), len(self.fit.basis)))
-        for j, cell in enumerate(self.fit.basis.tolist()):
-            above: Any = tuple(slice(i, None) if k in pattern.modes else i for k, i in enumerate(cell))
-            place: Any = (*(slice(cell[k], None) for k in pattern.modes), j)
-            out[place] = tails[above]
+        tails = tails.transpose(*pattern.modes, *lost)
+        place: Any = (..., *(basis[:, k] for k in lost))
+        out = tails[place] if lost else tails[..., None]
+        for axis, k in enumerate(pattern.modes):
+            reached = np.arange(self.fit.shape[k])[:, None] >= basis[:, k]
+            out = out * np.expand_dims(reached, tuple(i for i in range(len(pattern.modes)) if i != axis))
         flat = out.reshape(-1, out.shape[-1])
         return flat if self.fit.ties is None else np.asarray(flat @ self.fit.ties.matrix())
 
@@ -305,17 +307,21 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: flo
     to the base measure, is below `gone`.
     """
     exact = Settings(tol=0.1 * tol)
-    best, idle = np.inf, 0
+    best, idle, pause, wait = np.inf, 0, 0, 1
     while now.residual > tol and len(now.path) <= most and idle < patience:
         if gone and _relative_counts(now).min() < gone:
             break
         likelihood, data = now.likelihood, now.likelihood.data
-        following = None if likelihood.large else now.newton()
+        following = None if likelihood.large or pause else now.newton()
         if following is None:
+            # a Newton step that did not help is tried again after 1, 2, 4, ..., 32 rounds
+            pause, wait = (pause - 1, wait) if pause else (wait, min(2 * wait, 32))
             fit = data.fit(data.expect(now.q), basis, exact, now.theta)
             if fit.n_vanishing != likelihood.fit.n_vanishing:  # its theta is that of the cells which are left
                 likelihood = Likelihood(data, fit)
             following = Ascent.at(likelihood, fit.theta)
+        else:
+            wait = 1
         rise, noise = following.path[-1] - now.path[-1], blur(now.path[-1])
         if not rise >= -noise:
             break
