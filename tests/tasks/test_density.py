@@ -24,6 +24,7 @@ from legendre.core.types import AnyArray
 
 CANNOT = {
     "check_sample_weight_equivalence_on_dense_data": "has 30 columns: even with two bins each a grid of 2**30 cells",
+    "check_estimators_unfitted": "raises the package's NotFitted: scikit-learn's needs scikit-learn",
 }
 
 

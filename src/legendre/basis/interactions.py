@@ -14,7 +14,7 @@ from itertools import accumulate, combinations
 import numpy as np
 
 from legendre.basis.basis import ROOM, Basis
-from legendre.core.arguments import check_int, is_whole
+from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
@@ -45,7 +45,7 @@ class Interactions(Basis):
         n_cells = sum(math.prod(shape[k] - 1 for k in part) for part in parts)
         way_out = "Take fewer or shorter modes, or cells of your own."
         check_room(n_cells, ROOM * order, f"{self._name}: a basis", way_out)
-        every = np.concatenate([np.empty((0, order), dtype=np.int64), *(block(shape, part) for part in sorted(parts))])
+        every = blocks(shape, sorted(parts))
         return every[np.lexsort(every.T[::-1])]
 
     def _check_sets(self, n_modes: int, order: int, most_sets: int = 1 << 17) -> None:
@@ -105,7 +105,7 @@ def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ..
     except TypeError:
         raise InvalidBasis(f"{name}: expected sets of modes such as [(0, 1), (1, 2)], got {sets!r}.") from None
     for group in groups:
-        if not all(isinstance(k, str) or is_whole(k) for k in group):
+        if not all(isinstance(k, (str, int, np.integer)) and not isinstance(k, bool) for k in group):
             raise InvalidBasis(f"{name}: modes are integers counted from 0, or names, got {group}.")
         if len(set(group)) < len(group):
             raise InvalidBasis(f"{name}: {group} names a mode twice.")
@@ -117,17 +117,26 @@ def found_modes(
 ) -> list[tuple[int, ...]]:
     """Look sets of modes up in a tensor of some order, with or without labels; `name` begins the error."""
     known = Labels((1,) * order) if labels is None else labels
-    found = [tuple(known.find_mode(k, f"{name}: {group}", InvalidBasis) for k in group) for group in groups]
+    found = [
+        tuple(
+            k if isinstance(k, int) and 0 <= k < order else known.find_mode(k, f"{name}: {group}", InvalidBasis)
+            for k in group
+        )
+        for group in groups
+    ]
     for group in found:
         if len(set(group)) < len(group):
             raise InvalidBasis(f"{name}: {group} names a mode twice.")
     return found
 
 
-def block(shape: tuple[int, ...], part: tuple[int, ...]) -> IntArray:
-    """All cells whose non-zero coordinates are exactly the modes of `part`."""
-    sizes = [shape[k] - 1 for k in part]
-    cells = np.zeros((math.prod(sizes), len(shape)), dtype=np.int64)
-    if len(cells):
-        cells[:, part] = np.indices(sizes).reshape(len(part), -1).T + 1
-    return cells
+def blocks(shape: tuple[int, ...], parts: Iterable[tuple[int, ...]]) -> IntArray:
+    """List, for each part, all cells whose non-zero coordinates are exactly its modes."""
+    out = [np.empty((0, len(shape)), dtype=np.int64)]
+    for part in parts:
+        sizes = [shape[k] - 1 for k in part]
+        cells = np.zeros((math.prod(sizes), len(shape)), dtype=np.int64)
+        if len(cells):
+            cells[:, part] = np.indices(sizes).reshape(len(part), -1).T + 1
+        out.append(cells)
+    return np.concatenate(out)

@@ -124,6 +124,20 @@ class Table:
                 raise InvalidSamples(f"{name} has a column {column!r}, which fit did not see. Leave it out.")
         return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
+    def complete_columns(self, names: Sequence[Hashable], skip: int | None = None) -> list[Column]:
+        """Read all columns; errors call them by `names`. Missing and infinite values are refused, but in `skip`."""
+        out = []
+        for k, (own, name) in enumerate(zip(self.names, names, strict=True)):
+            column = Column(np.zeros(self.n)) if k == skip else self.column(own)
+            if (absent := column.absent(infinite=True)).any():
+                row = int(absent.argmax())
+                raise InvalidSamples(
+                    f"Input X contains NaN or infinity: column {name!r} is {column.at(row)} in row {row}. Leave such "
+                    "rows out, or make missing a level of its own."
+                )
+            out.append(column)
+        return out
+
     @property
     def text_names(self) -> list[str] | None:
         """The names of the columns; ``None`` where there are none, or they are not strings."""
@@ -142,6 +156,11 @@ class Table:
         if not listed or len(set(listed)) < len(listed):
             raise InvalidSetting(f"columns must be a list of different columns, at least one; got {columns!r}.")
         return listed
+
+
+def find_codes(columns: Sequence[Column], levels: Sequence[AnyArray]) -> IntArray:
+    """Return the level of each row in each column, n x columns; -1 where a value is no level."""
+    return np.stack([column.codes_in(own) for column, own in zip(columns, levels, strict=True)], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,10 @@ from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.origin import Origin, rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.readers.encode import Column, Table, read_table
+from legendre.data.dense import observe
+from legendre.data.observation import Observation
+from legendre.data.readers.encode import Column, Table, find_codes, read_table
+from legendre.data.sparse import observe_rows
 from legendre.results.decomposition import Decomposition
 from legendre.results.plots.plots import FitPlots
 
@@ -34,14 +37,6 @@ class Levels:
 
     values: AnyArray
     edges: FloatArray | None = None
-
-    def encode(self, column: Column, label: str) -> IntArray:
-        """Find the level of each row; -1 where its value is none."""
-        if self.edges is None:
-            return column.codes_in(self.values)
-        if column.codes is not None:
-            raise InvalidSamples(f"{label} holds {column.at(0)!r}; fit saw numbers, which were put in bins.")
-        return np.searchsorted(self.edges[1:-1], column.values, side="right").astype(np.int64)
 
     def find(self, value: Any, labels: Labels, k: int) -> int:
         """Find the level of one value, which column k holds."""
@@ -74,6 +69,7 @@ class Estimator(ABC):
     """
 
     alpha: float
+    handle_unknown: str = "error"
     decomposition_: Decomposition
     columns_: list[Levels]
     names_: list[str] | None
@@ -180,6 +176,28 @@ class Estimator(ABC):
         except ImpossibleEvent:
             raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
 
+    def predict_proba(self, X: ArrayLike, of: Hashable = None) -> FloatArray:
+        """Return the probability of each level of one column (default: the last) given the others, n x levels.
+
+        An array holds that column too, whose values do not matter: NaN will do. A table with names need not have it.
+        """
+        labels = self._labels()
+        k = len(labels.shape) - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
+        states = self._encode(X, skip=k)
+        log_q = np.empty((len(states), len(self.columns_[k].values)))
+        for level in range(len(self.columns_[k].values)):
+            states[:, k] = level
+            log_q[:, level] = self.decomposition_.log_prob(states)
+        peak = log_q.max(axis=1, keepdims=True)
+        impossible = np.flatnonzero(peak == -np.inf)
+        if len(impossible):
+            raise InvalidSamples(
+                f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so that "
+                f"nothing follows for {labels.mode(k)!r}. With alpha > 0 every state has a probability."
+            )
+        q = np.exp(log_q - peak)
+        return np.asarray(q / q.sum(axis=1, keepdims=True))
+
     @property
     def plot(self) -> FitPlots:
         """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
@@ -216,16 +234,33 @@ class Estimator(ABC):
                 f"X has {len(table.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input."
             )
-        out = np.zeros((table.n, self.n_features_in_), dtype=np.int64)
-        for k, (name, levels) in enumerate(zip(seen or table.names, self.columns_, strict=True)):
-            if k != skip:
-                column, label = read_column(table, k, name)
-                out[:, k] = self._check_codes(levels.encode(column, label), column, label, k)
-        return out
+        names = seen or table.names
+        return self._find_codes(table.complete_columns(names, skip), self.columns_, names, skip)
+
+    def _find_codes(
+        self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable], skip: int | None = None
+    ) -> IntArray:
+        """Return the level of each row in each column; a value that is none is refused, or -1."""
+        codes = find_codes(columns, [own.values for own in levels])
+        for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
+            if k == skip:
+                codes[:, k] = 0
+            elif own.edges is not None:
+                if column.codes is not None:
+                    raise InvalidSamples(
+                        f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
+                    )
+                codes[:, k] = np.searchsorted(own.edges[1:-1], column.values, side="right")
+        if self.handle_unknown == "error" and codes.min() < 0:
+            k = int((codes < 0).any(axis=0).argmax())
+            row = int(codes[:, k].argmin())
+            text = self._say_unknown(columns[k], columns[k].at(row), len(levels[k].values))
+            raise InvalidSamples(f"column {names[k]!r} holds {columns[k].at(row)!r} in row {row}{text}")
+        return codes
 
     @abstractmethod
-    def _check_codes(self, codes: IntArray, column: Column, label: str, k: int) -> IntArray:
-        """Refuse values of column k that are no levels, unless these are allowed."""
+    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
+        """Say what to do about a value that is none of a column's levels."""
 
 
 def read_rows(X: Any) -> Table:
@@ -236,18 +271,6 @@ def read_rows(X: Any) -> Table:
         found = f"{shape[0]} sample(s) and {shape[1]} feature(s) (shape={shape})"
         raise InvalidSamples(f"Found array with {found} while a minimum of 1 is required.")
     return table
-
-
-def read_column(table: Table, k: int, name: Hashable) -> tuple[Column, str]:
-    """Read column k, which errors call by this name; missing and infinite values are refused."""
-    column, label = table.column(table.names[k]), f"column {name!r}"
-    if (absent := column.absent(infinite=True)).any():
-        row = int(absent.argmax())
-        raise InvalidSamples(
-            f"Input X contains NaN or infinity: {label} is {column.at(row)} in row {row}. Leave such rows out, or make "
-            "missing a level of its own."
-        )
-    return column, label
 
 
 def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
@@ -264,12 +287,14 @@ def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
     return w.astype(np.float64)
 
 
-def count_rows(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float) -> AnyArray:
+def observe_counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float) -> Observation:
     """Count the rows that fall on each cell, with `alpha` observations more spread evenly over the grid."""
     n_cells = math.prod(shape)
+    if n_cells >= limits.COMPILED_CELLS:  # empty cells are not read one by one
+        return observe_rows(cells, weights, shape, alpha)
     flat = np.ravel_multi_index(tuple(cells.T), shape)
     counted: AnyArray = np.bincount(flat, weights=weights, minlength=n_cells).reshape(shape)
-    return counted if alpha == 0 else counted + alpha / n_cells
+    return observe(counted + alpha / n_cells if alpha else counted)
 
 
 def say_too_large(shape: tuple[int, ...]) -> str | None:

@@ -10,19 +10,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.interactions import block, found_modes, mode_sets
+from legendre.basis.interactions import blocks, found_modes, mode_sets
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.arguments import check_int, check_number, entries, is_whole
+from legendre.core.arguments import check_int, check_number, entries, is_real, is_whole
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, InvalidTensor
 from legendre.core.labels import Labels
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.data.dask import is_dask
-from legendre.data.dense import in_memory, observe
+from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.coordinates import as_sparse_tensor
-from legendre.data.readers.encode import Column, Table
+from legendre.data.readers.encode import Column
 from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import Settings, fit_on, warn_if_not_converged
 from legendre.model.cliques.graph import clique_tree
@@ -30,8 +30,7 @@ from legendre.solvers.structure.faces import diverging
 from legendre.tasks.estimators.base import (
     Estimator,
     Levels,
-    count_rows,
-    read_column,
+    observe_counts,
     read_rows,
     read_weights,
     say_too_large,
@@ -119,13 +118,12 @@ class BoltzmannMachine(Estimator):
             table = table.by_name(list(self.names), "X")
         names, sizes = self._read_columns(len(table.names))
         names = own if names is None else names
-        columns, codes = self._read_codes(table, names or table.names, sizes)
-        shape = tuple(len(levels.values) for levels in columns)
+        read = table.complete_columns(names or table.names)
+        columns = self._learn_levels(read, names or table.names, sizes)
+        codes, shape = self._find_codes(read, columns, names or table.names), tuple(len(c.values) for c in columns)
         weights, alpha = read_weights(sample_weight, table.n), check_number(self.alpha, "alpha", 0)
-        if math.prod(shape) < limits.COMPILED_CELLS:  # beyond, empty states are not read one by one
-            return self._learn(observe(count_rows(codes, shape, weights, alpha)), columns, names, own)
         try:
-            return self._learn(observe_rows(codes, weights, shape, alpha), columns, names, own)
+            return self._learn(observe_counts(codes, shape, weights, alpha), columns, names, own)
         except InvalidBasis as problem:
             if (trouble := say_too_large(shape)) is None:
                 raise
@@ -159,29 +157,24 @@ class BoltzmannMachine(Estimator):
             raise InvalidSetting(f"names must be {n} different strings, one per column; got {self.names!r}.")
         given: Any = 2 if self.n_levels is None else self.n_levels
         sizes = [given] * n if is_whole(given) else entries(given)
-        if sizes is None or len(sizes) != n or not all(is_whole(size, 2) for size in sizes):
+        if sizes is None or len(sizes) != n or not all(is_whole(size, 2) for size in set(sizes)):
             raise InvalidSetting(f"n_levels must be an integer >= 2 for all columns, or {n} of them; got {given!r}.")
         return names, [int(size) for size in sizes]
 
-    def _read_codes(self, table: Table, names: Sequence[Any], sizes: list[int]) -> tuple[list[Levels], IntArray]:
+    def _learn_levels(self, columns: list[Column], names: Sequence[Any], sizes: list[int]) -> list[Levels]:
         """Take the values of columns of texts and categories as levels; other columns hold indices of levels."""
-        columns, codes = [], np.empty((table.n, len(sizes)), dtype=np.int64)
-        for k, size in enumerate(sizes):
-            column, label = read_column(table, k, names[k])
-            labelled = column.codes is not None
-            levels = Levels(column.levels(label) if labelled else np.arange(size))
-            if labelled and (len(levels.values) < 2 or (self.n_levels is not None and len(levels.values) != size)):
+        out = []
+        for column, name, size in zip(columns, names, sizes, strict=True):
+            levels = np.arange(size) if column.codes is None else column.levels(f"column {name!r}")
+            n = len(levels)
+            if n < 2 or (self.n_levels is not None and n != size):
                 raise InvalidSamples(
-                    f"{label} has {len(levels.values)} levels, {', '.join(map(repr, levels.values.tolist()[:5]))}, "
-                    f"where {'at least 2' if self.n_levels is None else size} are expected. Leave "
-                    f"{'it' if len(levels.values) < 2 else 'n_levels'} out."
+                    f"column {name!r} has {n} levels, {', '.join(map(repr, levels.tolist()[:5]))}, where "
+                    f"{'at least 2' if self.n_levels is None else size} are expected. Leave "
+                    f"{'it' if n < 2 else 'n_levels'} out."
                 )
-            columns.append(levels)
-            codes[:, k] = _check_indices(levels, levels.encode(column, label), column, label)
-        return columns, codes
-
-    def _check_codes(self, codes: IntArray, column: Column, label: str, k: int) -> IntArray:
-        return _check_indices(self.columns_[k], codes, column, label)
+            out.append(Levels(levels))
+        return out
 
     def _read_edges(self, labels: Labels) -> list[tuple[int, ...]]:
         """List the sets of two and more columns that interact, in the order given."""
@@ -201,19 +194,19 @@ class BoltzmannMachine(Estimator):
 
     def _learn(self, data: Observation, columns: list[Levels], names: list[str] | None, own: list[str] | None) -> Self:
         shape = tuple(len(levels.values) for levels in columns)
-        groups = self._read_edges(Labels(shape, None if names is None else tuple(names)))
-        _check_states(shape, groups)
-        blocks = [*((k,) for k in range(len(shape))), *groups]  # biases first, then the groups in the order given
-        basis = as_basis(np.concatenate([block(shape, group) for group in blocks]))
+        edges = self._read_edges(Labels(shape, None if names is None else tuple(names)))
+        _check_states(shape, edges)
+        groups = [*((k,) for k in range(len(shape))), *edges]  # biases first, then the groups in the order given
+        basis = as_basis(blocks(shape, groups))
         fit = warn_if_not_converged(fit_on(data, basis, Settings.read(tol=self.tol)))
         self._keep(fit, columns, names, own)
         self.n_levels_, self.psi_ = shape, fit.psi
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
-        parts = np.split(theta, np.cumsum([math.prod(shape[k] - 1 for k in group) for group in blocks])[:-1])
+        parts = np.split(theta, np.cumsum([math.prod(shape[k] - 1 for k in group) for group in groups])[:-1])
         keys: Sequence[Name] = range(len(shape)) if names is None else names
         weights: dict[tuple[Name, ...], Weight] = {}
-        for group, part in zip(blocks, parts, strict=True):
+        for group, part in zip(groups, parts, strict=True):
             sizes = [shape[k] - 1 for k in group]
             weights[tuple(keys[k] for k in group)] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
         self.biases_ = {key[0]: weight for key, weight in weights.items() if len(key) == 1}
@@ -224,43 +217,15 @@ class BoltzmannMachine(Estimator):
         """Return the log-likelihood of all rows together, in nats."""
         return float(self.score_samples(X).sum())
 
-    def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
-        """Return the probability of each level of one column given all others, row by row, n x levels.
-
-        An array holds that column too, whose values do not matter: NaN will do. A table with names need not have it.
-        """
-        k = self._labels().find_mode(of, "of", InvalidSamples)
-        states = self._encode(X, skip=k)
-        log_q = np.empty((len(states), self.n_levels_[k]))
-        for level in range(self.n_levels_[k]):
-            states[:, k] = level
-            log_q[:, level] = self.decomposition_.log_prob(states)
-        peak = log_q.max(axis=1, keepdims=True)
-        impossible = np.flatnonzero(peak == -np.inf)
-        if len(impossible):
-            raise InvalidSamples(
-                f"row {impossible[0]}: the levels of the other columns have probability 0 in this machine, so that "
-                f"nothing follows for {of!r}. With alpha > 0 every state has a probability."
-            )
-        q = np.exp(log_q - peak)
-        return np.asarray(q / q.sum(axis=1, keepdims=True))
-
-
-def _check_indices(levels: Levels, codes: IntArray, column: Column, label: str) -> IntArray:
-    """Refuse a value that is no level, and say what may be meant."""
-    if codes.min() >= 0:
-        return codes
-    row, top = int(codes.argmin()), len(levels.values) - 1
-    value = column.at(row)
-    text = f"{label} holds {value!r} in row {row}"
-    if column.codes is not None or levels.values.dtype.kind not in "iu":
-        raise InvalidSamples(f"{text}, which was not seen in fit.")
-    hint = f"For more levels set n_levels, here at least {value + 1}. A tensor of counts goes to fit_tensor."
-    if value == -1:
-        hint = "If -1 and +1 are meant as 0 and 1, pass (X + 1) // 2."
-    elif value < 0 or value % 1:
-        hint = "Levels are integers counted from 0; bin continuous columns first."
-    raise InvalidSamples(f"{text}; its levels are 0 to {top}. {hint}")
+    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
+        if column.codes is not None or not is_real(value):
+            return ", which was not seen in fit."
+        hint = f"For more levels set n_levels, here at least {value + 1}. A tensor of counts goes to fit_tensor."
+        if value == -1:
+            hint = "If -1 and +1 are meant as 0 and 1, pass (X + 1) // 2."
+        elif value < 0 or value % 1:
+            hint = "Levels are integers counted from 0; bin continuous columns first."
+        return f"; its levels are 0 to {n_levels - 1}. {hint}"
 
 
 def _check_states(shape: tuple[int, ...], groups: Sequence[Sequence[int]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -12,18 +11,15 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis
 from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
-from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int, check_number, entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting
-from legendre.core.types import FloatArray, IntArray
-from legendre.data.readers.coordinates import from_coords
+from legendre.core.types import FloatArray
 from legendre.data.readers.encode import Column, level_list
 from legendre.fitting.fit import decompose
 from legendre.tasks.estimators.base import (
     Estimator,
     Levels,
-    count_rows,
-    read_column,
+    observe_counts,
     read_rows,
     read_weights,
     say_too_large,
@@ -95,22 +91,17 @@ class LegendreDensity(Estimator):
         given, weights = self._given_levels(len(table.names)), read_weights(sample_weight, table.n)
         used = slice(None) if weights is None else weights > 0  # a row without weight is no row
         weights = weights if weights is None else weights[used]
-        columns, codes = [], []
-        for k, name in enumerate(table.names):
-            column, label = read_column(table, k, name)
-            column = column.take(used)
-            columns.append(_learn_levels(column, weights, self.n_bins, given[k], label))
-            codes.append(columns[-1].encode(column, label))
+        read = [column.take(used) for column in table.complete_columns(table.names)]
+        columns = [
+            _learn_levels(column, weights, self.n_bins, own, f"column {name!r}")
+            for column, name, own in zip(read, table.names, given, strict=True)
+        ]
         shape = tuple(len(levels.values) for levels in columns)
         if (trouble := say_too_large(shape)) is not None:
             raise InvalidSamples(
                 f"{trouble} Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
             )
-        cells = np.stack(codes, axis=1)
-        if alpha > 0 or math.prod(shape) < limits.COMPILED_CELLS:
-            counts: Any = count_rows(cells, shape, weights, alpha)
-        else:  # a list of cells, whose empty ones are not read one by one
-            counts = from_coords(cells, np.ones(len(cells), dtype=np.int64) if weights is None else weights, shape)
+        counts = observe_counts(self._find_codes(read, columns, table.names), shape, weights, alpha)
         basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
         self._keep(decompose(counts, basis, tol=self.tol), columns, table.text_names, table.text_names)
         return self
@@ -125,15 +116,12 @@ class LegendreDensity(Estimator):
             raise InvalidSetting(f"levels must be None or a list for each of {n_columns} columns, got {self.levels!r}.")
         return given
 
-    def _check_codes(self, codes: IntArray, column: Column, label: str, k: int) -> IntArray:
-        del k
-        if self.handle_unknown == "error" and codes.min() < 0:
-            row = int(codes.argmin())
-            raise InvalidSamples(
-                f"{label} holds {column.at(row)!r} in row {row}, which was not seen in fit. List all levels in levels "
-                "(and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
-            )
-        return codes
+    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
+        del column, value, n_levels
+        return (
+            ", which was not seen in fit. List all levels in levels (and set alpha > 0 to give them a probability), or "
+            "set handle_unknown='-inf'."
+        )
 
 
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:

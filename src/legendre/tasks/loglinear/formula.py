@@ -14,12 +14,10 @@ from inspect import signature
 from itertools import combinations
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
 from legendre.basis import ties
 from legendre.basis.basis import Basis, cells, empty, is_basis
 from legendre.basis.features import features as features_of
-from legendre.basis.interactions import block, interactions
+from legendre.basis.interactions import blocks, interactions
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 
@@ -128,7 +126,7 @@ class Formula:
         if self.hierarchical and modes:
             basis: Basis = interactions([list(map(self._place, group)) for group in self.generators])
         else:
-            basis = cells(np.concatenate([block(shape, group) for group in modes])) if modes else empty()
+            basis = cells(blocks(shape, modes)) if modes else empty()
         for function in self.functions:
             basis = basis | function.basis()
         return basis
