@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from legendre.tasks.compare import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, U
 from . import findings
 from .arranged import arrangement_bits
 from .heldout import HeldOut, table
-from .jobs import OURS
 from .prose import HELD_OUT, INTRODUCTION, LEFT_OUT, READING, ZEROS_KEPT
 from .recovery import STRENGTH, Recovery
 from .settings import DEFAULT, FULL, NAMES, UNORDERED, Level
@@ -25,6 +24,8 @@ from .summary import MEASURES, Quantity, mean, over_tensors, verdicts
 
 PAGE = ROOT / "docs" / "background" / "results.md"
 CIRCUMSTANCES = "runs.csv"
+SHOWN = ("RMSE", "KL")
+"""Measures in the tables; losses are listed for all."""
 ALL = (UNIFORM, PAPER, ADAPTIVE, UNORDERED, *COMPARED, *(name + MASKED for name in (*COMPARED, NONZERO)))
 
 
@@ -106,42 +107,45 @@ def _verdicts(faces: Sequence[Row], mnist: Sequence[Row]) -> str:
         "faces, people unordered": verdicts(faces, "all", peer_support="all", method=UNORDERED),
         "MNIST, zeros kept, images unordered": verdicts(mnist, "all", peer_support="nonzero", method=UNORDERED),
     }
-    lines = [
-        [
-            data, f"{v.asked:,}", v.measure, number(v.ours, ".4g"), number(v.best, ".4g"), NAMES[v.peer],
-            f"{v.ours / v.best:.3f}", "yes" if v.ours < v.best else "NO",
-            f"{v.won} of {v.tensors}" + (f", {v.missing} missing" if v.missing else ""),
-        ]
-        for data, found in parts.items()
-        for v in found
-    ]  # fmt: skip
-    if not lines:
+    judged = [(data, v) for data, found in parts.items() for v in found]
+    if not judged:
         return findings.NONE
-    won = sum(line[7] == "yes" for line in lines)
+    lost = [
+        f"{data}, {v.asked:,} parameters, {v.measure}, {NAMES[v.peer]} ({v.ours / v.best:.3f})"
+        for data, v in judged
+        if v.ours >= v.best
+    ]
     text = (
-        f"Adaptive is better in {won} of {len(lines)} lines. At each number of parameters the other side is the best "
-        f"of {len(COMPARED)} methods, each at the best of its seeds, with at least as many parameters as ours; on "
-        "MNIST means over the digits, and the last column counts digits."
+        f"Adaptive is better in {len(judged) - len(lost)} of {len(judged)} comparisons. The other side is the best of "
+        f"{len(COMPARED)} methods, each at the best of its seeds, with at least as many parameters; on MNIST both are "
+        "means over the digits. *won* counts the tensors on which adaptive is better."
     )
-    lost = [f"{line[0]}, {line[1]} parameters, {line[2]}, {line[5]} ({line[6]})" for line in lines if line[7] == "NO"]
     text += f" Others are ahead here: {'; '.join(lost)}.\n\n" if lost else " Others are ahead in none.\n\n"
-    columns = ("data", "parameters", "measure", "adaptive", "best other", "which", "ratio", "better", "tensors")
+    lines = []
+    for data, asked in dict.fromkeys((data, v.asked) for data, v in judged):
+        if asked not in _spread_out(v.asked for name, v in judged if name == data):
+            continue
+        line = [data, f"{asked:,}"]
+        for v in (v for name, v in judged if (name, v.asked) == (data, asked) and v.measure in SHOWN):
+            line += [number(v.ours, ".4g"), f"{number(v.best, '.4g')} {NAMES[v.peer]}", f"{v.won} of {v.tensors}"]
+        lines.append(line)
+    columns = ("data", "parameters", *(f"{name}{m}" for m in SHOWN for name in ("", "best other ", "won ")))
     absent = [data for data, found in parts.items() if not found]
     rest = f"\n\nNo line, for want of fits of ours or of others: {'; '.join(absent)}." if absent else ""
     return text + markdown(columns, lines) + rest
 
 
 def _faces(rows: Sequence[Row]) -> str:
-    parts = [_by_size(rows, name, quantity, "all") for name, quantity in MEASURES.items()]
+    parts = [_by_size(rows, name, MEASURES[name], "all") for name in SHOWN]
     parts.append(_by_size(rows, "seconds", lambda row: row.seconds, "all", spread=False))
     return "\n\n".join(part for part in parts if part)
 
 
 def _mnist(rows: Sequence[Row]) -> str:
-    parts = [_by_size(rows, f"{name}, zeros left out", quantity, "nonzero") for name, quantity in MEASURES.items()]
+    parts = [_by_size(rows, f"{name}, zeros left out", MEASURES[name], "nonzero") for name in SHOWN]
     parts += [
-        _by_size(rows, f"{name}, zeros kept", quantity, "all", (UNIFORM, PAPER, ADAPTIVE, UNORDERED))
-        for name, quantity in MEASURES.items()
+        _by_size(rows, f"{name}, zeros kept", MEASURES[name], "all", (UNIFORM, PAPER, ADAPTIVE, UNORDERED))
+        for name in SHOWN
     ]
     parts.append(_by_size(rows, "seconds, zeros left out", lambda row: row.seconds, "nonzero", spread=False))
     lost = [row for row in rows if row.method in (PAPER, ADAPTIVE) and row.seed is None and row.rmse is None]
@@ -155,6 +159,12 @@ def _mnist(rows: Sequence[Row]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def _spread_out(sizes: Iterable[int]) -> list[int]:
+    """Return the sizes that tables show, at most four; the figures and the rows have all of them."""
+    known = sorted(set(sizes))
+    return known[:: max(1, (len(known) - 1) // 3)]
+
+
 def _by_size(
     rows: Sequence[Row],
     name: str,
@@ -164,16 +174,15 @@ def _by_size(
     *,
     spread: bool = True,
 ) -> str:
-    """Table a measure, methods down and sizes across; of peers the best seed and, in brackets, the mean."""
-    sizes = sorted({row.asked for row in rows if row.asked})
+    """Table a measure, methods down and sizes across; of peers the best seed, or the mean of the seeds."""
+    sizes = _spread_out(row.asked for row in rows if row.asked)
     lines = []
     for method in methods:
         cells = []
         for asked in sizes:
-            average = mean(over_tensors(rows, method, support, asked, quantity, mean))
-            best = mean(over_tensors(rows, method, support, asked, quantity)) if spread else average
-            seeds = spread and method not in OURS
-            cells.append("" if best != best else f"{best:.4g} ({average:.4g})" if seeds else f"{best:.4g}")
+            over = min if spread else mean
+            best = mean(over_tensors(rows, method, support, asked, quantity, over))
+            cells.append("" if best != best else f"{best:.4g}")
         if any(cells) and (spread or not (method == UNIFORM or method.endswith(MASKED))):
             lines.append([NAMES[method], *cells])
     return markdown((name, *(f"{n:,}" for n in sizes)), lines) if lines else ""

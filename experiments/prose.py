@@ -6,9 +6,9 @@ INTRODUCTION = """\
 # The paper's experiments, again
 
 Written by `python -m experiments.run` from the rows in `experiments/results/`; do not edit. `make experiments` runs
-what is missing (about an hour from nothing), `python -m experiments.run --ours` the rows of the package again, and
-`python -m experiments.run --full` everything with more effort. Beside each of the paper's claims, in italics, stands
-what came out here, also where it does not hold.
+what is missing (about an hour from scratch), `python -m experiments.run --ours` the rows of the package again, and
+`python -m experiments.run --full` everything with more effort. Each of the paper's claims, in italics, is
+followed by what we measured, also where the claim does not hold.
 """
 
 ZEROS_KEPT = """\
@@ -50,10 +50,12 @@ LEFT_OUT = """\
 READING = """\
 ## How to read the numbers
 
-- *RMSE* is over all cells, as in the paper; *RMSE, X > 0* over the cells that are not 0; *KL* is the divergence of the
-  normalised tensors, infinite where a reconstruction is 0 and X is not. Pixels run from 0 to 255.
-- Of a peer the tables have the best seed and, in brackets, the mean of the seeds; seconds are means. Seeds x iterations
-  at most on faces: {faces}.
+- Tables show at most four sizes; the figures, and the rows in `experiments/results/`, have all.
+- *RMSE* is over all cells, as in the paper; *RMSE, X > 0*, judged and not shown, over the cells that are not 0; *KL*
+  is the divergence of the normalised tensors, infinite where a reconstruction is 0 and X is not.
+  Pixels run from 0 to 255.
+- Of a peer the tables have the best seed; seconds are means over seeds. At most this many seeds x iterations on faces:
+  {faces}.
   On each digit: {mnist}.
   TensorLy stops earlier when the relative error changes by less than 1e-7 (1e-6 on digits; 1e-8 with --full). CP-APR is
   slow on dense tensors and is often stopped by the clock, which is to its disadvantage; --full gives it ten minutes.

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.problems import ROOT
-from benchmarks.results import exponent
 from benchmarks.rows import BUSY
 from benchmarks.tables import markdown, number
 
-from .claims import verdicts
 from .disciplines import DISCIPLINES, jobs
 from .entrants import Discipline
 from .losses import losses
@@ -24,7 +22,7 @@ COLUMNS = ("problem", "method", "params", "status", "steps", "residual", "RMSE",
 INTRODUCTION = f"""\
 # The race
 
-The package beside the strongest libraries for each of its tasks, each with the settings that served it best. Written
+The package compared with the strongest libraries for each of its tasks, each with its best settings. Written
 by `make race` from the rows in `benchmarks/results/race.csv`; do not edit. It takes about twenty minutes on two
 quiet cores, and continues where it was interrupted. Every row is a process of its own with one thread for everybody
 and at most {LIMIT} s of processor time; times are processor time, which a busy machine disturbs less than the clock.
@@ -36,9 +34,8 @@ READING = """\
 
 - *seconds*: a call in a process that has made one before, the fastest of up to seven. */ legendre*: that time divided
   by the package's on the same problem.
-- *first call*: import and first call in a fresh process. Code that an earlier process compiled is on disk; the table
-  of first calls has what it costs where nothing is. JAX compiles in every process. [Performance](performance.md) has
-  more on first use.
+- *first call*: import and first call in a fresh process. Code that an earlier process compiled is on disk. JAX
+  compiles in every process. [The first fit](first_use.md) has more on first use.
 - *residual*, *RMSE* and *KL* are computed here from what each library fitted, never its own report.
 - *peak MB*: peak resident memory beyond what the process held when the data were made; the library itself, with its
   compiled code, is part of it.
@@ -59,7 +56,6 @@ def parts(rows: Sequence[Row]) -> list[str]:
     """List the parts of the page."""
     said = ["the problem", "better in", "legendre", "others", "why, and what was tried"]
     lost = [[loss.problem, loss.kind, loss.ours, loss.ahead, loss.why] for loss in losses(rows)]
-    claimed = [[v.place, v.claim, v.measured, v.holds] for v in verdicts(rows)]
     return [
         INTRODUCTION,
         _circumstances(rows),
@@ -67,13 +63,6 @@ def parts(rows: Sequence[Row]) -> list[str]:
         _balance(rows),
         markdown(said, _grouped(lost)) if lost else "Nowhere in these rows.",
         *(part for discipline in DISCIPLINES for part in _discipline(discipline, rows)),
-        "## First calls with nothing compiled on disk",
-        _empty(rows),
-        "## Growth",
-        _growth(rows),
-        "## What the documentation says about speed",
-        "Every sentence of the README and of these pages that compares times, and what the rows say.",
-        markdown(("page", "claim", "measured", "holds"), claimed),
         READING,
     ]
 
@@ -99,8 +88,8 @@ def _balance(rows: Sequence[Row]) -> str:
     failed = sum(row.status == "NOT REACHED" for row in rows if not row.ours)
     late = sum(row.status in ("TIME LIMIT", "SKIPPED") for row in rows if not row.ours)
     return (
-        f"Of {len(pairs)} times of other libraries {faster} are below the package's; {failed} rows of theirs ended "
-        f"above the tolerance and {late} ran out of time."
+        f"In {faster} of {len(pairs)} timings another library was faster. {failed} of their rows ended above the "
+        f"tolerance, and {late} ran out of time."
     )
 
 
@@ -147,37 +136,3 @@ def _cells(row: Row, ours: Row | None) -> list[str]:
         number(row.first_seconds),
         number(row.peak_mb),
     ]
-
-
-def _empty(rows: Sequence[Row]) -> str:
-    lines = [
-        [row.problem, row.method, number(row.empty_seconds), number(row.first_seconds), number(row.seconds)]
-        for row in rows
-        if row.empty_seconds is not None
-    ]
-    columns = ("problem", "method", "nothing compiled", "compiled by an earlier process", "later calls")
-    return markdown(columns, lines) if lines else "No rows yet."
-
-
-def _growth(rows: Sequence[Row]) -> str:
-    """Fit ``seconds = c size^a`` through each method's rows of a family."""
-    text = (
-        "The exponent a of `c size^a`, fitted by least squares in the logarithms through three sizes; size is the "
-        "number of cells, for chains that of modes. Below 1 a fixed cost is still most of the time.\n\n"
-    )
-    lines = []
-    for discipline in DISCIPLINES:
-        families = dict.fromkeys(case.family for case in discipline.cases if case.family)
-        for family in families:
-            names = {case.name for case in discipline.cases if case.family == family}
-            for entrant in discipline.entrants:
-                mine = [row for row in rows if row.method == entrant.name and row.problem in names and row.counts]
-                if len({row.size for row in mine}) > 2:
-                    time, memory = (_exponent(mine, name) for name in ("seconds", "peak_mb"))
-                    lines.append([family, entrant.name, time, memory, number(max(row.seconds or 0 for row in mine))])
-    columns = ("family", "method", "time", "memory", "seconds at the largest size")
-    return text + (markdown(columns, lines) if lines else "No rows yet.")
-
-
-def _exponent(rows: list[Row], field: str) -> str:
-    return number(exponent(rows, lambda row: row.size, lambda row: getattr(row, field)), ".2f")
