@@ -97,10 +97,10 @@ def plain_numpy(problem: Problem, X: AnyArray) -> Runner:
 def peer_runner(peer: Peer, problem: Problem, X: AnyArray) -> Runner:
     """Run a peer at an equal number of parameters."""
     rank = peer.rank(X.shape, params_of(problem, X))
-    tensor = peer.prepare(X.astype(np.float64, copy=False))
+    values = X.astype(np.float64, copy=False)
 
     def run() -> Answer:
-        factors: Factors = peer.fit(tensor, rank, PEER_EFFORT, 0)
+        factors: Factors = peer.fit(values, rank, PEER_EFFORT, 0)
         solver = f"{peer.label}, rank {rank}"
         return Answer("DONE", factors.n_params, factors.n_iter, lambda: errors(X, factors.multiply_out()), None, solver)
 

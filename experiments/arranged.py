@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import legendre as ld
 from legendre.core.types import FloatArray
-from legendre.tasks.compare import Comparison, Row, score
+from legendre.tasks.compare import Comparison, Row, score, time_fit
 
 from .settings import UNORDERED
 
@@ -32,21 +31,11 @@ class Arranged(Comparison):
         del seeds, methods
         return [Row(UNORDERED, n, None, "SKIPPED", problem=self.problem, support=self.support) for n in params]
 
-    def run_warm(self, job: Row, warm: set[str]) -> tuple[Row, ...]:
-        """Run the first job twice: a first run may load compiled code."""
-        rows = self.run(job)
-        if UNORDERED not in warm:
-            warm.add(UNORDERED)
-            rows = self.run(job)
-        return rows
-
     def run(self, job: Row) -> tuple[Row, ...]:
         """Arrange the levels, grow and fit; all of it counts."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ld.ConvergenceWarning)  # the row has status and residual
-            start = time.perf_counter()
-            fit = ld.decompose(self.data, ld.adaptive(job.asked), unordered=self.modes)
-            seconds = time.perf_counter() - start
+            fit, seconds = time_fit(lambda: ld.decompose(self.data, ld.adaptive(job.asked), unordered=self.modes))
         return (
             Row(
                 UNORDERED, job.asked, None, fit.status.name, fit.n_params, fit.n_iter, seconds=seconds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from legendre.tasks.compare import MASKED, PEERS, Comparison, Row
@@ -47,7 +47,6 @@ class Runner:
 
     store: Store[Row]
     level: Level
-    warm: set[str] = field(default_factory=set)
 
     def run(self, comparison: Comparison, params: Sequence[int], methods: Sequence[str]) -> None:
         """Run all methods at all sizes."""
@@ -94,8 +93,8 @@ class Runner:
         ):
             return (replace(late, note="a smaller one took too long"),)
         try:
-            with at_most(self.level.fit_seconds if job.method in self.warm else 2 * self.level.fit_seconds):
-                return comparison.run_warm(job, self.warm)
+            with at_most(2 * self.level.fit_seconds):  # it may run twice
+                return comparison.run(job)
         except OutOfTime:
             return (replace(late, note=f"more than {self.level.fit_seconds:.0f} s"),)
 

@@ -171,16 +171,3 @@ def test_the_fits_of_r_that_are_compared_are_counted(page: str) -> None:
     oracle = json.loads((ROOT / "tests" / "oracles" / "contingency_oracle.json").read_text())["tables"]
     n_fits = sum(len(table["models"]) for table in oracle.values())
     assert f"in {n_fits} fits that the test suite runs" in " ".join((ROOT / page).read_text().split())
-
-
-def test_what_large_tensors_refuse() -> None:
-    """docs/guides/large.md: "NaN, `support="nonzero"` and `base` are refused" of dask arrays."""
-    da = pytest.importorskip("dask.array")
-    X = np.eye(4)
-    with pytest.raises(ld.LegendreError, match="support"):
-        ld.decompose(da.from_array(X), "B1", support="nonzero")
-    with pytest.raises(ld.LegendreError, match="base"):
-        ld.decompose(da.from_array(X), "B1", base=np.ones((4, 4)))
-    X[0, 0] = np.nan
-    with pytest.raises(ld.LegendreError, match="NaN"):
-        ld.decompose(da.from_array(X), "B1")

@@ -14,10 +14,9 @@ from legendre.tasks import compare
 pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")
 
 from benchmarks.problems import ROOT
-from benchmarks.race import claims, decompositions, graphs, loglinear, page, run, scaling, worker
+from benchmarks.race import claims, decompositions, loglinear, page, run, scaling, worker
 from benchmarks.race.disciplines import DISCIPLINES, find
-from benchmarks.race.entrants import Case, Discipline, Fitted
-from benchmarks.race.networks import Network
+from benchmarks.race.entrants import Case, Discipline
 from benchmarks.race.rows import OURS, Row
 
 X = np.random.default_rng(3).random((3, 4, 2))
@@ -30,15 +29,6 @@ def test_ranks_are_those_of_the_comparison() -> None:
     for shape, params in product([(92, 112, 20), (30, 30, 24), (32,) * 3], (300, 800, 4000)):
         assert decompositions.cp_rank(shape, params) == compare.cp_rank(shape, params)
         assert decompositions.tucker_rank(shape, params) == compare.tucker_rank(shape, params)
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_the_residual_is_that_of_the_definition(order: int) -> None:
-    """Eta of a cell u is the sum over all v >= u; the basis has the cells with at most so many coordinates > 0."""
-    P, Q = X / X.sum(), X**2 / (X**2).sum()
-    cells = [u for u in product(*map(range, X.shape)) if 0 < sum(k > 0 for k in u) <= order]
-    etas = [abs(sum((P - Q)[v] for v in product(*map(range, X.shape)) if all(np.array(v) >= u))) for u in cells]
-    assert loglinear.residual(P, Q, order) == pytest.approx(max(etas), abs=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -55,15 +45,6 @@ def test_ours_gets_there_and_is_judged_from_outside(discipline: Discipline, prob
             facts = worker.work(discipline, problem, entrant, first_only=False)
             assert facts["status"] == "DONE"
             assert facts["kl"] >= 0
-
-
-def test_pairs_of_rows_are_judged_by_their_margins() -> None:
-    rows = np.array([[0, 0], [1, 1], [1, 0], [1, 1]])
-    case = Case("two", 2, lambda: rows, "", "", Network("two", (2, 2), [(0, 1)]))
-    exact = np.array([[1, 0], [1, 2]]) / 4
-    for change, expected in ((0.0, 0.0), (0.25, 0.25)):
-        margin = exact + np.diag([change, -change])
-        assert graphs._judge(case, rows, Fitted(lambda _, margin=margin: margin))["residual"] == expected
 
 
 # --- one row

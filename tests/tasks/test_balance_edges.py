@@ -7,7 +7,6 @@ answer must be is checked from the definition: margins met, ``log Q - log X`` a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import chain, combinations
 
 import numpy as np
@@ -109,28 +108,6 @@ def must_vanish(question: Question) -> BoolArray:
     return (X > 0) & ~seen.reshape(X.shape)
 
 
-def behind_tight_cuts(question: Question) -> BoolArray | None:
-    """For margins of single modes of a matrix: the cells that must be 0, by all sets of rows, in fractions."""
-    sides = [k for k, n in enumerate(question.X.shape) if n > 1]
-    if len(sides) != 2 or any(len(modes) > 1 for modes in question.margins):
-        return None
-    inside = question.X.reshape([question.X.shape[k] for k in sides]) > 0
-    rows, columns = ([Fraction(x) for x in question.margins[(k,)].tolist()] for k in sides)
-    out = np.zeros_like(inside)
-    for count in range(1, len(rows)):
-        for chosen in combinations(range(len(rows)), count):
-            reached = np.flatnonzero(inside[list(chosen)].any(axis=0))
-            others = [i for i in range(len(rows)) if i not in chosen]
-            beyond = [j for j in range(len(columns)) if j not in reached]
-            need, have = sum(rows[i] for i in chosen), sum(columns[j] for j in reached)
-            left, lack = sum(rows[i] for i in others), sum(columns[j] for j in beyond)
-            # the same slack, seen from both sides of the cut: what is smaller is known better
-            slack, size = min((have - need, have + need), (left - lack, left + lack), key=lambda pair: pair[1])
-            if slack <= SHOWN * size:
-                out[np.ix_(np.array(others), reached)] = True
-    return out.reshape(question.X.shape) & (question.X > 0)
-
-
 def check(question: Question) -> None:
     """Balance, and compare with what the definition says."""
     X, margins = question.X, question.margins
@@ -146,8 +123,6 @@ def check(question: Question) -> None:
     vanishing = np.zeros(X.shape, dtype=np.bool_)
     vanishing[tuple(result.vanishing_cells.T)] = True
     wrong = vanishing & question.shown
-    if wrong.any() and (lost := behind_tight_cuts(question)) is not None:
-        wrong &= ~lost
     assert not wrong.any(), f"cells {np.argwhere(wrong).tolist()} can be positive"
     if question.T.max() < 20 and (np.rint(question.T) == question.T).all():
         assert (vanishing == must_vanish(question)).all()

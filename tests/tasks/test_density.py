@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
+from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import legendre as ld
@@ -92,12 +92,6 @@ def test_the_pseudo_count_is_spread_over_all_cells(people: AnyArray) -> None:
     assert density.score(row) == pytest.approx(np.log(0.5 / 316))
 
 
-def test_the_order_of_categories_is_the_order_of_levels(people: AnyArray) -> None:
-    density = ld.LegendreDensity(1, levels=[["red", "blue", "green"], None, None]).fit(people)
-    X = as_counts(people, [["red", "blue", "green"], *LEVELS[1:]])
-    assert_allclose(density.decomposition_.tensor().sum(axis=(1, 2)), X.sum(axis=(1, 2)))
-
-
 @pytest.mark.parametrize("levels", [["none", 1, 2.5], [1, "1", "yes"], ["x", ("a", 1)]], ids=str)
 def test_categories_of_several_types_stay_what_they_are(levels: list[Any]) -> None:
     rows = np.empty((7, 2), dtype=object)
@@ -133,13 +127,6 @@ def test_unseen_values(people: AnyArray) -> None:
     margins = X.sum(axis=(1, 2))[2], X.sum(axis=(0, 2))[0], X.sum(axis=(0, 1))[0]
     assert silent[0] == pytest.approx(np.log(margins).sum(), abs=1e-9)
     assert_array_equal(density.score_samples(new[1:]), [-np.inf])
-
-
-def test_numbers_are_the_same_level_in_any_type() -> None:
-    density = ld.LegendreDensity(1).fit([[1, 0], [2, 1], [2, 0]])
-    assert_array_equal(density.score_samples([[2.0, 1.0]]), density.score_samples(np.array([[2, True]], dtype=object)))
-    text = ld.LegendreDensity(1).fit([["a", "x"], ["b", "x"]])
-    assert text.score_samples([["a", "x"]])[0] == pytest.approx(np.log(0.5))
 
 
 def test_bins_make_a_density(rng: np.random.Generator) -> None:
@@ -197,11 +184,6 @@ def test_search_over_bases_and_pipelines(people: AnyArray) -> None:
     assert search.best_params_["basis"] == "interactions([(0, 2), (1,)])"
     pipe = make_pipeline(OrdinalEncoder(), ld.LegendreDensity(2)).fit(people)
     assert pipe.score(people) == pytest.approx(ld.LegendreDensity(2).fit(people).score(people), abs=1e-12)
-    X = np.linspace(0.05, 1, 40).reshape(20, 2)
-    bins = KBinsDiscretizer(3, encode="ordinal", strategy="uniform")
-    pipe, codes = make_pipeline(bins, ld.LegendreDensity(1)).fit(X), bins.fit_transform(X).astype(int)
-    shares = [np.bincount(column)[column] / 20 for column in codes.T]
-    assert pipe.score(X) == pytest.approx(np.log(shares).sum(axis=0).mean(), abs=1e-9)
     copy = clone(ld.LegendreDensity(ld.B1(), n_bins=3))
     assert repr(copy) == "LegendreDensity(basis=B1(), n_bins=3)"
 

@@ -19,7 +19,6 @@ from scipy.sparse import coo_array
 
 import legendre as ld
 from legendre.core.origin import host
-from legendre.data.checks import scan
 from oracles import FloatArray
 
 pytestmark = pytest.mark.usefixtures("one_thread", "double_precision")
@@ -95,21 +94,6 @@ def test_what_is_refused_is_refused_by_all_tasks_alike(kind: str, task: str) -> 
     X, text = REFUSED[kind]
     with pytest.raises(ld.errors.InvalidTensor, match=text.format(task=task)):
         CALLS[task](X)
-
-
-def test_a_sparse_tensor_takes_no_mask_and_no_base() -> None:
-    X = coo_array(WITH_ZEROS)
-    with pytest.raises(ld.errors.InvalidSupport, match=r"pass 'all' .* or 'nonzero'"):
-        ld.complete(X, "B1", support=WITH_ZEROS > 0)
-    with pytest.raises(ld.errors.InvalidSupport, match="X is sparse: a base measure has a value for every cell"):
-        ld.complete(X, base=np.ones(X.shape))
-
-
-def test_x_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes = []
-    monkeypatch.setattr("legendre.data.dense.scan", lambda values, **_: passes.append(1) or scan(values))  # type: ignore[func-returns-value]
-    ld.complete(GAPS, "B1")
-    assert len(passes) == 1
 
 
 def test_results_of_another_library_are_saved_and_read(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from legendre.data.readers.labelled import unwrap
 from legendre.fitting.fit import Settings, decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
-from legendre.tasks.compare import ADAPTIVE, ADVICE, Comparison, Row, draw
+from legendre.tasks.compare import ADAPTIVE, ADVICE, OURS, Comparison, Row, draw
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
@@ -142,7 +142,7 @@ def compare(
             f"--params {params!r}: give whole numbers with commas between, e.g. 100,300,1000."
         ) from None
     comparison = Comparison.of(X, support, problem=name if variable is None else f"{name} {variable}")
-    jobs = comparison.read_jobs(listed, starts, None if peers else ())
+    jobs = comparison.jobs(listed, starts, None if peers else OURS)
     output.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     stopped = False

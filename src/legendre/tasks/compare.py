@@ -33,6 +33,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
 from legendre.fitting.growing.seriate import Unordered
+from legendre.results.decomposition import Decomposition
 
 ADVICE = "pip install 'legendre[compare]'"
 
@@ -66,8 +67,7 @@ class Peer:
     label: str  # for readers
     package: str  # which it is part of
     rank: Callable[[tuple[int, ...], int], int]  # from shape and number of parameters to the rank
-    prepare: Callable[[FloatArray], Any]  # from X to the library's own tensor type; not timed
-    fit: Callable[[Any, int, Effort, int], Factors]  # from that tensor, a rank, an effort and a seed to factors; timed
+    fit: Callable[[FloatArray, int, Effort, int], Factors]  # from X, a rank, an effort and a seed to factors
 
     @property
     def installed(self) -> bool:
@@ -86,9 +86,8 @@ def attempt(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            tensor = peer.prepare(X)
             start = time.perf_counter()
-            factors = peer.fit(tensor, peer.rank(X.shape, n_params), effort, seed)
+            factors = peer.fit(X, peer.rank(X.shape, n_params), effort, seed)
             seconds = time.perf_counter() - start
             Q = factors.multiply_out()
         except Exception as error:  # another library's, so of any kind
@@ -132,26 +131,31 @@ def _tensorly_peer(name: str, label: str, function: str, init: str = "random", *
     """Return a CP or Tucker decomposition by its function's name; `nonzero` fits it where X > 0 alone."""
     tucker = "tucker" in function
 
-    def fit(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
+    def fit(X: FloatArray, rank: int, effort: Effort, seed: int) -> Factors:
         tensorly, shape = import_module("tensorly"), X.shape
         answer, history = getattr(import_module("tensorly.decomposition"), function)(
-            X, np.minimum(shape, rank).tolist() if tucker else rank, n_iter_max=effort.max_iter, tol=effort.tol,
-            init=init, random_state=seed, return_errors=True, **({"mask": X > 0} if nonzero else {}),
+            tensorly.tensor(X), np.minimum(shape, rank).tolist() if tucker else rank, n_iter_max=effort.max_iter,
+            tol=effort.tol, init=init, random_state=seed, return_errors=True, **({"mask": X > 0} if nonzero else {}),
         )  # fmt: skip
         n_params = tucker_params(shape, rank) if tucker else rank * sum(shape)
         multiply_out = tensorly.tucker_to_tensor if tucker else tensorly.cp_to_tensor
         return Factors(n_params, len(history), lambda: np.asarray(multiply_out(answer)))
 
-    rank = tucker_rank if tucker else cp_rank
-    return Peer(name, label, "tensorly", rank, lambda X: import_module("tensorly").tensor(X), fit)
+    return Peer(name, label, "tensorly", tucker_rank if tucker else cp_rank, fit)
 
 
-def _fit_cp_apr(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
+def _fit_cp_apr(X: FloatArray, rank: int, effort: Effort, seed: int) -> Factors:
     pyttb: Any = import_module("pyttb")
     rng = np.random.default_rng(seed)
     start = pyttb.ktensor([rng.random((side, rank)) for side in X.shape])
     answer, _, info = pyttb.cp_apr(
-        X, rank, init=start, maxiters=effort.max_iter, stoptol=effort.kkt_tol, stoptime=effort.seconds, printitn=0
+        pyttb.tensor(X),
+        rank,
+        init=start,
+        maxiters=effort.max_iter,
+        stoptol=effort.kkt_tol,
+        stoptime=effort.seconds,
+        printitn=0,
     )
     return Factors(rank * sum(X.shape), len(info["times"]), lambda: np.asarray(answer.full().double()))
 
@@ -165,7 +169,7 @@ PEERS = {
         _tensorly_peer("tucker", "NN-Tucker", "non_negative_tucker"),
         _tensorly_peer("tucker-hals", "NN-Tucker HALS", "non_negative_tucker_hals"),
         _tensorly_peer("cp-nonzero", "NN-CP fitted where X > 0", "non_negative_parafac", nonzero=True),
-        Peer("cp-apr", "CP-APR", "pyttb", cp_rank, lambda X: import_module("pyttb").tensor(X), _fit_cp_apr),
+        Peer("cp-apr", "CP-APR", "pyttb", cp_rank, _fit_cp_apr),
     )
 }
 """Every peer by name, installed or not; all but the first start at random."""
@@ -233,6 +237,17 @@ def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
     rmse, rmse_nonzero = (float(np.sqrt(some.mean())) for some in (squares, squares[x > 0]))
     kl = max(float(rel_entr(x / x.sum(), q / q.sum()).sum()), 0.0) if q.any() else np.inf
     return {"rmse": rmse, "rmse_nonzero": rmse_nonzero, "kl": kl}
+
+
+def time_fit(fit: Callable[[], Decomposition], longest: float = 20.0) -> tuple[Decomposition, float]:
+    """Run a fit, and once more if it took less than `longest` seconds: the first may load compiled code."""
+    for _ in range(2):
+        start = time.perf_counter()
+        found = fit()
+        seconds = time.perf_counter() - start
+        if seconds > longest:
+            break
+    return found, seconds
 
 
 def masked(X: AnyArray, Q: FloatArray) -> FloatArray:
@@ -312,52 +327,43 @@ class Comparison:
         values = np.asarray(data.values, dtype=np.float64)
         return cls(data, values, support, problem, family, Effort() if effort is None else effort)
 
-    def read_jobs(self, n_params: Any, n_starts: int, peers: Sequence[str] | None) -> list[Row]:
-        """Check what a caller wants compared, and list the fits of ours and of the peers."""
-        if peers is None:
-            peers = (*COMPARED, NONZERO) if self.support == "nonzero" else COMPARED
-        for name in peers:
+    def jobs(
+        self, n_params: Sequence[int] | None = None, n_starts: int = 1, methods: Sequence[str] | None = None
+    ) -> list[Row]:
+        """Check what is to be compared; list the fits, size by size: ours once, peers with every seed.
+
+        A job is a row that is to be filled in. A peer that cannot run has one job in all.
+        """
+        if methods is None:
+            methods = (*OURS, *COMPARED, NONZERO) if self.support == "nonzero" else (*OURS, *COMPARED)
+        able = {name: self.data.missing is None for name in methods if name not in OURS}
+        for name in able:
             if name not in PEERS:
                 raise InvalidSetting(unknown_name("peer", str(name), PEERS))
-        sizes = ladder(self.data.shape)
+            able[name] &= PEERS[name].installed
+        sizes, cells = ladder(self.data.shape), self.data.support.n_cells
         if n_params is not None:
-            sizes, cells = tuple(np.unique(n_params).tolist()), self.data.support.n_cells
+            sizes = tuple(np.unique(n_params).tolist())
             for n in sizes or (0,):
                 if check_int(n, "n_params: a number of parameters", 1) >= cells:
                     raise InvalidSetting(
                         f"n_params: {n} parameters are too many: the sample space has {cells} cells, so that "
                         f"{cells - 1} reproduce any X."
                     )
-        return self.jobs(sizes, check_int(n_starts, "n_starts", 1), (*OURS, *peers))
-
-    def jobs(self, n_params: Sequence[int], n_starts: int, methods: Sequence[str]) -> list[Row]:
-        """List the fits to run, size by size: ours once, peers with every seed; one that cannot run once in all.
-
-        A job is a row that is to be filled in.
-        """
-        able = {name: self.data.missing is None and PEERS[name].installed for name in methods if name not in OURS}
-        once = [name for name in methods if name == UNIFORM or not able.get(name, True)]
-        found: list[tuple[str, int, int | None]] = [(name, 0, None) for name in once]
-        for n in n_params:
+        seeds = range(check_int(n_starts, "n_starts", 1))
+        found: list[tuple[str, int, int | None]] = [
+            (name, 0, None) for name in methods if name == UNIFORM or not able.get(name, True)
+        ]
+        for n in sizes:
             found += [(method, n, None) for method in (PAPER, ADAPTIVE) if method in methods]
-            found += [(name, n, seed) for name, can in able.items() if can for seed in range(n_starts)]
+            found += [(name, n, seed) for name, can in able.items() if can for seed in seeds]
         return [Row(*job, "SKIPPED", problem=self.problem, support=self.support) for job in found]
 
     def rows(self, jobs: Sequence[Row], say: Say = silent) -> Iterator[tuple[Row, ...]]:
         """Run the jobs."""
-        warm: set[str] = set()
         for done, job in enumerate(jobs):
             say(f"fit {done + 1} of {len(jobs)}   {job.label}, {job.asked} parameters", done / len(jobs))
-            yield self.run_warm(job, warm)
-
-    def run_warm(self, job: Row, warm: set[str]) -> tuple[Row, ...]:
-        """Run a job; the paper's basis always, adaptive the first time, twice: a first run may load compiled code."""
-        rows = self.run(job)
-        again = job.method == PAPER or (job.method == ADAPTIVE and ADAPTIVE not in warm)
-        if again and rows[0].scored:
-            warm.add(job.method)
-            rows = self.run(job)
-        return rows
+            yield self.run(job)
 
     def run(self, job: Row) -> tuple[Row, ...]:
         """Run one job; the answer of a peer is a second row where it is also multiplied by the mask."""
@@ -374,9 +380,9 @@ class Comparison:
             basis, note = FAMILIES[self.family](l), self.family.replace("(l)", f"({l})")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
-            start = time.perf_counter()
-            fit = decompose(self.data, basis, unordered=self.unordered if row.method == ADAPTIVE else None)
-            seconds = time.perf_counter() - start
+            fit, seconds = time_fit(
+                lambda: decompose(self.data, basis, unordered=self.unordered if row.method == ADAPTIVE else None)
+            )
         if modes := ", ".join(map(str, fit.arrangement)):
             note = f"levels of {modes} arranged: {fit.arrangement_bits:.0f} bits beside the parameters"
         done = replace(row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds)
@@ -386,13 +392,15 @@ class Comparison:
         peer = PEERS[row.method]
         if not peer.installed:
             return (replace(row, status="NOT INSTALLED", note=f"needs {peer.package}: {ADVICE}"),)
-        for note, true in {
-            "only with support='nonzero'": row.method == NONZERO and self.support != "nonzero",
-            "needs a tensor of two or more modes": len(self.data.shape) < 2,
-            f"X has missing cells, which {peer.label} cannot leave out": self.data.missing is not None,
-        }.items():
-            if true:
-                return (replace(row, note=note),)
+        note = ""
+        if row.method == NONZERO and self.support != "nonzero":
+            note = "only with support='nonzero'"
+        elif len(self.data.shape) < 2:
+            note = "needs a tensor of two or more modes"
+        elif self.data.missing is not None:
+            note = f"X has missing cells, which {peer.label} cannot leave out"
+        if note:
+            return (replace(row, note=note),)
         facts, Q = attempt(peer, self.X, row.asked, self.effort, row.seed or 0)
         row = replace(row, **facts)
         if Q is None:
@@ -403,8 +411,7 @@ class Comparison:
         return rows
 
     def _score(self, row: Row, Q: FloatArray) -> Row:
-        facts: dict[str, Any] = {**score(self.X, Q)}
-        row = replace(row, **facts)
+        row = replace(row, **score(self.X, Q))  # type: ignore[arg-type]  # three of its numbers
         self.keep(row, Q)
         return row
 
@@ -467,7 +474,7 @@ def compare(
     [('adaptive', 5, 5), ('adaptive', 20, 20)]
     """
     comparison = replace(Comparison.of(X, support, effort=effort), unordered=unordered)
-    jobs = comparison.read_jobs(n_params, n_starts, peers)
+    jobs = comparison.jobs(n_params, n_starts, None if peers is None else (*OURS, *peers))
     with line("compare", progress) as say:
         return [row for rows in comparison.rows(jobs, say) for row in rows]
 
@@ -493,26 +500,23 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
     made = sheet(13.5, 4.6)
     axes = made.subplots(1, 3)
     scored = [row for row in rows if row.scored and row.n_params]
-    names = {"rmse": "RMSE", "kl": "KL(P, Q), nats", "seconds": "seconds"}
-    for axis, (field, name) in zip(axes, names.items(), strict=True):
+    for axis, field, name in zip(axes, ("rmse", "kl", "seconds"), ("RMSE", "KL(P, Q), nats", "seconds"), strict=True):
         for method in dict.fromkeys(row.method for row in scored):
-            found: dict[int, list[float]] = {}  # values at each number of parameters
-            for row in scored:
-                if row.method == method and np.isfinite(value := getattr(row, field)):
-                    found.setdefault(row.n_params or 0, []).append(value)
+            points = [(row.n_params, getattr(row, field)) for row in scored if row.method == method]
+            sizes, values = np.array([point for point in points if np.isfinite(point[1])], dtype=float).reshape(-1, 2).T
+            x, place = np.unique(sizes, return_inverse=True)
             color, marker, width = STYLES[method.removesuffix(MASKED)]
             axis.plot(
-                sorted(found), [np.mean(found[n]) for n in sorted(found)], linestyle=":" if MASKED in method else "-",
+                x, np.bincount(place, values) / np.bincount(place), linestyle=":" if MASKED in method else "-",
                 color=color, marker=marker, linewidth=width, label=LABELS[method],
             )  # fmt: skip
         axis.set(xlabel="number of parameters", ylabel=name)
         if scored:  # a logarithmic axis needs a point
             axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
         axis.grid(visible=True, alpha=0.25)
-    if scored:
-        made.legend(
-            *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8, frameon=False
-        )
+    handles, labels = axes[0].get_legend_handles_labels()
+    if handles:
+        made.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     made.suptitle(title, fontsize=11)
     save(made, path)
 

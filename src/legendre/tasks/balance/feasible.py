@@ -14,7 +14,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidMargins
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray
 from legendre.model.model import Modes, decomposable
 from legendre.model.problem import Problem
 from legendre.tasks.balance.margins import key_of, other_modes
@@ -71,27 +71,21 @@ class Program:
         return int(self.alive.sum()) * len(self.margins)
 
     @cached_property
-    def columns(self) -> IntArray:
-        """For each cell and each margin the entry that the cell counts for, all entries numbered in a row."""
-        cells, found, start = np.argwhere(self.alive), [], 0
-        for modes, values in self.margins.items():
-            found.append(start + np.ravel_multi_index(tuple(cells[:, modes].T), values.shape))
-            start += values.size
-        return np.stack(found, axis=1)
-
-    @cached_property
     def wanted(self) -> FloatArray:
-        """All entries of all margins."""
+        """All entries of all margins, in a row."""
         return np.concatenate([values.ravel() for values in self.margins.values()])
 
     @cached_property
     def matrix(self) -> Any:
-        """Cells x entries, sparse."""
+        """Cells x entries, sparse: 1 where a cell counts for an entry of a margin."""
         from scipy.sparse import csr_array
 
-        cells, count = self.columns.shape
-        index = (np.ones(cells * count), self.columns.ravel(), np.arange(0, cells * count + 1, count))
-        return csr_array(index, shape=(cells, len(self.wanted)))
+        cells, found, start = np.argwhere(self.alive), [], 0
+        for modes, values in self.margins.items():
+            found.append(start + np.ravel_multi_index(tuple(cells[:, modes].T), values.shape))
+            start += values.size
+        columns, ends = np.stack(found, axis=1).ravel(), np.arange(len(cells) + 1) * len(found)
+        return csr_array((np.ones(len(columns)), columns, ends), shape=(len(cells), start))
 
     def decide(self, resolved: float = 1e-8) -> Program:
         """Find the cells that are positive in some tensor with the margins; `self` where that cannot be decided.
@@ -126,7 +120,7 @@ def _has_tensor(program: Program) -> bool:
     """
     first, entries = next(iter(program.margins.values())).size, len(program.wanted)
     bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
-    answer = _optimise(-program.wanted, A_ub=program.matrix, b_ub=np.zeros(len(program.columns)), bounds=bounds)
+    answer = _optimise(-program.wanted, A_ub=program.matrix, b_ub=np.zeros(program.matrix.shape[0]), bounds=bounds)
     # entries of the margins were rounded when they were written down, and once more when they were summed
     if answer is not None and float(program.wanted @ answer.x) > 10 * PRECISION:
         raise _contradiction(program, answer.x)

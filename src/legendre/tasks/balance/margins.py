@@ -16,7 +16,6 @@ from legendre.core.arguments import check_number, entries, is_whole
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidBasis, InvalidMargins
 from legendre.core.labels import Labels, Mode
-from legendre.core.memory import rows_of
 from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, BoolArray, FloatArray
@@ -231,18 +230,13 @@ def multiply(
 ) -> FloatArray:
     """Multiply X by the factors; 0 outside the face. In logarithms if factors may overflow: above ``exp(widest)``."""
     logs = [np.expand_dims(part, other_modes(modes, X.ndim)) for modes, part in log_factors.items()]
-    wide = sum(float(np.abs(log[np.isfinite(log)]).max(initial=0.0)) for log in logs) > widest
-    factors = logs if wide else [np.exp(log) for log in logs]
-    out = np.empty(X.shape)
-    for rows in rows_of(X.shape, 1 << 16):  # blocks that stay in the cache
-        parts = [factor[rows] if len(factor) > 1 else factor for factor in factors]
-        if wide:
-            with np.errstate(divide="ignore"):
-                out[rows] = np.exp(sum(parts, np.log(X[rows], dtype=np.float64)))
-        else:
-            np.multiply(X[rows], parts[0], out=out[rows])
-            for factor in parts[1:]:
-                out[rows] *= factor
+    out = X.astype(np.float64)
+    if sum(float(np.abs(log[np.isfinite(log)]).max(initial=0.0)) for log in logs) > widest:
+        with np.errstate(divide="ignore"):
+            out = np.exp(sum(logs, np.log(out)))
+    else:
+        for log in logs:
+            out *= np.exp(log)
     if alive is not None:
         out[~alive] = 0.0
     return out

@@ -1,6 +1,6 @@
-"""Make oracles/glm_oracle.json: R's glm on every table and model of oracles/contingency_oracle.json.
+"""Make tests/oracles/glm_oracle.json: R's glm on every table and model of tests/oracles/contingency_oracle.json.
 
-Run it where Rscript is on the path (base R is enough): ``python tests/make_glm_oracle.py``. Each model is fitted to the
+Run it where Rscript is on the path (base R is enough): ``python tools/make_glm_oracle.py``. Each model is fitted to the
 cells that can be positive, with treatment contrasts on the first levels.
 """
 
@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-FOLDER = Path(__file__).parent / "oracles"
+FOLDER = Path(__file__).parents[1] / "tests" / "oracles"
 ABOUT = (
     "R's glm.fit(family = poisson()) on the cells where the fit of contingency_oracle.json is positive; models in the "
     "order of that file. coef and se: treatment contrasts on the first levels, one per cell of the interactions basis "
     "(its non-zero coordinates are the levels of the term), cells in C order, null where R says NA; aic and rank (with "
     "the constant) as R gives them. Where all_kway is set also deviance residuals and, as adjusted, Pearson residuals "
-    "over sqrt(1 - hat); cells in C order, null outside the fit and where hat is 1. Made by tests/make_glm_oracle.py."
+    "over sqrt(1 - hat); cells in C order, null outside the fit and where hat is 1. Made by tools/make_glm_oracle.py."
 )
 PROGRAM = r"""
 args <- commandArgs(TRUE)
@@ -54,6 +54,7 @@ for (line in models) {
 
 
 def formula(margins: list[list[int]]) -> str:
+    """Write margins as a formula of R."""
     return " + ".join("*".join(chr(ord("A") + k) for k in margin) for margin in margins)
 
 
@@ -64,10 +65,12 @@ def cell(name: str, order: int) -> tuple[int, ...]:
 
 
 def numbers(text: str) -> list[float | None]:
+    """Read numbers of R; NA is None."""
     return [None if entry in ("NA", "NaN") else float(entry) for entry in text.split()]
 
 
 def record(line: str, model: dict[str, Any], order: int) -> dict[str, Any]:
+    """Read what R printed of one model."""
     aic, rank, names, coef, se, adjusted, deviance = line.split("\t")
     by_cell = sorted(
         (cell(name, order), b, s)
@@ -86,6 +89,7 @@ def record(line: str, model: dict[str, Any], order: int) -> dict[str, Any]:
 
 
 def fits(X: np.ndarray[Any, np.dtype[Any]], models: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Fit models to a table by R."""
     with tempfile.TemporaryDirectory() as folder:
         program, counts, asked = (Path(folder) / name for name in ("glm.R", "counts", "models"))
         program.write_text(PROGRAM)
@@ -98,6 +102,7 @@ def fits(X: np.ndarray[Any, np.dtype[Any]], models: list[dict[str, Any]]) -> lis
 
 
 def main() -> None:
+    """Write the file."""
     oracle = json.loads((FOLDER / "contingency_oracle.json").read_text())["tables"]
     tables = dict(np.load(FOLDER / "contingency.npz", allow_pickle=False))
     out = {name: fits(tables[name], entry["models"]) for name, entry in oracle.items()}
