@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_int
-from legendre.core.cells import cell_name, frozen, member, unique_cells
+from legendre.core.cells import cell_name, find, frozen, unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
@@ -112,7 +112,7 @@ class Pair(Basis):
                 return Terms(unique_cells(np.concatenate([one.cells, other.cells])))
             return joined([one, other], len(data.shape))
         if plain:
-            inside = member(one.cells, other.cells)
+            inside = find(one.cells, other.cells) >= 0
         else:
             known = set(other.feature_keys())
             inside = np.array([key in known for key in one.feature_keys()], dtype=np.bool_)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legendre.core.types import AnyArray, BoolArray, IntArray, S
+from legendre.core.types import AnyArray, IntArray, S
 
 LIMIT = 2**63  # numbers of cells below this fit 63 bits
 
@@ -47,12 +47,6 @@ def unique_cells(cells: IntArray) -> IntArray:
     """Drop repeated index vectors; the first of each stays, in the order given."""
     _, first = np.unique(cell_keys(cells), return_index=True)
     return cells[np.sort(first)]
-
-
-def member(cells: IntArray, others: IntArray) -> BoolArray:
-    """Mark those of `cells` (k x N) that are in `others` (m x N)."""
-    keys = cell_keys(np.concatenate([cells, others]))
-    return np.isin(keys[: len(cells)], keys[len(cells) :])
 
 
 def find(cells: IntArray, others: IntArray) -> IntArray:

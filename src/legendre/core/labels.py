@@ -106,12 +106,13 @@ class Labels:
 
     def levels_of(self, k: int) -> AnyArray:
         """List the labels of a mode's levels: 0, 1, ... where they have none."""
-        own = None if self.levels is None else self.levels[k]
-        return own if own is not None else np.arange(self.shape[k]) if (by := self.order_of(k)) is None else by
+        return np.arange(self.shape[k]) if (own := self._own_levels(k)) is None else own
+
+    def _own_levels(self, k: int) -> AnyArray | None:
+        return self.order_of(k) if self.levels is None or self.levels[k] is None else self.levels[k]
 
     def _label(self, k: int, i: int) -> Any:
-        own = self.order_of(k) if self.levels is None or self.levels[k] is None else self.levels[k]
-        return i if own is None else own[i]
+        return i if (own := self._own_levels(k)) is None else own[i]
 
     def level(self, k: int, i: int) -> str:
         """Name a level of a mode."""
@@ -355,14 +356,10 @@ def have_rank(labels: Any) -> bool:
 
 # --- texts that have an order of their own ---------------------------------------------------------------------------
 
-NUMBER = re.compile(
-    r"(?P<sign>[<>]?)=? ?(?P<first>[-+]?\d+(\.\d+)?([eE][-+]?\d+)?)"
-    r"( ?(-|–|to) ?(?P<last>\d+(\.\d+)?))?(%|(?P<open>\+))?"
-)
+NUMBER = re.compile(r"[<>]?=? ?[-+]?\d+(\.\d+)?([eE][-+]?\d+)?( ?(-|–|to) ?\d+(\.\d+)?)?[%+]?")
 TIME = re.compile(r"\d{4}([-/]\d\d?){1,2}([ T].*)?|\d\d?[:h]\d\d.*")
 WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 YEAR = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november")
-CALENDAR = (WEEK, (*YEAR, "december"))
 
 
 def sort_keys(texts: Sequence[str]) -> list[Any] | None:
@@ -372,36 +369,25 @@ def sort_keys(texts: Sequence[str]) -> list[Any] | None:
     >>> [text for _, text in sorted(zip(sort_keys(texts), texts))]
     ['<18', '18-24', '65+']
     >>> sort_keys(["Mon", "Wed"]), sort_keys(["9:30", "10:00"]), sort_keys(["BOS", "LAX"])
-    ([0, 2], [(9.0, 30.0), (10.0, 0.0)], None)
+    ([0, 2], [(9.0, 0, 30.0), (10.0, 0, 0.0)], None)
     """
     stripped = [text.strip() for text in texts]
-    numbers = [NUMBER.fullmatch(text) for text in stripped]
-    if all(numbers):
-        # the number, or the first of a range; what lies below it comes before, what lies above it after
-        found = [
-            (float(n["first"]), (n["sign"] == ">" or bool(n["open"])) - (n["sign"] == "<"), n) for n in numbers if n
-        ]
-        return [(first, side, float(n["last"] or first)) for first, side, n in found]
-    if all(found or TIME.fullmatch(text) for text, found in zip(stripped, numbers, strict=True)):
-        return [_time_key(text) for text in stripped]
+    if all(NUMBER.fullmatch(text) or TIME.fullmatch(text) for text in stripped):
+        return [_number_key(text) for text in stripped]
     words = [text.lower().rstrip(".") for text in stripped]
-    for names in CALENDAR:  # in full, or cut to two letters (days), three or four
-        places = {
-            name[:n]: place for place, name in enumerate(names) for n in (3, 4, 9, *((2,) if len(names) == 7 else ()))
-        }
+    for names, cuts in ((WEEK, (2, 3, 4, 9)), ((*YEAR, "december"), (3, 4, 9))):  # in full, or their first letters
+        places = {name[:n]: place for place, name in enumerate(names) for n in cuts}
         if all(word in places for word in words):
             return [places[word] for word in words]
     return None
 
 
-def _time_key(text: str) -> tuple[float, ...]:
-    """Return all numbers from left to right, the hour by the clock of 24 hours."""
-    number = re.compile(r"\.\d+|\d+")
-    parts = [float(part) for part in number.findall(text)]
-    if half := re.search(r"\d *([ap])\.?m\b", text, re.IGNORECASE):
-        hour = len(number.findall(re.split(r"(?<=\d)[:h]", text, maxsplit=1)[0])) - 1
-        parts[hour] = parts[hour] % 12 + 12 * (half[1].lower() == "p")
-    return tuple(parts)
+def _number_key(text: str) -> tuple[float, ...]:
+    """Return the numbers in a text, the hour by the clock of 24 hours; after the first, -1 if it is below, 1 above."""
+    clock = re.compile(r"(\d+)([:h].*)([ap])\.?m\b.*", re.IGNORECASE)
+    text = clock.sub(lambda half: f"{int(half[1]) % 12 + 12 * (half[3] in 'pP')}{half[2]}", text)
+    first, *others = re.findall(r"(?<!\d)[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\d+", text)
+    return float(first), text.endswith("+") + (">" in text) - ("<" in text), *map(float, others)
 
 
 def ascending(texts: Sequence[str]) -> bool:

@@ -19,7 +19,6 @@ MOST_SWEPT = 1 << 40  # merged cells up to which a grid is swept slab by slab, n
 CLIQUES_FROM = 1 << 20  # merged cells from which tables over cliques are considered in place of the merged grid
 CLIQUES_GAIN = 16  # how many times fewer cells the cliques' tables must have than the merged grid: each costs more
 LARGEST_CLIQUES = 1 << 24  # cells of all tables over cliques together (128 MiB)
-WAITED_FOR = 1 << 24  # cells of Q from which forming it may take seconds (2^26: 6 s), so that a terminal shows a line
 LARGEST_EFFECTS = 1 << 24  # cells of all tables of effects together, and sets of modes (128 MiB)
 LONG_MODE = 1 << 20  # levels of a mode up to which the box of each level is tabulated; longer modes are searched
 # --- Which engine ----------------------------------------------------------------------------------------------------

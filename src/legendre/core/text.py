@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
 from textwrap import wrap
-from typing import Any
-
-from legendre.core.labels import Labels
-from legendre.core.types import FloatArray
 
 RULE = "border-bottom: 1px solid rgba(128, 128, 128, 0.35);"  # seen on white and on black
 CELL = "padding: 2px 12px 2px 0; vertical-align: top; font-variant-numeric: tabular-nums; background: none;"
-HEAD = '<div style="font-weight: 600; margin: 8px 0 2px;">'
-FAINT = '<div style="opacity: 0.75;">'
 
 
 @dataclass(frozen=True)
@@ -40,14 +34,7 @@ class NamedValues:
 
     def html(self) -> str:
         """Write the same as HTML."""
-        name_style = f"{CELL} text-align: left; font-weight: 500; opacity: 0.75; white-space: nowrap; {RULE}"
-        value_style = f"{CELL} text-align: left; overflow-wrap: anywhere; {RULE}"
-        rows = "".join(
-            f'<tr style="background: none;"><th scope="row" style="{name_style}">{escape(name)}</th>'
-            f'<td style="{value_style}">{escape(value)}</td></tr>'
-            for name, value in self.rows
-        )
-        return _html_table(self.title, rows)
+        return _html_table(self.title, self.rows, "<")
 
 
 @dataclass(frozen=True)
@@ -71,66 +58,39 @@ class Columns:
 
     def html(self) -> str:
         """Write the same as HTML."""
-        n_columns = max(map(len, self.rows))
-        sides = ["left" if side == "<" else "right" for side in self.sides.ljust(n_columns, self.sides[-1])]
-        rows = ""
-        for i, row in enumerate(self.rows):
-            tag, rule = ("td", "") if i else ('th scope="col"', RULE)
-            cells = (
-                f'<{tag} style="{CELL} text-align: {side}; {rule}">{escape(text)}</{tag[:2]}>'
-                for text, side in zip(row, sides, strict=False)
-            )
-            rows += f'<tr style="background: none;">{"".join(cells)}</tr>'
         lead = f"<div>{escape(self.lead)}</div>" if self.lead else ""
-        return _html_table(self.title, rows, lead) + "".join(f"{FAINT}{escape(note)}</div>" for note in self.notes)
+        notes = "".join(f'<div style="opacity: 0.75;">{escape(note)}</div>' for note in self.notes)
+        return _html_table(self.title, self.rows, self.sides, lead) + notes
 
 
 Table = NamedValues | Columns
 
 
-def _html_table(title: str, rows: str, lead: str = "") -> str:
-    head = f"{HEAD}{escape(title)}</div>" if title else ""
-    return f'{head}{lead}<table style="font-size: inherit; border-collapse: collapse;"><tbody>{rows}</tbody></table>'
+def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, lead: str | None = None) -> str:
+    """Write rows as HTML: the names are in the first row if there is a lead, else in the first column."""
+    lines = ""
+    for i, row in enumerate(rows):
+        cells = ""
+        for k, text in enumerate(row):
+            named, side = (k if lead is None else i) == 0, sides[min(k, len(sides) - 1)]
+            tag = "th" if named else "td"
+            style = f"{CELL} text-align: {'left' if side == '<' else 'right'}; {RULE if named else ''}"
+            cells += f'<{tag} style="{style}">{escape(text)}</{tag}>'
+        lines += f'<tr style="background: none;">{cells}</tr>'
+    head = f'<div style="font-weight: 600; margin: 8px 0 2px;">{escape(title)}</div>' if title else ""
+    table = f'<table style="font-size: inherit; border-collapse: collapse;"><tbody>{lines}</tbody></table>'
+    return f"{head}{lead or ''}{table}"
 
 
-def fragment(tables: Sequence[Table], words: Sequence[str] = (), picture: str = "") -> str:
-    """Write tables as HTML in the colours of the page around them, sentences above and a picture below them.
+def fragment(tables: Sequence[Table], words: Sequence[str] = ()) -> str:
+    """Write tables as HTML in the colours of the page around them, sentences above them.
 
     >>> fragment([NamedValues("Fit <1>", [("KL", "0.5")])]).count("&lt;1&gt;")
     1
     """
     said = "".join(f'<p style="margin: 4px 0;">{escape(word)}</p>' for word in words)
     style = "font-size: 13px; line-height: 1.45; max-width: 100%; overflow-x: auto;"
-    return f'<div class="legendre" style="{style}">{said}{"".join(table.html() for table in tables)}{picture}</div>'
-
-
-def sparklines(effects: Sequence[Any], labels: Labels, most: int = 8) -> str:
-    """Draw the effects of single modes, those with the largest shares, as small lines in SVG."""
-    alone = sorted((effect for effect in effects if len(effect.modes) == 1), key=lambda effect: -effect.share)
-    lines = [
-        '<div style="display: flex; align-items: center; gap: 10px; margin: 2px 0;"><span style="min-width: 8em; '
-        f'overflow-wrap: anywhere;">{escape(labels.mode(effect.modes[0]))}</span>{_sparkline(effect.values)}'
-        f'<span style="opacity: 0.75;">{100 * effect.share:.1f} %</span></div>'
-        for effect in sorted(alone[:most], key=lambda effect: effect.modes)
-    ]
-    if len(alone) > most:
-        lines.append(f"{FAINT}and {len(alone) - most:,} modes more, with smaller shares</div>")
-    head = f"{HEAD}Effects of single modes on log Q, with their shares of its variance</div>"
-    return head + "".join(lines) if lines else ""
-
-
-def _sparkline(values: FloatArray, width: int = 132, height: int = 30, edge: int = 3) -> str:
-    """Draw a line through some numbers, of more than 200 every n-th, and a grey one at 0."""
-    shown: list[float] = values[:: -(-len(values) // 200)].tolist()
-    low, high = min(0.0, *shown), max(0.0, *shown)
-    across, up = (width - 2 * edge) / max(len(shown) - 1, 1), (height - 2 * edge) / ((high - low) or 1.0)
-    places = [height - edge - up * (value - low) for value in [0.0, *shown]]
-    points = " ".join(f"{edge + i * across:.1f},{place:.1f}" for i, place in enumerate(places[1:]))
-    return (
-        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">'
-        f'<line x2="{width}" y1="{places[0]:.1f}" y2="{places[0]:.1f}" stroke="currentColor" stroke-opacity="0.3"/>'
-        f'<polyline points="{points}" fill="none" stroke="#3b8fd4" stroke-width="1.6" stroke-linejoin="round"/></svg>'
-    )
+    return f'<div class="legendre" style="{style}">{said}{"".join(table.html() for table in tables)}</div>'
 
 
 def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:

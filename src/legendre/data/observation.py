@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import member
+from legendre.core.cells import find
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room, size_name
@@ -48,7 +48,7 @@ class Support:
     def contains(self, cells: IntArray) -> BoolArray:
         """Mark those of some cells (k x N, inside the grid) that belong to Omega."""
         if self.points is not None:
-            return member(cells, self.points)
+            return find(cells, self.points) >= 0
         return np.ones(len(cells), dtype=np.bool_) if self.mask is None else np.asarray(self.mask[tuple(cells.T)])
 
     def on_grid(self) -> BoolArray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.text import Table, fragment, shortened, sparklines
+from legendre.core.text import Table, fragment, shortened
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
@@ -100,9 +100,8 @@ class Result(Storable):
         """Say in plain words what has been proved of the result."""
 
     def _repr_html_(self) -> str:
-        """Return the certificate in words, the tables of the summary, and what each mode does, for a notebook."""
-        labels: Labels = getattr(self, "fit", cast(Any, self)).labels  # of a fit with hidden modes, theirs too
-        return fragment(self.tables(), [self.certificate().text()], sparklines(self._small_effects(), labels))
+        """Return the certificate in words and the tables of the summary, for a notebook."""
+        return fragment(self.tables(), [self.certificate().text()])
 
     def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
         """Write one HTML page with everything about the result; it loads nothing and opens in any browser.

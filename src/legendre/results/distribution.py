@@ -24,7 +24,6 @@ from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import rectangular
-from legendre.core.progress import waiting
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
@@ -708,10 +707,9 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
         return out
     if mask is not None and fit.missing is not None:
         mask = mask | fit.missing
-    with waiting(f"tensor: {size_name(out.size)} cells", out.size):
-        boxes = box_values(fit)
-        for rows in rows_of(fit.shape):
-            out[rows] = grid_rows(fit.model, boxes, rows, None if extend else mask)
+    boxes = box_values(fit)
+    for rows in rows_of(fit.shape):
+        out[rows] = grid_rows(fit.model, boxes, rows, None if extend else mask)
     return out
 
 
@@ -736,6 +734,5 @@ def eta_tensor(fit: Decomposition) -> FloatArray:
     check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged)
     if fit.model.support.points is not None:
         return zeta_adjoint(tensor(fit, extend=False) / fit.total)
-    with waiting(f"eta_tensor: {size_name(math.prod(fit.shape))} cells", math.prod(fit.shape)):
-        boxes, mask = box_values(fit) / fit.total, fit.model.support.mask
-        return zeta_adjoint(np.concatenate([grid_rows(fit.model, boxes, rows, mask) for rows in rows_of(fit.shape)]))
+    boxes, mask = box_values(fit) / fit.total, fit.model.support.mask
+    return zeta_adjoint(np.concatenate([grid_rows(fit.model, boxes, rows, mask) for rows in rows_of(fit.shape)]))

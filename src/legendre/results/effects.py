@@ -23,7 +23,7 @@ from legendre.core.labels import Labels
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
-from legendre.core.text import Columns, Table, fragment, listed_words, shape_name, sparklines
+from legendre.core.text import Columns, Table, fragment, listed_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.distribution import find_modes
 
@@ -202,7 +202,7 @@ class Effects:
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook, with a line for each mode's effect."""
-        return fragment(self.tables(), (), sparklines(list(self), self.fit.labels))
+        return fragment(self.tables())
 
 
 def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> Effects:
