@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -150,3 +151,24 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     finally:
         sys.settrace(tracer)
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Call the command line in this process, in an empty folder; return exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        from legendre.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["legendre", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        assert code is None or isinstance(code, int)
+        return code or 0, out, err
+
+    return run

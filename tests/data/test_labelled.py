@@ -178,10 +178,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "codes and counts": (
         pd.DataFrame({"code": [1, 2], "year": [2012, 2013], "n": [5, 6]}),
-        r"^X is a DataFrame whose rows are only numbered, with columns 'code', 'year', 'n'\. .*counts='n'\)\. If it is "
+        r"^X is a DataFrame whose rows are only numbered, with columns 'code', 'year', 'n'\. .*counts='n'\).* If it is "
         r"a matrix of values, name its rows \(X\.index\) or pass X\.to_numpy\(\)\.$",
     ),
-    "polars": (pl.from_pandas(as_rows()), r"^X is a DataFrame of polars\. .*ld\.from_rows\(frame, counts='n'\)\.$"),
+    "polars": (pl.from_pandas(as_rows()), r"^X is a DataFrame of polars\. .*ld\.from_rows\(frame, counts='n'\)"),
     "pyarrow": (pa.table({"a": [1]}), r"^X is a Table of pyarrow\. .*ld\.from_rows\(frame\)"),
     "margins": (
         pd.crosstab(as_rows()["carrier"], as_rows()["dest"], margins=True),

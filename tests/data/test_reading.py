@@ -75,14 +75,6 @@ def test_every_layout(shape: tuple[int, ...], dtype: str) -> None:
         assert_allclose(suffix_sums(other, cells, few=100), zeta_adjoint(wide)[tuple(cells.T)], rtol=1e-12)
 
 
-def test_large_grids_are_merged_slab_by_slab() -> None:
-    x, quotient = sample((80, 70, 60), "float64"), random_quotient((80, 70, 60))
-    expected = x
-    for k, cuts in enumerate(quotient.cuts):
-        expected = np.add.reduceat(expected, cuts, axis=k)
-    assert_allclose(quotient.merge(x), expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_entries_that_are_not_finite_make_the_total_so(wrong: float) -> None:
     x = sample((9, 8, 7), "float64")

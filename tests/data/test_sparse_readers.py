@@ -343,61 +343,53 @@ def test_missing_values_are_named_by_row_and_column(name: str) -> None:
         ld.from_rows(NO_VALUE[name])
 
 
-BAD_ROWS: dict[str, tuple[Any, dict[str, Any], type[ld.LegendreError], str]] = {
+BAD_ROWS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "fraction": (
         {"y": [0.5]},
         {},
-        ld.errors.InvalidSamples,
         r"column 'y' holds 0\.5 in row 0; .*Bin them first",
     ),
     "above": (
         {"y": [0, 7]},
         {"levels": 3},
-        ld.errors.InvalidSamples,
         r"column 'y' holds 7 in row 1; with levels = 3 it holds indices from 0 to 2",
     ),
     "unlisted": (
         {"y": ["a", "c"]},
         {"levels": {"y": ["a", "b"]}},
-        ld.errors.InvalidSamples,
         r"'y' holds 'c' in row 1, which its",
     ),
     "mixed": (
         {"y": ["a", 1]},
         {},
-        ld.errors.InvalidSamples,
         r"column 'y' mixes values of types int, str, which have no order",
     ),
-    "uneven": ({"y": [0, 1], "z": [0]}, {}, ld.errors.InvalidSamples, r"column 'z' has 1 rows, the table has 2"),
-    "no_rows": (pd.DataFrame({"y": []}), {}, ld.errors.InvalidSamples, r"the table has 0 rows and 1 columns"),
+    "uneven": ({"y": [0, 1], "z": [0]}, {}, r"column 'z' has 1 rows, the table has 2"),
+    "no_rows": (pd.DataFrame({"y": []}), {}, r"the table has no rows or no columns"),
     "one_dimension": (
         np.array([1, 2]),
         {},
-        ld.errors.InvalidSamples,
         r"table must be 2-D, .*got shape \(2,\).*reshape\(-1, 1\)",
     ),
     "sparse": (
         scipy.sparse.eye_array(2),
         {},
-        ld.errors.InvalidSamples,
         r"table is a .*for a sparse tensor see legendre\.from_c",
     ),
-    "lazy": (pl.LazyFrame({"y": [1]}), {}, ld.errors.InvalidSamples, r"table is a LazyFrame, .*\.collect\(\) it first"),
-    "twice": (pd.DataFrame([[1, 2]], columns=["y", "y"]), {}, ld.errors.InvalidSamples, r"two columns named 'y'"),
+    "lazy": (pl.LazyFrame({"y": [1]}), {}, r"table is a LazyFrame, .*\.collect\(\) it first"),
+    "twice": (pd.DataFrame([[1, 2]], columns=["y", "y"]), {}, r"two columns named 'y'"),
     "unknown": (
         {"year": [1]},
         {"columns": ["yaer"]},
-        ld.errors.InvalidSamples,
         r"unknown column 'yaer'; did you mean 'year'\?",
     ),
-    "negative_weight": ({"y": [1]}, {"counts": [-1.0]}, ld.errors.InvalidSamples, r"counts\[0\] = -1 \(row 0\)"),
-    "nan_weight": ({"y": [1]}, {"counts": [NAN]}, ld.errors.InvalidSamples, r"the count of row 0 is NaN"),
-    "levels_unknown": ({"y": [1]}, {"levels": {"z": 3}}, ld.errors.InvalidSetting, r"levels: unknown column 'z'"),
-    "levels_length": ({"y": [1]}, {"levels": [2, 3]}, ld.errors.InvalidSetting, r"one item for each of the 1 modes"),
+    "negative_weight": ({"y": [1]}, {"counts": [-1.0]}, r"counts\[0\] = -1 \(row 0\)"),
+    "nan_weight": ({"y": [1]}, {"counts": [NAN]}, r"the count of row 0 is NaN"),
+    "levels_unknown": ({"y": [1]}, {"levels": {"z": 3}}, r"levels: unknown column 'z'"),
+    "levels_length": ({"y": [1]}, {"levels": [2, 3]}, r"one item for each of the 1 modes"),
     "levels_size": (
         {"y": ["a"]},
         {"levels": {"y": 2}},
-        ld.errors.InvalidSetting,
         r"is 2, but it holds no numbers\. List its",
     ),
 }
@@ -405,8 +397,8 @@ BAD_ROWS: dict[str, tuple[Any, dict[str, Any], type[ld.LegendreError], str]] = {
 
 @pytest.mark.parametrize("name", BAD_ROWS)
 def test_bad_rows(name: str) -> None:
-    table, options, error, message = BAD_ROWS[name]
-    with pytest.raises(error, match=message):
+    table, options, message = BAD_ROWS[name]
+    with pytest.raises(ld.LegendreError, match=message):
         ld.from_rows(table, **options)
 
 

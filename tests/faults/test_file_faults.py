@@ -97,17 +97,6 @@ def test_whichever_call_of_a_save_fails_the_old_file_stays_and_nothing_else(tmp_
     assert_array_equal(ld.load(path).theta, new.theta)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, opened = tmp_path / "fit.npz", os.open
-    ld.decompose(X, "B1").save(path)
-    before = path.read_bytes()
-    monkeypatch.setattr(os, "open", lambda *_: opened("/dev/full", os.O_WRONLY))
-    with pytest.raises(ld.errors.InvalidFile, match=r"No space left on device\. What was there before is unchanged\."):
-        ld.decompose(X, "B3(2)").save(path)
-    assert path.read_bytes() == before
-
-
 # ---- other processes
 
 CHILD = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, combinations
+from itertools import combinations
 
 import numpy as np
 
@@ -28,7 +28,8 @@ class Interactions(Basis):
 
     sets: int | tuple[tuple[Mode, ...], ...]
 
-    def select(self, data: Observation) -> IntArray:
+    def select(self, data: Observation, most_sets: int = 1 << 17) -> IntArray:
+        """List the cells; of more than `most_sets` sets of modes it would take too long."""
         shape, order = data.support.shape, len(data.support.shape)
         if isinstance(self.sets, int):
             if self.sets > order:
@@ -40,28 +41,19 @@ class Interactions(Basis):
         parts: set[tuple[int, ...]] = set()
         for group in groups:
             free = [k for k in group if shape[k] > 1]
-            self._check_sets(len(free), most)  # before they are listed
+            n_sets = sum(math.comb(len(free), size) for size in range(1, min(len(free), most) + 1))
+            if n_sets > most_sets:  # before they are listed
+                raise InvalidBasis(
+                    f"interactions: {len(free)} modes have {size_name(n_sets)} sets of up to {min(len(free), most)} "
+                    f"modes, and at most {most_sets:,} are listed. Take a lower order, or name smaller sets; 'full' is "
+                    "the basis of all cells."
+                )
             parts.update(part for size in range(1, min(len(free), most) + 1) for part in combinations(free, size))
         n_cells = sum(math.prod(shape[k] - 1 for k in part) for part in parts)
         way_out = "Take fewer or shorter modes, or cells of your own."
-        check_room(n_cells, ROOM * order, f"{self._name}: a basis", way_out)
+        check_room(n_cells, ROOM * order, "interactions: a basis", way_out)
         every = blocks(shape, sorted(parts))
         return every[np.lexsort(every.T[::-1])]
-
-    def _check_sets(self, n_modes: int, order: int, most_sets: int = 1 << 17) -> None:
-        """Refuse more sets of modes than can be gone through one by one."""
-        numbers = list(accumulate(math.comb(n_modes, size) for size in range(1, min(order, n_modes) + 1)))
-        if numbers and numbers[-1] > most_sets:
-            fits = sum(number <= most_sets for number in numbers)
-            way_out = f"interactions({fits}) has few enough" if fits else "Name smaller sets"
-            raise InvalidBasis(
-                f"{self._name}: {n_modes} modes have {size_name(numbers[-1])} sets of up to {len(numbers)} modes, and "
-                f"at most {most_sets:,} are listed. {way_out}; 'full' is the basis of all cells."
-            )
-
-    @property
-    def _name(self) -> str:
-        return repr(self) if isinstance(self.sets, int) else f"interactions(<{len(self.sets)} sets>)"
 
     def __repr__(self) -> str:
         return f"interactions({self.sets if isinstance(self.sets, int) else list(self.sets)})"
@@ -107,8 +99,6 @@ def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ..
     for group in groups:
         if not all(isinstance(k, (str, int, np.integer)) and not isinstance(k, bool) for k in group):
             raise InvalidBasis(f"{name}: modes are integers counted from 0, or names, got {group}.")
-        if len(set(group)) < len(group):
-            raise InvalidBasis(f"{name}: {group} names a mode twice.")
     return tuple(tuple(k if isinstance(k, str) else int(k) for k in group) for group in groups)
 
 

@@ -39,11 +39,15 @@ app = typer.Typer(
 )
 
 
-TensorFile = Annotated[Path, typer.Argument(help=f"X: a {ENDINGS} file; NaN (empty in CSV) is missing.")]
+TensorFile = Annotated[
+    Path, typer.Argument(help=f"X: a {ENDINGS} file; NaN (empty in CSV) is missing; - is CSV from standard input.")
+]
 Support = Annotated[str, typer.Option(help="The cells to fit: 'all', or 'nonzero' to leave zeros out.")]
 Variable = Annotated[str | None, typer.Option("--variable", "--key", help="Which array, if the file holds several.")]
 Columns = Annotated[str | None, typer.Option(help="For a table: the columns to use as modes, e.g. carrier,dest,hour.")]
 Counts = Annotated[str | None, typer.Option(help="For a table: the column with the number of times each row occurred.")]
+Separator = Annotated[str | None, typer.Option(help="For a CSV file: what stands between fields, e.g. ';'.")]
+Missing = Annotated[str, typer.Option(help="For a table: 'error', or 'drop' to leave out rows that lack a label.")]
 Wide = Annotated[bool, typer.Option("--wide", help="For a CSV table with labels in the first columns, then numbers.")]
 
 
@@ -84,6 +88,8 @@ def fit(
     columns: Columns = None,
     counts: Counts = None,
     wide: Wide = False,
+    separator: Separator = None,
+    missing: Missing = "error",
     unordered: Annotated[
         str | None,
         typer.Option(
@@ -93,7 +99,7 @@ def fit(
     ] = None,
 ) -> None:
     """Decompose a tensor or a table from a file, write the result and print its summary."""
-    options = Options.read(variable, columns, counts, wide)
+    options = Options(variable, columns, counts, wide, separator, missing)
     target = Path(f"{tensor.stem}.fit.npz") if output is None else output
     _check_output(target, tensor)
     Settings.read(solver, tol, max_iter)  # and the basis: mistakes are named before a file that is in the way
@@ -131,9 +137,11 @@ def compare(
     columns: Columns = None,
     counts: Counts = None,
     wide: Wide = False,
+    separator: Separator = None,
+    missing: Missing = "error",
 ) -> None:
     """Compare errors of this method, nonnegative CP, Tucker and CP-APR at several numbers of parameters."""
-    X = read_input(tensor, Options.read(variable, columns, counts, wide))
+    X = read_input(tensor, Options(variable, columns, counts, wide, separator, missing))
     name = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
     try:
         listed = None if params is None else [int(word) for word in params.split(",")]
@@ -261,14 +269,16 @@ def report(
     columns: Columns = None,
     counts: Counts = None,
     wide: Wide = False,
+    separator: Separator = None,
+    missing: Missing = "error",
 ) -> None:
     """Write one HTML page with everything about a saved result; it opens in any browser."""
     for source in (result, data):
         if source is not None:
             _check_output(output, source)
-    options = Options.read(variable, columns, counts, wide)
+    options = Options(variable, columns, counts, wide, separator, missing)
     if data is None and options != Options():
-        raise InvalidSetting("--variable, --columns, --counts and --wide are about the file of X; name it with --data.")
+        raise InvalidSetting("--variable, --columns and so on are about the file of X; name it with --data.")
     found = load(result)
     if not hasattr(found, "report"):
         raise InvalidSetting(

@@ -17,7 +17,7 @@ from legendre.basis.interactions import interactions
 from legendre.cli.app import comparison_table, group_by_seed
 from legendre.core.errors import InvalidSetting
 from legendre.core.figures import sheet
-from legendre.core.types import AnyArray, FloatArray
+from legendre.core.types import FloatArray
 from legendre.data.datasets import digits, flights
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import decompose
@@ -89,15 +89,9 @@ def run_flights(folder: Path) -> None:
     print(f"Effects, slices, residuals and parameters are on one page, {folder / 'flights.html'}: open it in a browser")
 
 
-def fit_busiest(X: SparseTensor, carriers: int = 7, destinations: int = 16) -> Decomposition:
+def fit_busiest(X: SparseTensor, sizes: tuple[int, ...] = (7, 16, 15)) -> Decomposition:
     """Fit pairs of carrier and hour, and of destination and hour, of the busiest: every pair has flights by day."""
-    counts, levels = X.toarray(), [np.asarray(level) for level in X.levels or ()]
-
-    def find_busiest(mode: int, n: int) -> AnyArray:
-        totals = counts.sum(axis=tuple(k for k in range(counts.ndim) if k != mode))
-        return np.sort(np.argsort(-totals, kind="stable")[:n])
-
-    by_day = np.flatnonzero((levels[2] >= 6) & (levels[2] <= 20))
-    kept = [find_busiest(0, carriers), find_busiest(1, destinations), by_day]
-    part, names = counts[np.ix_(*kept)], [level[some] for level, some in zip(levels, kept, strict=True)]
-    return decompose(part, interactions([("carrier", "hour"), ("dest", "hour")]), names=X.names, levels=names)
+    kept = [np.sort(np.argsort(-X.margin(k).toarray(), kind="stable")[:n]) for k, n in enumerate(sizes)]
+    levels = [np.asarray(own)[some] for own, some in zip(X.levels or (), kept, strict=True)]
+    pairs = interactions([("carrier", "hour"), ("dest", "hour")])
+    return decompose(X.toarray()[np.ix_(*kept)], pairs, names=X.names, levels=levels)

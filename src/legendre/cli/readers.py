@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError, unknown_name
 from legendre.core.files import numpy_file
-from legendre.core.progress import line
+from legendre.core.progress import Say, line
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.coordinates import as_sparse_tensor, from_coords
 from legendre.data.readers.rows import from_rows
 from legendre.data.readers.tns import read_tns
 from legendre.data.sparse_tensor import SparseTensor
 
-ENDINGS = ".npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr or .h5 (.hdf5)"
+STDIN = Path("-")  # a CSV file on standard input
+ENDINGS = ".npy, .npz, .csv, .tsv, .parquet, .tns (.gz too), .nc, .zarr or .h5 (.hdf5)"
 
 
 @dataclass(frozen=True)
@@ -28,52 +30,54 @@ class Options:
     """What the command line says of a file."""
 
     variable: str | None = None  # which of several arrays
-    columns: tuple[str, ...] | None = None  # the columns of a table that are modes
+    columns: str | None = None  # the columns of a table that are modes, with commas between
     counts: str | None = None  # the column of a table that says how much a row counts
     wide: bool = False  # the first columns of a CSV file are labels, the others numbers
-
-    @classmethod
-    def read(cls, variable: str | None, columns: str | None, counts: str | None, wide: bool) -> Options:
-        """Check the options that a user gives."""
-        listed = None if columns is None else tuple(name.strip() for name in columns.split(","))
-        if wide and counts is not None:
-            raise InvalidSetting("--counts names the column of a table with a row for each cell; --wide has none.")
-        return cls(variable, listed, counts, wide)
+    separator: str | None = None  # what stands between the fields of a CSV file
+    missing: str = "error"  # what becomes of rows that lack a label
 
     def check(self, path: Path, suffix: str) -> None:
         """Refuse an option that has no meaning for a kind of file."""
-        tables, arrays = (".csv", ".parquet"), (".npz", ".nc", ".zarr", ".h5", ".hdf5")
+        texts, arrays = (".csv", ".tsv"), (".npz", ".nc", ".zarr", ".h5", ".hdf5")
         for name, given, kinds in (
             ("--variable", self.variable, arrays),
-            ("--columns", self.columns, tables),
-            ("--counts", self.counts, tables),
-            ("--wide", self.wide, (".csv",)),
+            ("--columns", self.columns, (*texts, ".parquet")),
+            ("--counts", self.counts, (*texts, ".parquet")),
+            ("--missing", self.missing != "error", (*texts, ".parquet")),
+            ("--wide", self.wide, texts),
+            ("--separator", self.separator, texts),
         ):
             if given and suffix not in kinds:
                 raise InvalidFile(f"{path}: {name} is for {', '.join(kinds)} files. Leave it out.")
+        if self.wide and self.counts is not None:
+            raise InvalidSetting("--counts names the column of a table with a row for each cell; --wide has none.")
 
     def find_columns(self, path: Path, names: list[str]) -> list[str]:
         """Return the columns that are modes: those that the user names, or all but that of the counts."""
-        counts = () if self.counts is None else (self.counts,)
-        if self.columns is None and not counts:
+        modes = [name for name in names if name and name != self.counts]
+        if self.columns is not None:
+            modes = [name.strip() for name in self.columns.split(",")]
+        elif self.counts is None and not self.wide:
             raise InvalidSetting(
                 f"{path} is a table with the columns {', '.join(names)}. Name those that are modes: --columns A,B,C; "
                 "add --counts N if a column says how often a row counts."
             )
-        modes = self.columns or [name for name in names if name not in counts]
-        for name in (*modes, *counts):
-            if name not in names:
-                raise InvalidSetting(f"{path}: {unknown_name('column', name, names)}")
-        return list(modes)
+        for name in (*modes, *([] if self.counts is None else [self.counts])):
+            if names.count(name) != 1:
+                said = f"two columns are called {name!r}" if name in names else unknown_name("column", name, names)
+                raise InvalidSetting(f"{path}: {said}")
+        return modes
 
 
 def read_input(path: Path, options: Options | None = None) -> Any:
     """Read X: an array, a `SparseTensor`, or an object of xarray or pandas; whatever fails becomes a sentence."""
     options = options or Options()
-    suffix = ".tns" if path.name.lower().endswith(".tns.gz") else path.suffix.lower()
-    if not path.exists() or suffix not in READERS:
-        reason = f"cannot read {suffix or 'a file without an ending'}; give a {ENDINGS} file"
-        raise InvalidFile(f"{path}: {reason}." if path.exists() else f"{path} does not exist.")
+    name = "stdin.csv" if path == STDIN else path.name.lower()
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if path != STDIN and not path.exists():
+        raise InvalidFile(f"{path} does not exist.")
+    if suffix not in READERS:
+        raise InvalidFile(f"{path}: cannot read {suffix or 'a file without an ending'}; give a {ENDINGS} file.")
     options.check(path, suffix)
     read, *packages = READERS[suffix]
     if missing := [name for name in packages if find_spec(name) is None]:
@@ -82,7 +86,8 @@ def read_input(path: Path, options: Options | None = None) -> Any:
             "pip install 'legendre[files]'"
         )
     try:
-        return read(path, options)
+        with line(f"reading {path.name}", sys.stderr.isatty()) as say:
+            return read(path, options, say)
     except (LegendreError, MemoryError):
         raise
     except Exception as problem:  # each library has errors of its own
@@ -106,7 +111,7 @@ def _choose(path: Path, arrays: Mapping[str, Any], options: Options) -> Any:
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
 
-def _read_numpy(path: Path, options: Options) -> Any:
+def _read_numpy(path: Path, options: Options, _say: Say) -> Any:
     with numpy_file(path) as content:
         if isinstance(content, np.ndarray):
             return content
@@ -121,7 +126,7 @@ def _read_numpy(path: Path, options: Options) -> Any:
     return as_sparse_tensor(load_npz(path))
 
 
-def _read_xarray(path: Path, options: Options, **engine: Any) -> Any:
+def _read_xarray(path: Path, options: Options, _say: Say, **engine: Any) -> Any:
     """Read a variable of a dataset, with its coordinates."""
     import xarray
 
@@ -129,7 +134,7 @@ def _read_xarray(path: Path, options: Options, **engine: Any) -> Any:
         return _choose(path, {str(name): array for name, array in dataset.data_vars.items()}, options).load()
 
 
-def _read_zarr(path: Path, options: Options) -> Any:
+def _read_zarr(path: Path, options: Options, say: Say) -> Any:
     import zarr
 
     store = zarr.open(path, mode="r")
@@ -137,11 +142,11 @@ def _read_zarr(path: Path, options: Options) -> Any:
         return np.asarray(store[...])
     arrays = dict(store.arrays())
     if any(array.metadata.dimension_names for array in arrays.values()):
-        return _read_xarray(path, options, engine="zarr", consolidated=False)
+        return _read_xarray(path, options, say, engine="zarr", consolidated=False)
     return np.asarray(_choose(path, arrays, options)[...])
 
 
-def _read_hdf5(path: Path, options: Options) -> AnyArray:
+def _read_hdf5(path: Path, options: Options, _say: Say) -> AnyArray:
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -153,11 +158,11 @@ def _read_hdf5(path: Path, options: Options) -> AnyArray:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path, options: Options) -> SparseTensor:
+def _read_parquet(path: Path, options: Options, say: Say) -> SparseTensor:
     """Count the rows of a table, in the memory of a few hundred thousand of them."""
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as file, line(f"reading {path.name}", sys.stderr.isatty()) as say:
+    with ParquetFile(path) as file:
         modes = options.find_columns(path, list(file.schema_arrow.names))
         wanted = [*modes, *([] if options.counts is None else [options.counts])]
 
@@ -168,45 +173,59 @@ def _read_parquet(path: Path, options: Options) -> SparseTensor:
                 done += len(batch)
                 say(f"{done:,} of {total:,} rows", done / total)
 
-        return from_rows(batches(), modes, options.counts)
+        return from_rows(batches(), modes, options.counts, missing=cast(Any, options.missing))
 
 
-def _read_csv(path: Path, options: Options) -> Any:
+def _read_csv(path: Path, options: Options, say: Say) -> Any:
     """Read a matrix of numbers, a table with a row for each event or cell, or one whose first columns are labels."""
     import pandas as pd
 
-    table = pd.read_csv(path, header=None, dtype=str, skipinitialspace=True, encoding="utf-8-sig")
-    if options == Options():
-        return _read_matrix(path, table)
-    table, head = table.iloc[1:].reset_index(drop=True), table.iloc[0].fillna("")
-    names = [name.strip() or ("row" if not k else "") for k, name in enumerate(head)]
-    if not all(names) or len(set(names)) < len(names) or not len(table):
-        raise InvalidFile(f"{path}: line 1 must name every column, each differently, and rows must follow it.")
-    table.columns = names
-    if options.wide:
-        return _read_wide(path, table, options.columns)
-    modes = options.find_columns(path, names)
-    rows: dict[str, Any] = {name: _read_labels(table[name]) for name in modes}
-    if options.counts is not None:
-        rows[options.counts] = _read_numbers(path, table[[options.counts]])[:, 0]
-    return from_rows(rows, modes, options.counts)
+    source: Any = sys.stdin.buffer if path == STDIN else path
+    separator = options.separator or ("\t" if ".tsv" in path.name.lower() else ",")
+    form: Any = {"sep": separator, "header": None, "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
+    with pd.read_csv(source, chunksize=1 << 18, **form) as pieces:
+        first = next(pieces)
+        line_1 = first.iloc[0].fillna("").str.strip()
+        if len(line_1) == 1 and (other := {";", "\t", "|"} & set(line_1[0])):
+            raise InvalidFile(
+                f"{path}: line 1 has no {separator!r}. Are fields separated by {other.pop()!r}? Say so by --separator."
+            )
+        if options.columns is None and options.counts is None and not options.wide:
+            if pd.to_numeric(line_1[line_1 != ""], errors="coerce").isna().all():
+                raise InvalidSetting(
+                    f"{path}: line 1 is a header ({', '.join(line_1[:8])}). Say what the table is: one row for each "
+                    "event or cell: --columns A,B,C, and --counts N if a column says how often it counts; or rows and "
+                    "columns of numbers, with labels in front: --wide. A matrix has no header."
+                )
+            return _read_numbers(path, pd.concat([first, *pieces]))
+        names = line_1.tolist()
+        if options.wide:
+            names[0] = names[0] or "row"
+            return _read_wide(path, pd.concat([first, *pieces]).iloc[1:].set_axis(names, axis=1), options)
+        modes = options.find_columns(path, names)
+
+        def tables() -> Iterator[Any]:
+            for piece in chain([first.iloc[1:]], pieces):
+                table = piece.set_axis(names, axis=1)
+                gaps = table[modes].isna().any(axis=1)
+                if options.missing == "error" and gaps.any():
+                    place = gaps.idxmax()
+                    raise InvalidFile(
+                        f"{path}: line {place + 1} lacks a label of {', '.join(modes)}. Leave such lines out by "
+                        "--missing drop."
+                    )
+                rows: dict[str, Any] = {name: table[name].str.strip() for name in modes}
+                if options.counts is not None:
+                    rows[options.counts] = _read_numbers(path, table[[options.counts]])[:, 0]
+                yield rows
+                say(f"{piece.index[-1] if len(piece) else 0:,} rows")
+
+        x = from_rows(tables(), modes, options.counts, missing=cast(Any, options.missing))
+    return replace(x, levels=tuple(_as_whole_numbers(own) for own in x.levels or ()))
 
 
-def _read_matrix(path: Path, table: Any) -> FloatArray:
-    import pandas as pd
-
-    first = table.iloc[0].dropna()
-    if len(first) and pd.to_numeric(first, errors="coerce").isna().all() and not first.str.contains(";|\t").any():
-        raise InvalidSetting(
-            f"{path}: line 1 is a header ({', '.join(first[:8])}). Say what the table is: one row for each event or "
-            "cell: --columns A,B,C, and --counts N if a column says how often it counts; or rows and columns of "
-            "numbers, with labels in front: --wide. A matrix has no header."
-        )
-    return _read_numbers(path, table)
-
-
-def _read_wide(path: Path, table: Any, labels: tuple[str, ...] | None) -> Any:
-    """Read a cross table of numbers with labels in front: `labels` names their columns, by default all before numbers.
+def _read_wide(path: Path, table: Any, options: Options) -> Any:
+    """Read a cross table of numbers with labels in front: --columns names their columns, else all before numbers.
 
     Each of these columns is a mode, and the names of the other columns are the last one. Combinations of labels without
     a row are 0 where all numbers are whole, else missing.
@@ -214,18 +233,16 @@ def _read_wide(path: Path, table: Any, labels: tuple[str, ...] | None) -> Any:
     import pandas as pd
 
     names = list(table)
-    texts = [pd.to_numeric(table[name].dropna(), errors="coerce").isna().any() for name in names]
-    n_front = next((k for k, text in enumerate(texts) if k and not text), len(names))
-    front = names[:n_front] if labels is None else list(labels)
+    front = options.find_columns(path, names)
+    if options.columns is None:
+        texts = [pd.to_numeric(table[name].dropna(), errors="coerce").isna().any() for name in names]
+        front = names[: next((k for k, text in enumerate(texts) if k and not text), len(names))]
     rest = [name for name in names if name not in front]
-    for name in front:
-        if name not in names:
-            raise InvalidSetting(f"{path}: {unknown_name('column', name, names)}")
     if not rest or table[front].isna().any(axis=None) or table.duplicated(front).any():
         said = f"every line needs labels of its own in {', '.join(front)}, and numbers in other columns"
         raise InvalidFile(f"{path}: {said}.")
-    keys = [pd.Categorical(column, list(dict.fromkeys(column))) for column in (_read_labels(table[n]) for n in front)]
-    index = pd.MultiIndex.from_arrays(keys, names=front)
+    keys = [_as_whole_numbers(table[name].str.strip().to_numpy()) for name in front]
+    index = pd.MultiIndex.from_arrays([pd.Categorical(key, list(dict.fromkeys(key))) for key in keys], names=front)
     return pd.DataFrame(_read_numbers(path, table[rest]), index, pd.Index(rest, name="column"))
 
 
@@ -237,28 +254,25 @@ def _read_numbers(path: Path, table: Any) -> FloatArray:
     wrong = np.argwhere(np.isnan(numbers) & table.notna().to_numpy())
     if len(wrong):
         row, column = wrong[0].tolist()
-        text = table.iloc[row, column]
-        hint = "Fields are separated by commas." if {";", "\t"} & set(text) else "Write NA for a missing value."
-        place = f"row {row} of column {list(table)[column]!r}"
-        raise InvalidFile(f"{path}: {place} holds {text.strip()!r}, not a number. {hint}")
+        place = f"line {table.index[row] + 1}, column {list(table)[column]!r}"
+        raise InvalidFile(
+            f"{path}: {place}: {table.iloc[row, column].strip()!r} is not a number. Write NA for a missing value."
+        )
     return numbers
 
 
-def _read_labels(texts: Any) -> list[Any]:
-    """Read labels: whole numbers where all of them are written as such (007 is a text), else texts; None if missing."""
-    words = [text.strip() if isinstance(text, str) else None for text in texts]
-    try:
-        numbers = [int(word or "") for word in words]
-    except ValueError:
-        return words
-    return list(numbers) if [str(n) for n in numbers] == words else words
+def _as_whole_numbers(labels: Any) -> AnyArray:
+    """Read labels as whole numbers where all of them are written as such (007 is a text)."""
+    whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in labels.tolist())
+    return np.array([int(text) for text in labels]) if whole else labels
 
 
 READERS: dict[str, tuple[Any, ...]] = {
     ".npy": (_read_numpy,),
     ".npz": (_read_numpy,),
     ".csv": (_read_csv, "pandas"),
-    ".tns": (lambda path, _: read_tns(path),),
+    ".tsv": (_read_csv, "pandas"),
+    ".tns": (lambda path, _options, _say: read_tns(path),),
     ".parquet": (_read_parquet, "pyarrow"),
     ".nc": (_read_xarray, "xarray", "h5netcdf"),
     ".zarr": (_read_zarr, "zarr"),

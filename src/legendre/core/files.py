@@ -25,7 +25,7 @@ DAMAGED = (
     ValueError,
     KeyError,
     SyntaxError,
-    NotImplementedError,
+    RuntimeError,
     OverflowError,
 )
 """What NumPy and zipfile raise where a file is damaged."""

@@ -167,17 +167,15 @@ class Labels:
 
     def arranged(self, order: Orders) -> Labels:
         """Return the labels of X with its levels in another order: for each mode the level that comes first, ..."""
-        return replace(self, levels=self._take(order), order=tuple(order))
+        levels = None
+        if self.levels is not None:
+            pairs = zip(self.levels, order, strict=True)
+            levels = tuple(own if own is None or by is None else frozen(own[by]) for own, by in pairs)
+        return replace(self, levels=levels, order=tuple(order))
 
     def straight(self) -> Labels:
         """Return the labels in the order of X."""
-        return self if self.order is None else replace(self, levels=self._take(self._to_X or ()), order=None)
-
-    def _take(self, order: Orders) -> tuple[AnyArray | None, ...] | None:
-        if self.levels is None:
-            return None
-        pairs = zip(self.levels, order, strict=True)
-        return tuple(own if own is None or by is None else frozen(own[by]) for own, by in pairs)
+        return self if self._to_X is None else replace(self.arranged(self._to_X), order=None)
 
     @property
     def _to_X(self) -> Orders | None:

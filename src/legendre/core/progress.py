@@ -50,5 +50,3 @@ def line(text: str, wanted: bool = True, *, after: float | None = None) -> Itera
         timer.cancel()
         timer.join()
         display.stop()
-
-

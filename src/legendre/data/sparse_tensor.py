@@ -16,7 +16,7 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.text import Columns, NamedValues, fragment, shortened
+from legendre.core.text import Columns, NamedValues, fragment
 from legendre.core.types import AnyArray
 
 NameOfPlace = Callable[[int, int], str]  # names an index of the list: (row, mode) -> text
@@ -160,15 +160,11 @@ class SparseTensor:
         return repr(self) if (table := self._lay_out()) is None else table.text()
 
     def _repr_html_(self) -> str:
-        """Return a small table, or size, sum and the first modes, for a notebook."""
+        """Return a small table, or size and modes, for a notebook."""
         if (table := self._lay_out()) is not None:
             return fragment([table])
-        labels = self._labels
-        rows = [("entries > 0", repr(self).partition(": ")[2]), ("sum", f"{self.values.sum(dtype=np.float64):.10g}")]
-        for k, n in enumerate(self.shape[:12]):
-            levels = ", ".join(labels.level(k, i) for i in range(min(n, 8))) + (", ..." if n > 8 else "")
-            rows.append((labels.mode(k), f"{n:,} levels: {shortened(levels, 200)}"))
-        return fragment([NamedValues("Sparse tensor", rows)])
+        rows = [(self._labels.mode(k), f"{n:,} levels") for k, n in enumerate(self.shape[:12])]
+        return fragment([NamedValues(repr(self), rows)])
 
     def __repr__(self) -> str:
         counted = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"

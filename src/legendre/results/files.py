@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from enum import Enum
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -27,7 +28,7 @@ from legendre.core.labels import level_text
 from legendre.core.types import AnyArray
 from legendre.results import PLACES
 
-VERSION = 3  # versions 1 and 2 had other arrays for every class
+VERSION = 4  # versions up to 3 had other arrays
 PARTS = {
     "core.labels": "Labels",
     "core.origin": "Origin",
@@ -99,19 +100,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         single = isinstance(file, np.ndarray)
         arrays = {} if single else {name: file[name] for name in file.files}
     if "content" not in arrays:
-        old = str(arrays.get("format", "")).startswith("legendre-")
         names = "a single array" if single else ", ".join(sorted(arrays)[:5]) or "nothing"
-        raise InvalidFile(
-            f"{path} was written by an earlier version of legendre, which alone reads it. Fit X anew."
-            if old
-            else f"cannot read {path}: not a saved result (it holds {names})."
-        )
+        raise InvalidFile(f"cannot read {path}: not a saved result (it holds {names}).")
     try:
         head = json.loads(str(arrays["content"]))
-        if head["format"] != "legendre" or head["version"] > VERSION:
+        if head["format"] != "legendre" or head["version"] != VERSION:
             raise InvalidFile(
-                f"cannot read {path}: its format is {head['format']} {head['version']}, this library reads legendre up "
-                f"to {VERSION}. Update legendre."
+                f"cannot read {path}: its format is {head['format']} {head['version']}, this version of legendre reads "
+                f"{VERSION}. Update legendre if that is older; else fit X anew."
             )
         return _decode(head["result"], arrays)
     except MemoryError as problem:
@@ -140,9 +136,6 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
         return {"$dict": [[_encode(key, name, arrays), _encode(part, f"{name}.{i}", arrays)]
                          for i, (key, part) in enumerate(value.items())]}  # fmt: skip
     if isinstance(value, Sequence):
-        if (columns := _columns(value)) is not None:
-            rows = {key: _encode(column, f"{name}.{key}", arrays) for key, column in columns.items()}
-            return {"$rows": type(value[0]).__name__, **rows}
         return [_encode(part, f"{name}.{i}", arrays) for i, part in enumerate(value)]
     kind = next((base for base in type(value).__mro__ if base.__name__ in _places()), None)
     if kind is None:
@@ -155,19 +148,6 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
 def _names(kind: Any) -> tuple[str, ...]:
     """List the fields of a class that are stored."""
     return tuple(getattr(kind, "_stored", [part.name for part in fields(kind) if part.name not in LEFT_OUT]))
-
-
-def _columns(parts: Sequence[Any]) -> dict[str, AnyArray] | None:
-    """Write a tuple of dataclasses of one type, such as steps, by columns; ``None`` where fields are no numbers."""
-    if not parts or not is_dataclass(parts[0]) or len({type(part) for part in parts}) > 1:
-        return None
-    columns = {}
-    for key in _names(type(parts[0])):
-        values = [getattr(part, key) for part in parts]
-        if len({type(value) for value in values}) > 1 or not isinstance(values[0], (bool, int, float, str)):
-            return None
-        columns[key] = np.array(values)
-    return columns
 
 
 def _decode(found: Any, arrays: dict[str, AnyArray]) -> Any:
@@ -185,11 +165,8 @@ def _decode(found: Any, arrays: dict[str, AnyArray]) -> Any:
         return {_decode(key, arrays): _decode(part, arrays) for key, part in found["$dict"]}
     if "$enum" in found:
         return _find_class(found["$enum"])[found["name"]]
-    cls = _find_class(found["$rows"] if "$rows" in found else found["$class"])
-    parts = {key: _decode(part, arrays) for key, part in found.items() if key not in ("$rows", "$class")}
-    if "$rows" in found:
-        rows = zip(*(column.tolist() for column in parts.values()), strict=True)
-        return tuple(cls(**dict(zip(parts, row, strict=True))) for row in rows)
+    cls = _find_class(found["$class"])
+    parts = {key: _decode(part, arrays) for key, part in found.items() if key != "$class"}
     for part in fields(cls):
         kind, dtypes = TYPES.get(str(part.type).removesuffix(" | None"), (object, ""))
         value = parts.get(part.name)
@@ -206,6 +183,7 @@ def _find_class(name: str) -> Any:
     return getattr(import_module(f"legendre.{_places()[name]}"), name)
 
 
+@cache
 def _places() -> dict[str, str]:
     """Return the module of each class that files may name."""
     return {kind: place for table in (PLACES, PARTS) for place, kinds in table.items() for kind in kinds.split()}

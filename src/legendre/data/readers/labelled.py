@@ -27,6 +27,11 @@ Levels = Sequence[Any] | Mapping[Any, Any] | None
 
 FRAMES = ("polars", "pyarrow", "modin", "cudf", "dask", "pandas", "ibis", "duckdb")
 
+COUNT_ROWS = (
+    "To count its rows use ld.from_rows(frame), or ld.from_rows(frame, counts='n') where a column n says how often "
+    "each row was seen."
+)
+
 
 def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Origin]:
     """Take X out of the object that holds it, with its labels; names and levels that the caller gives go first."""
@@ -39,8 +44,7 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     elif root == "pandas" and kind in ("Series", "DataFrame"):
         held, origin = _read_pandas(X)
     elif root in FRAMES and kind in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
-        columns: Any = getattr(X, "column_names", None) or getattr(X, "columns", ())
-        raise InvalidTensor(f"X is a {kind} of {root}. {_count_rows([str(name) for name in columns])}")
+        raise InvalidTensor(f"X is a {kind} of {root}. {COUNT_ROWS}")
     else:
         origin = PLAIN
     device = device_of(held)
@@ -181,11 +185,11 @@ def _check_cross_table(X: Any) -> None:
     names = [str(name) for name in X.columns]
     for name, kind in X.dtypes.items():
         if str(kind).lower()[:3] not in ("int", "uin", "flo"):
-            raise InvalidTensor(f"X is a DataFrame whose column {str(name)!r} holds no numbers. {_count_rows(names)}")
+            raise InvalidTensor(f"X is a DataFrame whose column {str(name)!r} holds no numbers. {COUNT_ROWS}")
     if _is_numbered(X.index) and not _is_numbered(X.columns) and X.columns.nlevels == 1 and len(X) > 0:
         some = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         raise InvalidTensor(
-            f"X is a DataFrame whose rows are only numbered, with columns {some}. {_count_rows(names)} If it "
+            f"X is a DataFrame whose rows are only numbered, with columns {some}. {COUNT_ROWS} If it "
             "is a matrix of values, name its rows (X.index) or pass X.to_numpy()."
         )
     values = np.nan_to_num(_read_numbers(X).astype(np.float64))
@@ -202,12 +206,3 @@ def _check_cross_table(X: Any) -> None:
 def _is_numbered(index: Any) -> bool:
     """Whether a side of a frame has no labels, only the numbers 0, 1, ... that pandas gives."""
     return type(index).__name__ == "RangeIndex" and index.name is None and index.start == 0 and index.step == 1
-
-
-def _count_rows(names: list[str]) -> str:
-    """Say how the rows of a frame are counted."""
-    guess = next((name for name in names if name.lower() in ("n", "count", "counts", "freq", "weight", "value")), "n")
-    return (
-        f"To count its rows, or to read one of its columns as counts, use ld.from_rows(frame) or "
-        f"ld.from_rows(frame, counts={guess!r})."
-    )

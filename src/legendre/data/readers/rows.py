@@ -90,7 +90,9 @@ def from_rows(
     """
     check_choice(missing, "missing", ("error", "drop"))
     if not _has_parts(data):
-        return _count(data, columns, counts, levels, missing)
+        if (found := _count(data, columns, counts, levels, missing)) is None:
+            raise InvalidSamples("the table has no rows or no columns: there is nothing to count.")
+        return found
     if counts is not None and not isinstance(counts, str):
         raise InvalidSetting(f"counts of tables that come in parts are a column's name, got {type(counts).__name__}.")
     parts: list[SparseTensor] = []
@@ -104,12 +106,11 @@ def from_rows(
     return _join(parts) if len(parts) > 1 else parts[0]
 
 
-def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> SparseTensor:
-    """Count the rows of one table."""
+def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> SparseTensor | None:
+    """Count the rows of one table; ``None`` where there are none."""
     source = read_table(data)
     if not source.names or not source.n:
-        size = f"{source.n} rows and {len(source.names)} columns"
-        raise InvalidSamples(f"the table has {size}: there is nothing to count.")
+        return None
     modes = source.choose(columns, counts)
     found = encode(source, modes, levels, missing)
     names = None if source.array is not None else tuple(map(str, modes))
@@ -153,18 +154,12 @@ def _count_parts(data: Any, *arguments: Any) -> Iterator[SparseTensor]:
     if hasattr(data, "to_delayed"):
         import dask
 
-        count, together = dask.delayed(_count_some, pure=False), 8
+        count, together = dask.delayed(_count, pure=False), 8
         parts = [count(part, *arguments) for part in data.to_delayed()]
         for start in range(0, len(parts), together):
             yield from (found for found in dask.compute(*parts[start : start + together]) if found is not None)
         return
-    yield from (found for table in data if (found := _count_some(table, *arguments)) is not None)
-
-
-def _count_some(table: Any, *arguments: Any) -> SparseTensor | None:
-    """Count the rows of a table, which may have none."""
-    rows = next(iter(table.values()), ()) if isinstance(table, Mapping) else table
-    return _count(table, *arguments) if len(rows) else None
+    yield from (found for table in data if (found := _count(table, *arguments)) is not None)
 
 
 def _join(parts: list[SparseTensor]) -> SparseTensor:

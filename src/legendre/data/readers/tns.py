@@ -6,7 +6,8 @@ import gzip
 import math
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,7 +49,7 @@ def read_tns(
     Raises
     ------
     InvalidFile
-        With the number of the line and what is wrong in it.
+        With the number of the entry and what is wrong in it.
 
     See Also
     --------
@@ -81,35 +82,23 @@ def _read(path: Path, shape: Any, first_index: int) -> SparseTensor | FloatArray
     if shape is not None and sizes is not None and tuple(shape) != sizes:
         raise InvalidFile(f"{path} says that its shape is {sizes}; shape={tuple(shape)} was asked for.")
     try:
-        if dense:
-            table = np.array([word for _, words in _lines(path, skip) for word in words], dtype=np.float64)
-        else:
-            with _open(path) as stream:
-                table = np.loadtxt(stream, comments="#", skiprows=skip, ndmin=2)
+        with _open(path) as stream:
+            table = np.loadtxt(stream, comments="#", skiprows=skip, ndmin=2)
     except ValueError as problem:
-        raise InvalidFile(f"{path}{_find_bad_line(path, skip) or f': {problem}'}") from None
-    if count is not None and len(table) != count:
-        raise InvalidFile(f"{path} holds {len(table)} entries; its header says {count}. Is it cut off?")
-    if dense:
-        return table.reshape(sizes, order="F")
-
-    def line(row: int) -> int:
-        return next(number for k, (number, _) in enumerate(_lines(path, skip)) if k == row)
-
-    indices = table[:, :-1] - first_index
-    if (low := indices < 0).any():
-        row, mode = np.argwhere(low)[0].tolist()
-        hint = " For files that count from 0 pass first_index=0." if indices[row, mode] == -1 else ""
+        said = str(problem).partition(";")[0].rstrip(".")
         raise InvalidFile(
-            f"{path}, line {line(row)}: {table[row, mode]:g} in column {mode + 1} is not an index: they count from "
-            f"{first_index}.{hint}"
-        )
-    name = f"{path}: values"
-    values = check_values(table[:, -1], len(table), name, lambda row: f" in line {line(row)}", InvalidFile)
-    place = f"{path}, line {{}}, column {{}}, less {first_index},"
-    columns = list(indices.T)
-    grid = sizes if shape is None else shape
-    return assemble(columns, values, grid, lambda row, mode: place.format(line(row), mode + 1), InvalidFile)
+            f"{path}: {said}. Rows of entries count from 0, after {skip} lines of header; fields are separated by "
+            "blanks."
+        ) from None
+    found = table.size if dense else len(table)
+    if count is not None and found != count:
+        raise InvalidFile(f"{path} holds {found} entries; its header says {count}. Is it cut off?")
+    if dense:
+        return table.ravel().reshape(sizes, order="F")
+    values = check_values(table[:, -1], found, f"{path}: values", lambda row: f" in entry {row + 1}", InvalidFile)
+    place = f"{path}, entry {{}}, column {{}}, less first_index={first_index},"
+    columns, grid = list(table[:, :-1].T - first_index), sizes if shape is None else shape
+    return assemble(columns, values, grid, lambda row, mode: place.format(row + 1, mode + 1), InvalidFile)
 
 
 def _open(path: Path) -> IO[str]:
@@ -119,54 +108,30 @@ def _open(path: Path) -> IO[str]:
     return gzip.open(path, "rt", encoding="utf-8-sig") if packed else path.open(encoding="utf-8-sig")
 
 
-def _lines(path: Path, skip: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of each line after some that is not blank; # begins a comment."""
-    with _open(path) as stream:
-        for number, line in enumerate(stream, 1):
-            if number > skip and (words := line.partition("#")[0].split()):
-                yield number, words
-
-
 def _read_header(path: Path) -> tuple[bool, tuple[int, ...] | None, int | None, int]:
     """Return whether every cell is listed, the sizes, the number of entries, and how many lines that takes."""
-    lines = _lines(path)
-    number, words = next(lines, (0, []))
-    sizes, count, skip, kind = None, None, 0, ""
+    with _open(path) as stream:
+        numbered = enumerate((line.partition("#")[0].split() for line in stream), 1)
+        lines = list(islice(((number, words) for number, words in numbered if words), 5))
+    no_entry = InvalidFile(f"{path} holds no entry. Every line lists the indices of a cell and its value.")
+    if not lines:
+        raise no_entry
+    if len(lines[0][1]) > 1:
+        return False, None, None, 0
+    kind = lines.pop(0)[1][0].lower() if lines[0][1][0].isalpha() else ""
     try:
-        if len(words) == 1:
-            if words[0].isalpha():
-                kind = words[0].lower()
-                number, words = next(lines)
-            order = int(words[0])
-            skip, words = next(lines)
-            sizes = tuple(map(int, words))
-            if len(sizes) != order or min(sizes) < 1 or kind not in ("", "sptensor", "tensor"):
-                raise ValueError
-            if kind == "sptensor":
-                skip, words = next(lines)
-                (count,) = map(int, words)
-            number, words = next(lines, (0, []))
-    except (StopIteration, ValueError):
+        order, (skip, words) = int(lines[0][1][0]), lines[1]
+        sizes, count = tuple(map(int, words)), None
+        if kind == "sptensor":
+            skip, (number,) = lines[2]
+            count = int(number)
+        if len(sizes) != order or min(sizes) < 1 or kind not in ("", "sptensor", "tensor"):
+            raise ValueError
+    except (IndexError, ValueError):
         raise InvalidFile(
-            f"{path}, line {max(number, skip)}: this is no header. It has 'sptensor', 'tensor' or nothing, the number "
-            "of modes, their sizes, and of an 'sptensor' the number of entries, each in a line."
+            f"{path}: its first lines are no header. It has 'sptensor', 'tensor' or nothing, the number of modes, "
+            "their sizes, and of an 'sptensor' the number of entries, each in a line."
         ) from None
-    if not words:
-        raise InvalidFile(f"{path} holds no entry. Every line lists the indices of a cell and its value.")
-    return kind == "tensor", sizes, math.prod(sizes or ()) if kind == "tensor" else count, skip
-
-
-def _find_bad_line(path: Path, skip: int) -> str:
-    """Say which line cannot be read, and why."""
-    width = 0
-    for number, words in _lines(path, skip):
-        width = width or len(words)
-        hint = " Fields are separated by spaces or tabs." if "," in "".join(words) else ""
-        if len(words) != width:
-            return f", line {number}: {len(words)} fields; the lines before have {width}.{hint}"
-        for k, word in enumerate(words):
-            try:
-                float(word)
-            except ValueError:
-                return f", line {number}: {word[:40]!r} in column {k + 1} is not a number.{hint}"
-    return ""
+    if lines[-1][0] == skip:
+        raise no_entry
+    return kind == "tensor", sizes, math.prod(sizes) if kind == "tensor" else count, skip
