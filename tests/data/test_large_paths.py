@@ -40,13 +40,13 @@ def _compiled_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def use_engine(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    """Send all but one-body bases on full grids to an engine (masked ones never to the stream)."""
-    if engine == "grid":
+    """Send all but one-body bases on full grids to an engine (masked ones never to the slabs)."""
+    if engine == "reference":
         return
-    monkeypatch.setattr("legendre.core.limits.NUMPY_CELLS", 0)
-    monkeypatch.setattr("legendre.core.limits.NUMPY_BASIS", 0)
-    if engine == "sheet":
-        monkeypatch.setattr("legendre.engines.choose.slabs_pay", lambda *_, **__: False)
+    for name in ("NUMPY_CELLS", "SHORT_MODE_CELLS"):
+        monkeypatch.setattr(f"legendre.core.limits.{name}", 0)
+    slabs = engine == "slabs"
+    monkeypatch.setattr("legendre.engines.choose.slabs_pay", lambda model, **_: slabs and model.measure is None)
 
 
 def subset() -> list[tuple[str, dict[str, Any]]]:
@@ -64,37 +64,37 @@ def test_the_subset_is_representative() -> None:
     assert {model["omega"] for _, model in chosen} == {"full", "support", "offdiag"}
 
 
-WAYS: dict[str, tuple[str, dict[str, Any]]] = {
-    "natural_on_the_grid": ("grid", {"solver": "natural"}),
-    "natural_on_the_sheet": ("sheet", {"solver": "natural"}),
-    "natural_on_the_stream": ("stream", {"solver": "natural"}),
-    "conjugate_gradients_on_the_grid": ("grid", {"solver": "natural-cg", "tol": 1e-13}),
-    "conjugate_gradients_on_the_sheet": ("sheet", {"solver": "natural-cg", "tol": 1e-13}),
-    "auto": ("stream", {}),
+PATHS: dict[str, tuple[str, dict[str, Any]]] = {
+    "natural_by_reference": ("reference", {"solver": "natural"}),
+    "natural_dense": ("dense", {"solver": "natural"}),
+    "natural_by_slabs": ("slabs", {"solver": "natural"}),
+    "conjugate_gradients_by_reference": ("reference", {"solver": "natural-cg", "tol": 1e-13}),
+    "conjugate_gradients_dense": ("dense", {"solver": "natural-cg", "tol": 1e-13}),
+    "auto": ("slabs", {}),
 }
 
 
 @pytest.mark.usefixtures("_compiled_reading")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("case", explicit.CASES, ids=explicit.name)
-def test_fits_of_explicit_bases(case: dict[str, Any], way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, arguments = WAYS[way]
+def test_fits_of_explicit_bases(case: dict[str, Any], path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, arguments = PATHS[path]
     use_engine(monkeypatch, engine)
     explicit.check(case, **arguments)
 
 
 @pytest.mark.usefixtures("_compiled_reading")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("table", sorted(contingency.ORACLE))
-def test_fits_of_margins(table: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, arguments = WAYS[way]
+def test_fits_of_margins(table: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, arguments = PATHS[path]
     use_engine(monkeypatch, engine)
     for name, model in subset():
         if name == table:
             contingency.check(contingency.TABLES[table], model, **arguments)
 
 
-def scalable(table: str, model: dict[str, Any]) -> bool:
+def is_scalable(table: str, model: dict[str, Any]) -> bool:
     """Tell whether the parameters that are left on the face are still nothing but margins."""
     X = contingency.TABLES[table]
     decided = ld.plan(X, ld.interactions(model["margins"]), support=contingency.support(model["omega"], X))
@@ -102,10 +102,10 @@ def scalable(table: str, model: dict[str, Any]) -> bool:
 
 
 @pytest.mark.usefixtures("_compiled_reading")
-@pytest.mark.parametrize("engine", ["grid", "sheet"])
+@pytest.mark.parametrize("engine", ["reference", "dense"])
 def test_fits_of_margins_by_scaling(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_engine(monkeypatch, engine)
-    able = [(table, model) for table, model in subset() if scalable(table, model)]
+    able = [(table, model) for table, model in subset() if is_scalable(table, model)]
     assert len(able) >= 50
     for table, model in able:
         contingency.check(contingency.TABLES[table], model, solver="scaling", tol=1e-13)
@@ -130,7 +130,7 @@ def test_fits_of_one_body_margins_in_closed_form() -> None:
 def test_named_cases(name: str, merging: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without a merged grid, masked or not, weighted or not."""
     case = NAMED[name]
-    use_engine(monkeypatch, "stream")
+    use_engine(monkeypatch, "slabs")
     monkeypatch.setattr("legendre.core.limits.MERGING", merging)
     fit = case.fit()
     assert fit.converged
@@ -210,7 +210,7 @@ def test_every_kind_of_input(name: str, basis: str, monkeypatch: pytest.MonkeyPa
     before = X.copy()
     reference = ld.decompose(X, basis, **arguments)
     monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
-    use_engine(monkeypatch, "stream")
+    use_engine(monkeypatch, "slabs")
     fit = ld.decompose(X, basis, **arguments)
     assert_array_equal(fit.basis, reference.basis)
     assert (fit.status, fit.rank) == (reference.status, reference.rank)
@@ -224,14 +224,14 @@ def test_every_kind_of_input(name: str, basis: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("_compiled_reading")
 @pytest.mark.parametrize(
-    ("engine", "expected"), [("grid", ReferenceEngine), ("sheet", DenseEngine), ("stream", SlabEngine)]
+    ("engine", "expected"), [("reference", ReferenceEngine), ("dense", DenseEngine), ("slabs", SlabEngine)]
 )
-def test_the_ways_are_the_ways_meant(engine: str, expected: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_paths_are_those_meant(engine: str, expected: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path that is not taken is not tested."""
     use_engine(monkeypatch, engine)
     X = NAMED["cube"].X
     solver: Solver = ld.solvers.Natural()
     assert type(ld.plan(X, "B3(1)", solver=solver).target.engine) is expected
     assert type(ld.plan(X, "B1", solver=solver).target.engine) is ProductEngine
-    masked = ReferenceEngine if engine == "grid" else DenseEngine
+    masked = ReferenceEngine if engine == "reference" else DenseEngine
     assert type(ld.plan(X, "B3(1)", support=X > 1).target.engine) is masked

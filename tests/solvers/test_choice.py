@@ -64,6 +64,11 @@ def some_cells(shape: tuple[int, ...], count: int) -> IntArray:
     return np.argwhere(np.ones(shape))[1 : count + 1].astype(np.int64)
 
 
+def spread_cells(shape: tuple[int, ...], count: int) -> IntArray:
+    """Return cells with many different coordinates, so that the merged grid is large."""
+    return np.unique(np.random.default_rng(0).integers(1, shape, size=(count, len(shape))), axis=0)
+
+
 def on_thousand_rows(shape: tuple[int, ...], basis: IntArray, *, masked: bool = False) -> Model:
     mask = np.ones(shape, dtype=np.bool_)
     mask[-1] = False
@@ -71,10 +76,9 @@ def on_thousand_rows(shape: tuple[int, ...], basis: IntArray, *, masked: bool = 
 
 
 LARGE: list[tuple[Model, str, str]] = [
-    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 1_500)), "natural", "ReferenceEngine"),
-    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 1_501)), "natural", "SlabEngine"),
-    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 1_501), masked=True), "natural", "DenseEngine"),
-    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 10_000)), "natural", "SlabEngine"),
+    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 10_000)), "natural", "ReferenceEngine"),
+    (on_thousand_rows((400, 400, 40), spread_cells((400, 400, 40), 300)), "natural", "SlabEngine"),
+    (on_thousand_rows((400, 400, 40), spread_cells((400, 400, 40), 300), masked=True), "natural", "DenseEngine"),
     (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 10_001)), "natural-cg", "DenseEngine"),
 ]
 

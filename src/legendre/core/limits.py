@@ -27,16 +27,14 @@ NUMPY_CELLS = 100_000
 """Merged cells up to which NumPy sweeps, in less time than the first compiled sweep compiles. Boxes of an X that
 compiled code has read are swept by it while a basis grows, however few: 25,000 boxes of 300^3 cells and 50 parameters
 take 0.08 s of processor time, in NumPy 0.18."""
-NUMPY_BASIS = 1_500  # parameters up to which NumPy fills the Fisher matrix
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
 COSTLY_SWEEP = 1 << 27  # merged cells from which one sweep takes seconds, so that none is made that is not needed
-KEPT_JOINS = 1_000  # parameters up to which the reference engine keeps the places of all joins between steps (4 MB)
+KEPT_JOINS = 1_000  # parameters up to which engines keep the places of joins, or G, from call to call (8 MB)
 # --- Which sums ------------------------------------------------------------------------------------------------------
 
 FEW_PAIRS = 20_000_000  # pairs of a cell and a basis cell up to which lists are compared without compiled code
-ONE_BLOCK = 2_000_000  # visits of cells below which compiled work is not cut into blocks: one thread does it anyway
 ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs more than it saves
 # --- Which solver ----------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     # NumPy sweeps ten times as many cells where no mode is longer than 8: compiled code gains little on short modes
     numpy_cells = limits.NUMPY_CELLS * (10 if longest <= 8 else 1)
     numpy_cells = limits.SHORT_MODE_CELLS if longest <= limits.SHORT_MODE else numpy_cells
-    if model.n_cells <= numpy_cells and k <= limits.NUMPY_BASIS:
+    if model.n_cells <= numpy_cells and k <= limits.LARGEST_MATRIX:
         return ReferenceEngine(model)
     if slabs_pay(model, products=products):
         from legendre.engines.compiled import SlabEngine
@@ -67,5 +67,6 @@ def check_fisher(n_params: int, what: str, instead: str) -> None:
 
 
 def slabs_pay(model: Model, *, products: bool) -> bool:
-    """Whether to sweep slab by slab: on a full grid, where the Fisher matrix is formed on the way."""
-    return model.measure is None and model.n_params <= limits.LARGEST_MATRIX and not products
+    """Whether to sweep a full grid slab by slab: where G is formed, and takes less memory than grids of cells do."""
+    k = model.n_params
+    return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells and not products

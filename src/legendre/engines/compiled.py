@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
+from legendre.core import limits
 from legendre.core.sums.kernels import dense as kernels
 from legendre.core.sums.kernels import preconditioner as vecchia_kernels
-from legendre.core.sums.kernels import slabs as slab_kernels
+from legendre.core.sums.kernels import slabs
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
@@ -25,16 +23,8 @@ VISITS = 6  # how often a pair of sweeps visits each cell, roughly: small grids 
 
 
 @dataclass(frozen=True, eq=False)
-class Sheets:
-    """q and eta of every merged cell."""
-
-    q: FloatArray
-    eta: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
 class DenseEngine(ReferenceEngine):
-    """Compiled sweeps over a grid that is formed, for any weights; the same answers as `ReferenceEngine`."""
+    """As `ReferenceEngine`, with compiled sums and a preconditioner for large bases."""
 
     @cached_property
     def _modes(self) -> IntArray:
@@ -44,24 +34,8 @@ class DenseEngine(ReferenceEngine):
         """View a grid as (first mode) x (all others)."""
         return grid.reshape(self._shape[0], -1)
 
-    def at(self, theta: FloatArray) -> Point:
-        q = self._sums_below(theta)
-        work = VISITS * q.size
-        psi = kernels.exponentiate(work, self._rows(q), self._rows(np.ascontiguousarray(self.model.weights)))
-        eta = q.copy()
-        kernels.sum_grid(work, self._rows(eta), self._modes, back=True)
-        return Point(theta, eta.ravel()[self._flat], psi, Sheets(q, eta))
-
-    def _sums_below(self, vector: FloatArray) -> FloatArray:
-        grid = self._scatter(vector)
-        kernels.sum_grid(VISITS * grid.size, self._rows(grid), self._modes, back=False)
-        return grid
-
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Read G from eta at joins, eq. (5), in place: one k x k matrix and no index arrays of that size."""
-        g = np.empty((self.n_params, self.n_params)) if out is None else out
-        kernels.fill_fisher(point.cache.eta.ravel(), self._corner, point.eta, g)
-        return g
+    def _accumulate(self, grid: FloatArray, *, back: bool) -> None:
+        kernels.sum_grid(VISITS * grid.size, self._rows(grid), self._modes, back=back)
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute G x with two sweeps; minus the mean of x on the bottom cell centres every cell at no cost."""
@@ -78,10 +52,6 @@ class DenseEngine(ReferenceEngine):
         made.refresh(point, point.cache.eta.ravel())
         return made
 
-    def log_probabilities(self, point: Point) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(point.cache.q))
-
 
 @dataclass(frozen=True, eq=False)
 class SlabEngine(Engine):
@@ -89,95 +59,52 @@ class SlabEngine(Engine):
 
     model: Model  # its measure is a product over modes (``model.measure is None``)
 
-    @property
-    def _lengths(self) -> tuple[FloatArray, ...]:
-        return self.model.quotient.lengths
-
     @cached_property
-    def _plan(self) -> slab_kernels.SlabPlan:
-        return slab_kernels.plan_slabs(self._lengths, self.model.positions)
-
-    @property
-    def order(self) -> IntArray:
-        """The order of parameters in which G needs no permutation."""
-        return self._plan.order
-
-    @cached_property
-    def _modes_used(self) -> IntArray:
-        """How many coordinates of each cell of B are not 0."""
-        return np.asarray((self.model.positions > 0).sum(axis=1))
-
-    def _factors(self, theta: FloatArray) -> tuple[list[FloatArray], float] | None:
-        """Return Q up to a factor, and the factor's logarithm, where Q is a product over modes; else ``None``."""
-        if theta[self._modes_used > 1].any():
-            return None
-        factors, shift = [], 0.0
-        for k, lengths in enumerate(self._lengths):
-            rows = np.flatnonzero(self.model.positions[:, k] * (self._modes_used == 1))
-            log_ratio = np.zeros(len(lengths))
-            log_ratio[self.model.positions[rows, k]] = theta[rows]
-            log_ratio = np.cumsum(log_ratio)
-            peak = float(log_ratio.max())
-            factors.append(lengths * np.exp(log_ratio - peak))
-            shift += peak
-        return factors, shift
+    def _plan(self) -> slabs.SlabPlan:
+        return slabs.plan_slabs(self.model.quotient.lengths, self.model.positions)
 
     def at(self, theta: FloatArray) -> Point:
-        """Sweep once; where Q is a product over modes, as at theta = 0, there is a closed form."""
-        if (product := self._factors(theta)) is not None:
-            factors, shift = product
-            psi, eta = _products(factors, self.model.positions)
-            return Point(theta, eta, psi + shift)
-        psi, sorted_eta = slab_kernels.evaluate(self._plan, theta[self.order])
-        eta = np.empty(self.n_params)
-        eta[self.order] = sorted_eta
-        return Point(theta, eta, psi)
+        """Sweep once; a small Fisher matrix costs hardly more, and is kept."""
+        kept = np.empty((self.n_params, self.n_params)) if self.n_params <= limits.KEPT_JOINS else None
+        psi, eta = self._evaluate(theta, kept)
+        return Point(theta, eta, psi, kept)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Read G from eta at joins, eq. (5), on the way of one more sweep."""
+        """Read G from eta at joins, eq. (5), on the way of a sweep."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        product = self._factors(point.theta)
-        if product is not None:
-            _products(product[0], self.model.positions, g)
+        if point.cache is None:
+            self._evaluate(point.theta, g)
         else:
-            slab_kernels.evaluate(self._plan, point.theta[self.order], g)
-        kernels.mirror(g)
-        if product is None and not np.array_equal(self.order, np.arange(self.n_params)):
-            back = np.argsort(self.order)
-            g[:] = g[np.ix_(back, back)]
+            g[:] = point.cache
         return g
+
+    def _evaluate(self, theta: FloatArray, g: FloatArray | None) -> tuple[float, FloatArray]:
+        """Compute psi and eta, and fill g."""
+        order = self._plan.order
+        psi, eta = slabs.evaluate(self._plan, theta[order], g)
+        back = np.argsort(order)
+        if g is not None:
+            mirror(g)
+            if not np.array_equal(order, np.arange(len(order))):
+                g[:] = g[np.ix_(back, back)]
+        return psi, eta[back]
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)``, by a sweep only where the sum of its entries' sizes does not do."""
         bound = float(np.abs(vector).sum())
         if bound <= 0.1:
             return bound
-        low, high = slab_kernels.log_range(self._plan, vector[self.order])
-        return float(high - low)
+        low, high = slabs.log_range(self._plan, vector[self._plan.order])
+        return high - low
 
 
-def _products(
-    lengths: Sequence[NDArray[Any]], positions: NDArray[Any], gram: FloatArray | None = None, together: int = 64
-) -> tuple[float, FloatArray]:
-    """Compute psi and eta of a product over modes (and the Fisher matrix into gram's lower triangle) without a sweep.
-
-    lengths[k]: the weight of each box of mode k; lengths alone make the uniform distribution, where fits begin. Rows of
-    the matrix are filled `together`.
-    """
-    tails = [np.cumsum(np.asarray(n, float)[::-1])[::-1] for n in lengths]
-    total = float(np.prod([t[0] for t in tails]))
-    tails = [t / t[0] for t in tails]
-    columns = np.ascontiguousarray(positions.T, np.int64)
-    eta = np.ones(len(positions))
-    for t, c in zip(tails, columns, strict=True):
-        eta *= t[c]
-    if gram is not None:
-        for first in range(0, len(eta), together):
-            rows, before = slice(first, first + together), slice(0, first + together)
-            part = -np.outer(eta[rows], eta[before])
-            part += math.prod(t.take(np.maximum(c[rows, None], c[before])) for t, c in zip(tails, columns, strict=True))
-            gram[rows, before] = part
-    return float(np.log(total)), eta
+def mirror(g: FloatArray, block: int = 64) -> None:
+    """Copy the lower triangle to the upper one, block by block: blocks stay in cache."""
+    for start in range(0, len(g), block):
+        rows, below = slice(start, start + block), slice(start + block, None)
+        g[rows, below] = g[below, rows].T
+        square = g[rows, rows]
+        square[:] = np.tril(square) + np.tril(square, -1).T
 
 
 @dataclass(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -9,7 +10,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.zeta import accumulate, decode
+from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model
@@ -20,9 +21,9 @@ TINY = 1e-3  # A range bounded by this need not be known better
 
 @dataclass(frozen=True, eq=False)
 class Grids:
-    """log q and eta of every merged cell."""
+    """q and eta of every merged cell."""
 
-    log_q: FloatArray
+    q: FloatArray
     eta: FloatArray
 
 
@@ -67,15 +68,28 @@ class ReferenceEngine(Engine):
         grid.ravel()[self._flat] = vector
         return grid
 
+    def _accumulate(self, grid: FloatArray, *, back: bool) -> None:
+        """Replace a grid by its sums at or below each cell, in place; at or above each if `back`."""
+        accumulate(grid[(slice(None, None, -1),) * grid.ndim] if back else grid)
+
     def _sums_below(self, vector: FloatArray) -> FloatArray:
         """Sum a vector on B at or below each merged cell, eq. (2)."""
         grid = self._scatter(vector)
-        accumulate(grid)
+        self._accumulate(grid, back=False)
         return grid
 
     def at(self, theta: FloatArray) -> Point:
-        psi, log_q, eta = decode(self._scatter(theta), self._log_weights)
-        return Point(theta, eta.ravel()[self._flat], psi, Grids(log_q, eta))
+        q = self._sums_below(theta)
+        if self._log_weights is not None:
+            q += self._log_weights
+        peak = float(q.max())
+        q -= peak  # so that no exponential overflows
+        np.exp(q, out=q)
+        mass = float(q.sum())
+        q /= mass
+        eta = q.copy()
+        self._accumulate(eta, back=True)
+        return Point(theta, eta.ravel()[self._flat], peak + math.log(mass), Grids(q, eta))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
@@ -108,15 +122,16 @@ class ReferenceEngine(Engine):
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         change = self._sums_below(vector)
         change -= float(point.eta @ vector)
-        change *= np.exp(point.cache.log_q)
-        accumulate(np.flip(change))
+        change *= point.cache.q
+        self._accumulate(change, back=True)
         return np.asarray(change.ravel()[self._flat])
 
     def eta_everywhere(self, point: Point) -> FloatArray:
         return np.asarray(point.cache.eta)
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        return np.asarray(point.cache.log_q)
+        log_q = self._sums_below(point.theta) - point.psi
+        return log_q if self._log_weights is None else log_q + self._log_weights
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)`` over the cells that carry probability, or a bound where it is tiny."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
-from legendre.model.model import Cliques, Grid, Model
+from legendre.model.model import Cliques, Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,20 +33,12 @@ class TiedEngine(Engine):
         return Point(theta, self.ties.collect(point.eta), point.psi, point)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute ``A' G A``: from the features, from eta at joins, from G of the cells, or column by column."""
+        """Compute ``A' G A``: from the features, from G of the cells, or column by column."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self._probabilities(point)
             centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
             return np.matmul(centred.T, centred, out=g)
-        if isinstance(self.model, Grid):
-            from legendre.core.sums.kernels.dense import fill_tied, mirror
-
-            eta = np.ascontiguousarray(self.inner.eta_everywhere(point.cache)).ravel()
-            tables = eta, self._corner, self.ties.starts, self.ties.values
-            fill_tied(len(self.ties.values) ** 2, (len(g) + 1) // 2, *tables, point.eta, g)
-            mirror(g)
-            return g
         if self.ties.n_cells <= limits.LARGEST_MATRIX:
             a = self.ties.matrix()
             g[:] = a.T @ (a.T @ self.inner.fisher(point.cache)).T
@@ -101,10 +93,3 @@ class TiedEngine(Engine):
             design[:, j] = space.below(unit)[self.model.alive]
             unit[j] = 0.0
         return design
-
-    @cached_property
-    def _corner(self) -> IntArray:
-        """For each entry of A its cell, coordinates times strides, so that the place of a join is a sum of maxima."""
-        shape = self.model.quotient.merged_shape
-        strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)
-        return np.ascontiguousarray((self.model.positions * strides)[self.ties.rows])

@@ -172,7 +172,7 @@ class NaturalCG(Solver):
         point = state.point
         if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
             return replace(state, gap=point.residual)
-        if len(point.theta) <= limits.NUMPY_BASIS and target.problem.model.n_cells <= limits.NUMPY_CELLS:
+        if len(point.theta) <= limits.KEPT_JOINS and target.problem.model.n_cells <= limits.NUMPY_CELLS:
             return replace(state, gap=newton_gap(target, point))
         pre = target.engine.preconditioner(point, state.memory and state.memory[0])
         direction, left = self._solve(target, point, pre, 0.01, ROUNDING)

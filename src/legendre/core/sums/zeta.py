@@ -6,8 +6,6 @@ per mode: O(order * cells), however large the basis is, where the paper states O
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from legendre.core.types import FloatArray
@@ -44,22 +42,6 @@ def accumulate(out: FloatArray, first: int = 0) -> None:
                 last = piece
         elif length > 1:
             np.add.accumulate(out, axis=axis, out=out)
-
-
-def decode(grid: FloatArray, log_weights: FloatArray | None) -> tuple[float, FloatArray, FloatArray]:
-    """Compute psi, log q (eq. 2) and eta (eq. 3) of every cell from a grid of theta, which is overwritten."""
-    accumulate(grid)
-    if log_weights is not None:
-        grid += log_weights
-    peak = float(grid.max())
-    grid -= peak  # so that no exponential overflows
-    eta = np.exp(grid)
-    mass = float(eta.sum())
-    log_mass = math.log(mass)
-    eta /= mass
-    grid -= log_mass
-    accumulate(eta[(slice(None, None, -1),) * eta.ndim])  # q becomes eta
-    return peak + log_mass, grid, eta
 
 
 def moebius(grid: FloatArray) -> FloatArray:

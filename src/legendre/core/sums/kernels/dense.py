@@ -5,15 +5,10 @@ modes flattened. Sums over modes 2..N stay inside a slab (in cache, slabs in par
 the columns (column blocks in parallel). No sum is ever split between threads, so results do not depend on their number.
 """
 
-import math
-
-import numpy as np
-
-from legendre.core.compiled import ParallelKernel, in_threads, inner
+from legendre.core.compiled import ParallelKernel, inner
 from legendre.core.types import FloatArray, IntArray
 
 BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-level cache for I_1 up to about 1000
-TILE = 64  # rows and columns of a square that is transposed in first-level cache
 
 
 @inner
@@ -101,115 +96,3 @@ def sum_grid(work: float, grid: FloatArray, modes: IntArray, *, back: bool) -> N
     """Prefix sums over every mode; suffix sums if `back`."""
     sum_slabs(work, len(grid), grid, modes, back)
     sum_columns(work, column_blocks(grid), grid, back)
-
-
-@ParallelKernel
-def _largest_exponents(first, last, logq, w, tops):
-    """Find the largest exponent of each row, where w > 0."""
-    for i in range(first, last):
-        top = -np.inf
-        for j in range(logq.shape[1]):
-            if w[i, j] > 0.0 and logq[i, j] > top:
-                top = logq[i, j]
-        tops[i] = top
-
-
-@ParallelKernel
-def _weighted_exponentials(first, last, logq, w, shift, sums):
-    """Turn exponents into w exp(. - shift), and sum each row."""
-    for i in range(first, last):
-        total = 0.0
-        for j in range(logq.shape[1]):
-            value = 0.0
-            if w[i, j] > 0.0:
-                value = w[i, j] * math.exp(logq[i, j] - shift)
-            logq[i, j] = value
-            total += value
-        sums[i] = total
-
-
-def exponentiate(work: float, logq: FloatArray, w: FloatArray) -> float:
-    """Turn log-ratios into probabilities ``w exp(. - psi)``, in place; return psi."""
-    rows = len(logq)
-    tops, sums = np.empty(rows), np.empty(rows)
-    _largest_exponents(work, rows, logq, w, tops)
-    shift = float(tops.max())
-    _weighted_exponentials(work, rows, logq, w, shift, sums)
-    total = float(sums.sum())
-    in_threads(work, rows, lambda first, last: np.multiply(logq[first:last], 1.0 / total, out=logq[first:last]))
-    return shift + math.log(total)
-
-
-@inner
-def _fisher_row(a, eta, corner, ref, at, g):
-    """Row a of the lower triangle: ``g_ab = eta[max(a, b)] - eta_a eta_b``."""
-    for b in range(a + 1):
-        at[b] = 0
-    for d in range(corner.shape[0]):
-        own = corner[d, a]
-        for b in range(a + 1):
-            at[b] += max(own, corner[d, b])
-    for b in range(a + 1):
-        g[a, b] = eta[at[b]] - ref[a] * ref[b]
-
-
-@ParallelKernel
-def _fill_fisher(first, last, eta, corner, ref, g):
-    """Fill rows of the lower triangle in pairs, a long one and a short one, so that equal stretches are equal work."""
-    k = ref.size
-    at = np.empty(k, np.int64)
-    for task in range(first, last):
-        for side in range(2):
-            _fisher_row(task if side == 0 else k - 1 - task, eta, corner, ref, at, g)
-
-
-def fill_fisher(eta: FloatArray, corner: IntArray, ref: FloatArray, g: FloatArray) -> None:
-    """Fill the Fisher matrix; corner: coordinates times strides (N, k), whose maxima add up to the place of a join."""
-    _fill_fisher(g.size, (len(g) + 1) // 2, eta, corner, ref, g)
-    mirror(g)
-
-
-@ParallelKernel
-def _mirror(first, last, g):
-    """Copy tiles of the lower triangle to the upper one: tiles stay in cache."""
-    k = g.shape[0]
-    for t in range(first, last):
-        for s in range(t + 1):
-            for a in range(t * TILE, min(k, (t + 1) * TILE)):
-                for b in range(s * TILE, min(a, (s + 1) * TILE)):
-                    g[b, a] = g[a, b]
-
-
-def mirror(g: FloatArray) -> None:
-    """Copy the lower triangle to the upper one."""
-    _mirror(g.size, -(-len(g) // TILE), g)
-
-
-@inner
-def _tied_row(i, eta, corner, starts, values, ref, g):
-    """Fill row i up to the diagonal; the entries of all columns before it lie one after the other."""
-    modes = corner.shape[1]
-    lo, hi = starts[i], starts[i + 1]
-    for j in range(i + 1):
-        total = 0.0
-        for a in range(lo, hi):
-            part = 0.0
-            for b in range(starts[j], starts[j + 1]):
-                at = 0
-                for d in range(modes):
-                    at += max(corner[a, d], corner[b, d])
-                part += values[b] * eta[at]
-            total += values[a] * part
-        g[i, j] = total - ref[i] * ref[j]
-
-
-@ParallelKernel
-def fill_tied(first, last, eta, corner, starts, values, ref, g):
-    """Fill the lower triangle; rows are paired, long with short, to balance the threads.
-
-    corner: for each entry of A its cell, coordinates times strides (entries, N); starts: where columns begin.
-    """
-    m = ref.size
-    for task in range(first, last):
-        for side in range(2):
-            _tied_row(task if side == 0 else m - 1 - task, eta, corner, starts, values, ref, g)

@@ -2,22 +2,20 @@
 
 A grid is swept along one mode, the mode of the sweep; a *slab* is the grid of the other modes, held flat in C order. A
 *rectangle* is the part of a slab at or above a corner: nothing below the corner of a slab's basis cells can change
-there, nor be asked for, so every sweep visits rectangles only. Slabs are swept forward once for the running state, then
-backward: theta is undone while suffix sums accumulate. Blocks of slabs never share a cell, and their parts are combined
-in a fixed order.
+there, nor be asked for, so every sweep visits rectangles only. The sweep runs from the last slab to the first: theta
+is undone while suffix sums accumulate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legendre.core import limits
-from legendre.core.compiled import ParallelKernel, U, compiled, in_threads, inner
+from legendre.core.compiled import U, compiled, inner
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 
@@ -27,8 +25,7 @@ FIRST, NO = np.int64(0), np.bool_(False)  # with a literal in their place numba 
 class SlabPlan(NamedTuple):
     """Everything about (Omega, B) that does not change with theta.  Parameters are in the order of `order`."""
 
-    mode: int  # the mode swept along
-    order: IntArray  # (k,) B's rows sorted along that mode: plan order
+    order: IntArray  # (k,) B's rows sorted along the mode of the sweep: plan order
     extents: IntArray  # (D,) boxes per slab mode, D >= 2
     strides: IntArray  # (D,)
     scaled: IntArray  # (D, k) slab coordinates times strides
@@ -36,13 +33,10 @@ class SlabPlan(NamedTuple):
     corners: IntArray  # (slabs, D) meet of the slab's parameters
     tails: FloatArray  # (slabs + 1,) summed lengths of this slab and all above
     logs: FloatArray  # (cells of a slab,) log of the cells' weights within the slab
-    bounds: IntArray  # (blocks + 1,) slabs by block
     work: float  # cells visited and joins read by one sweep
 
 
-def plan_slabs(
-    lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: int | None = None, blocks: int = 8
-) -> SlabPlan:
+def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: int | None = None) -> SlabPlan:
     """Prepare sweeps; lengths[k]: weight of each box of mode k, positions: (k, N) box coordinates of B.
 
     The mode swept along is the one whose sweep visits the fewest cells (the first such) of those with a moderate slab.
@@ -69,19 +63,14 @@ def plan_slabs(
     logs = np.zeros(1)
     for side in sides:
         logs = np.add.outer(logs, np.log(side)).ravel()
-    bounds = np.array([0, slabs], np.int64)
     new, cells = np.diff(first), np.prod(extents - corners, axis=1, dtype=float)
-    work = np.cumsum(np.where(new > 0, 2.0 * cells + new * first[1:], 0.0))  # cells visited by slab, and joins
-    if work[-1] > limits.ONE_BLOCK:
-        cut = np.searchsorted(work, np.linspace(0, work[-1], blocks + 1)[1:-1])
-        bounds = np.unique(np.concatenate(([0], cut, [slabs]))).astype(np.int64)
+    work = float(np.where(new > 0, 2.0 * cells + new * first[1:], 0.0).sum())  # cells visited by slab, and joins
     scaled = np.ascontiguousarray((places * strides).T)  # the offset of a join is the sum of the maxima of its columns
-    work_of_all = float(work[-1])
-    return SlabPlan(mode, order, extents, strides, scaled, first, corners, tails, logs, bounds, work_of_all)
+    return SlabPlan(order, extents, strides, scaled, first, corners, tails, logs, work)
 
 
 @inner
-def locate_row(r, extents, strides, corner, axis):
+def _locate_row(r, extents, strides, corner, axis):
     """Offset of the r-th row of a rectangle, and the row's place along `axis` counted from the corner."""
     base, place = corner[-1], 0
     for d in range(len(extents) - 2, -1, -1):
@@ -95,7 +84,7 @@ def locate_row(r, extents, strides, corner, axis):
 
 
 @inner
-def count_rows(extents, corner):
+def _count_rows(extents, corner):
     """Count the rows (lines along the last mode) of a rectangle."""
     rows = 1
     for d in range(len(extents) - 1):
@@ -104,68 +93,52 @@ def count_rows(extents, corner):
 
 
 @inner
-def sum_up(a, extents, strides, corner, product):
-    """Sum (or multiply) from the corner up, over all modes, in place: zeta transform of parameters."""
-    n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
+def _combine(extents, strides, scaled, begin, end, corner, values, out, product):
+    """Compute what a slab's parameters begin..end-1 contribute to each cell of its rectangle: sums, or products."""
+    n, rows, last = U(extents[-1] - corner[-1]), _count_rows(extents, corner), len(extents) - 2
+    for r in range(rows):
+        base = U(_locate_row(r, extents, strides, corner, FIRST)[0])
+        for i in range(base, base + n):
+            out[i] = 1.0 if product else 0.0
+    for u in range(begin, end):
+        out[_offset(scaled, u)] = values[u]
     for axis in range(last, -1, -1):
         step = U(strides[axis])
         for r in range(rows):
-            start, place = locate_row(r, extents, strides, corner, axis)
+            start, place = _locate_row(r, extents, strides, corner, axis)
             base = U(start)
             if axis == last:  # the first sweep does the last mode as well
-                s = a[base]
+                s = out[base]
                 for i in range(base + U(1), base + n):
-                    s = s * a[i] if product else s + a[i]
-                    a[i] = s
-            if place > 0 and product:
+                    s = s * out[i] if product else s + out[i]
+                    out[i] = s
+            if place > 0:
                 for i in range(base, base + n):
-                    a[i] *= a[i - step]
-            elif place > 0:
-                for i in range(base, base + n):
-                    a[i] += a[i - step]
+                    out[i] = out[i] * out[i - step] if product else out[i] + out[i - step]
 
 
 @inner
-def sum_down(a, e, extents, strides, corner, along_last):
-    """Set e (or a itself) to the sums of a over all cells above; the serial last mode may be left to the caller."""
-    n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
+def _sum_down(a, e, extents, strides, corner):
+    """Set e to the sums of a over all cells of a rectangle at or above each."""
+    n, rows, last = U(extents[-1] - corner[-1]), _count_rows(extents, corner), len(extents) - 2
     for axis in range(last, -1, -1):
         step = U(strides[axis])
         for r in range(rows - 1, -1, -1):
-            start, place = locate_row(r, extents, strides, corner, axis)
+            start, place = _locate_row(r, extents, strides, corner, axis)
             base = U(start)
-            if axis == last and along_last:
+            if axis == last:
                 s = 0.0
                 for i in range(n):
                     j = base + n - U(1) - i
                     s += a[j]
                     e[j] = s
-            elif axis == last:
-                for i in range(base, base + n):
-                    e[i] = a[i]
             if place + 1 < extents[axis] - corner[axis]:
                 for i in range(base, base + n):
                     e[i] += e[i + step]
 
 
 @inner
-def sum_above(a, line, extents, strides, corner):
-    """Sum a over all cells above the corner: rows into a line first, which runs in vectors."""
-    n = U(extents[-1] - corner[-1])
-    for i in range(n):
-        line[i] = 0.0
-    for r in range(count_rows(extents, corner)):
-        base = U(locate_row(r, extents, strides, corner, FIRST)[0])
-        for i in range(n):
-            line[i] += a[base + i]
-    total = 0.0
-    for i in range(n):
-        total += line[i]
-    return total
-
-
-@inner
-def offset(scaled, u):
+def _offset(scaled, u):
     """Find the place of cell u in a slab; `scaled` holds coordinates times strides."""
     cell = 0
     for d in range(len(scaled)):
@@ -174,17 +147,8 @@ def offset(scaled, u):
 
 
 @inner
-def sum_tail(e, scaled, u, extents):
-    """Sum along the last mode from cell u on, of an array summed over the other modes by `sum_down`."""
-    s, base = 0.0, offset(scaled, u)
-    for i in range(base, base + extents[-1] - scaled[-1, u]):
-        s += e[i]
-    return s
-
-
-@inner
-def add_joins(e, scaled, u, scratch, out):
-    """out[v] += e at the join of u and v, for v <= u: offsets add up over modes, so no index array is kept."""
+def _read_joins(e, scaled, u, scratch, out):
+    """out[v] = e at the join of u and v, for v <= u: offsets add up over modes, so no index array is kept."""
     a, b = scaled[0, u], scaled[1, u]
     for v in range(u + 1):
         scratch[v] = max(a, scaled[0, v]) + max(b, scaled[1, v])
@@ -193,35 +157,7 @@ def add_joins(e, scaled, u, scratch, out):
         for v in range(u + 1):
             scratch[v] += max(c, scaled[d, v])
     for v in range(u + 1):
-        out[v] += e[scratch[v]]
-
-
-@inner
-def balanced_row(i, k):
-    """Rows of a triangle, short and long in turn, so that equal stretches of i are equal work."""
-    half = np.int64(i) // 2
-    return half if np.int64(i) % 2 == 0 else np.int64(k) - 1 - half
-
-
-def _state(plan: SlabPlan, theta: FloatArray, slab: int) -> FloatArray:
-    """Sum of the parameters at or below each cell of the given slab (log q without psi)."""
-    count = plan.first[slab + 1]
-    state = np.bincount(plan.scaled[:, :count].sum(axis=0), theta[:count], minlength=len(plan.logs)).astype(np.float64)
-    accumulate(state.reshape(plan.extents))
-    return state
-
-
-@inner
-def _steps(extents, strides, scaled, begin, end, corner, values, factors, product):
-    """Compute what a slab's parameters begin..end-1 contribute to each cell of its rectangle: sums, or products."""
-    n, nothing = U(extents[-1] - corner[-1]), 1.0 if product else 0.0
-    for r in range(count_rows(extents, corner)):
-        base = U(locate_row(r, extents, strides, corner, FIRST)[0])
-        for i in range(base, base + n):
-            factors[i] = nothing
-    for u in range(begin, end):
-        factors[offset(scaled, u)] = values[u]
-    sum_up(factors, extents, strides, corner, product)
+        out[v] = e[scratch[v]]
 
 
 @inner
@@ -232,113 +168,68 @@ def _undo(extents, strides, corner, t, value, single, product, shift, state, mas
     the sweep, so a cell is visited only when it changes.
     """
     n = U(extents[-1] - corner[-1])
-    for r in range(count_rows(extents, corner)):
-        base = U(locate_row(r, extents, strides, corner, FIRST)[0])
-        if not product:
-            for i in range(n):
-                at = base + i
-                mass[at] += math.exp(state[at] - shift) * (t - mark[at])
-                mark[at] = t
-                state[at] -= value if single else factors[at]
-        elif single:
-            for i in range(n):
-                at = base + i
-                mass[at] += state[at] * (t - mark[at])
-                mark[at] = t
-                state[at] *= value
+    for r in range(_count_rows(extents, corner)):
+        base = U(_locate_row(r, extents, strides, corner, FIRST)[0])
+        if product:
+            for i in range(base, base + n):
+                mass[i] += state[i] * (t - mark[i])
+                mark[i] = t
+                state[i] *= value if single else factors[i]
         else:
-            for i in range(n):
-                at = base + i
-                mass[at] += state[at] * (t - mark[at])
-                mark[at] = t
-                state[at] *= factors[at]
+            for i in range(base, base + n):
+                mass[i] += math.exp(state[i] - shift) * (t - mark[i])
+                mark[i] = t
+                state[i] -= value if single else factors[i]
 
 
 @compiled
-def _sweep(
-    low, high, extents, strides, scaled, first, corners, tails, values, product, shift, fisher, state, mass, eta, gram
-):
-    """Backward sweep of one block, counting its own slabs only; mass ends as the block's total per slab cell."""
-    size = len(state)
-    mark, factors, sums = np.empty(size), np.empty(size), np.empty(size)
-    scratch = np.empty(first[high], np.int64)
-    for i in range(size):
-        mass[i], mark[i] = 0.0, tails[high]
-    for j in range(high - 1, low - 1, -1):
+def _sweep(extents, strides, scaled, first, corners, tails, values, product, shift, state, mass, mark, eta, gram):
+    """Sweep from the last slab to the first, and read eta, and with a gram matrix its lower triangle, on the way."""
+    factors, sums, scratch = np.empty(len(state)), np.empty(len(state)), np.empty(len(eta), np.int64)
+    for j in range(len(corners) - 1, -1, -1):
         begin, end, corner = first[j], first[j + 1], corners[j]
         if begin == end:
             continue
         single = end - begin == 1
         if not single:
-            _steps(extents, strides, scaled, begin, end, corner, values, factors, product)
+            _combine(extents, strides, scaled, begin, end, corner, values, factors, product)
         _undo(extents, strides, corner, tails[j], values[begin], single, product, shift, state, mass, mark, factors)
-        if single and not fisher:  # a slab's only cell is its corner
-            eta[begin] = sum_above(mass, sums, extents, strides, corner)
-            continue
-        sum_down(mass, sums, extents, strides, corner, fisher)
+        _sum_down(mass, sums, extents, strides, corner)
         for u in range(begin, end):
-            if fisher:
-                row = gram[u]
-                for v in range(u + 1):
-                    row[v] = 0.0
-                add_joins(sums, scaled, u, scratch, row)
-                eta[u] = row[u]
-            else:
-                eta[u] = sum_tail(sums, scaled, u, extents)
-    for i in range(size):
-        mass[i] += (state[i] if product else math.exp(state[i] - shift)) * (tails[low] - mark[i])
-
-
-@ParallelKernel
-def _centre(begin, end, scaled, owner, above, eta, total, gram):
-    """Finish rows of the Fisher matrix: add what lies in higher blocks, normalise, subtract eta eta^T."""
-    k = len(eta)
-    scratch = np.empty(k, np.int64)
-    for i in range(begin, end):
-        u = balanced_row(i, k)
-        row = gram[u]
-        if owner[u] + 1 < len(above):
-            add_joins(above[owner[u] + 1], scaled, u, scratch, row)
-        for v in range(u + 1):
-            row[v] = row[v] / total - eta[u] * eta[v]
+            eta[u] = sums[_offset(scaled, u)]
+            if len(gram):
+                _read_joins(sums, scaled, u, scratch, gram[u])
 
 
 @compiled
-def _extremes(low, high, extents, strides, scaled, first, corners, theta, state, out):
-    """Widen `out`, least and greatest, by the sums of parameters in the slabs of one block."""
-    n, steps = len(extents), np.empty(len(state))
-    least, greatest = out[0], out[1]
-    for i in range(len(state)):
-        least, greatest = min(least, state[i]), max(greatest, state[i])
-    for j in range(high - 1, low - 1, -1):
+def _extremes(extents, strides, scaled, first, corners, theta, state):
+    """Find the least and the greatest sum of parameters over all cells."""
+    steps = np.empty(len(state))
+    least, greatest = state.min(), state.max()
+    for j in range(len(corners) - 1, -1, -1):
         if first[j] == first[j + 1]:
             continue
         corner = corners[j]
-        _steps(extents, strides, scaled, first[j], first[j + 1], corner, theta, steps, NO)
-        for r in range(count_rows(extents, corner)):
-            base, _ = locate_row(r, extents, strides, corner, FIRST)
-            for i in range(base, base + extents[n - 1] - corner[n - 1]):
+        _combine(extents, strides, scaled, first[j], first[j + 1], corner, theta, steps, NO)
+        for r in range(_count_rows(extents, corner)):
+            base, _ = _locate_row(r, extents, strides, corner, FIRST)
+            for i in range(base, base + extents[-1] - corner[-1]):
                 state[i] -= steps[i]
                 least, greatest = min(least, state[i]), max(greatest, state[i])
-    out[0], out[1] = least, greatest
+    return least, greatest
 
 
-def _in_blocks(plan: SlabPlan, run: Callable[[int, int, int], object]) -> None:
-    """Call ``run(block, its first slab, its last + 1)`` for all blocks, in threads where that pays."""
-
-    def several(first: int, last: int) -> None:
-        for b in range(first, last):
-            run(b, int(plan.bounds[b]), int(plan.bounds[b + 1]))
-
-    in_threads(plan.work, len(plan.bounds) - 1, several)
+def _last_slab(plan: SlabPlan, theta: FloatArray) -> FloatArray:
+    """Sum the parameters at or below each cell of the last slab (log q without psi)."""
+    state = np.bincount(plan.scaled.sum(axis=0), theta, minlength=len(plan.logs)).astype(np.float64)
+    accumulate(state.reshape(plan.extents))
+    return state
 
 
 def log_range(plan: SlabPlan, theta: FloatArray) -> tuple[float, float]:
-    """Least and greatest sum of parameters over all cells: decides the domain when the easy bound does not."""
-    ranges = np.tile([np.inf, -np.inf], (len(plan.bounds) - 1, 1))
-    tables = plan.extents, plan.strides, plan.scaled, plan.first, plan.corners, theta
-    _in_blocks(plan, lambda b, low, high: _extremes(low, high, *tables, _state(plan, theta, high - 1), ranges[b]))
-    return float(ranges[:, 0].min()), float(ranges[:, 1].max())
+    """Return the least and the greatest sum of parameters over all cells, for theta in plan order."""
+    low, high = _extremes(*plan[1:6], theta, _last_slab(plan, theta))
+    return float(low), float(high)
 
 
 def _domain(plan: SlabPlan, theta: FloatArray, safe: float = 300.0) -> tuple[bool, float]:
@@ -346,59 +237,32 @@ def _domain(plan: SlabPlan, theta: FloatArray, safe: float = 300.0) -> tuple[boo
 
     exp(+-safe) times any number of cells stays far from overflow and underflow.
     """
-    positive, negative = float(theta[theta > 0].sum()), float(-theta[theta < 0].sum())
-    if max(positive, negative) <= safe:
+    if max(float(theta[theta > 0].sum()), float(-theta[theta < 0].sum())) <= safe:
         return True, 0.0
     low, high = log_range(plan, theta)
     steps = np.concatenate(([0.0], np.cumsum(np.abs(theta))))[plan.first]
-    return bool(high - low <= 2 * safe and np.diff(steps).max() <= 2 * safe), float(high)
+    return bool(high - low <= 2 * safe and np.diff(steps).max() <= 2 * safe), high
 
 
 def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) -> tuple[float, FloatArray]:
-    """Compute psi and eta on B, both for theta in plan order; with `gram`, also the Fisher matrix.
+    """Compute psi and eta on B, both for theta in plan order; with `gram` (k x k), also the Fisher matrix's lower half.
 
-    Only the lower triangle of gram (k x k, C order) is filled; LAPACK takes `gram.T` with lower=False without a copy.
+    Running products are several times faster than an exponential for each visit of a cell.
     """
-    theta = np.ascontiguousarray(theta, np.float64)
     product, shift = _domain(plan, theta)
+    state = _last_slab(plan, theta)
+    state += plan.logs
+    if product:
+        state -= shift
+        np.exp(state, out=state)
+    mass, mark, eta = np.zeros(len(state)), np.zeros(len(state)), np.empty(len(theta))
     values = np.exp(-theta) if product else theta
-    eta, fisher = np.empty(len(theta)), gram is not None
-    target = gram if fisher else np.empty((1, 1))
-    mass = np.empty((len(plan.bounds) - 1, len(plan.logs)))
-    tables = plan.extents, plan.strides, plan.scaled, plan.first, plan.corners, plan.tails, values
-
-    def sweep(b: int, low: int, high: int) -> None:
-        state = _state(plan, theta, high - 1)
-        state += plan.logs
-        if product:
-            state -= shift
-            np.exp(state, out=state)
-        _sweep(low, high, *tables, product, shift, fisher, state, mass[b], eta, target)
-
-    _in_blocks(plan, sweep)
-    total = _join_blocks(plan, mass, eta)
-    if gram is not None:
-        owner = np.repeat(np.arange(len(mass)), np.diff(plan.first[plan.bounds]))
-        _centre(plan.work, len(eta), plan.scaled, owner, mass, eta, total, gram)
-    return math.log(total) + shift, eta
-
-
-def _join_blocks(plan: SlabPlan, mass: FloatArray, eta: FloatArray) -> float:
-    """Add to eta what lies in higher blocks and normalise it; return the sum of all cells.
-
-    The blocks' masses become what lies in a block and above it, at or above each cell of a slab.
-    """
-    for b in range(len(mass) - 2, -1, -1):
-        mass[b] += mass[b + 1]
-    total = float(mass[0].sum())
-    places = plan.scaled.sum(axis=0)
-
-    def add_above(b: int, low: int, high: int) -> None:
-        if b + 1 < len(mass):
-            accumulate(np.flip(mass[b + 1].reshape(plan.extents)))
-            own = slice(plan.first[low], plan.first[high])
-            eta[own] += mass[b + 1, places[own]]
-
-    _in_blocks(plan, add_above)
+    joins = np.empty((0, 0)) if gram is None else gram
+    _sweep(*plan[1:7], values, product, shift, state, mass, mark, eta, joins)
+    total = float((mass + (state if product else np.exp(state - shift)) * (plan.tails[0] - mark)).sum())
     eta /= total
-    return total
+    for u, row in enumerate(joins):
+        own = row[: u + 1]
+        own /= total
+        own -= eta[u] * eta[: u + 1]
+    return math.log(total) + shift, eta
