@@ -298,7 +298,7 @@ def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
 def test_all_forms_in_which_x_is_compared_with_q_agree(with_base: bool, rng: np.random.Generator) -> None:
     X, base = rng.gamma(2.0, size=(4, 3, 5)), rng.gamma(2.0, size=(4, 3, 5))
     fit = ld.decompose(X, "B1 + B2(2)", base=base if with_base else None)
-    q, rows, every = FittedTensor(fit, None), slice(1, 3), np.argwhere(np.ones(X.shape, dtype=bool))
+    q, rows, every = FittedTensor(fit), slice(1, 3), np.argwhere(np.ones(X.shape, dtype=bool))
     expected = fit.tensor()
     assert_allclose(q.rows(rows), expected[rows], rtol=1e-13)
     assert_allclose(np.exp(q.log_prob(every)) * fit.total, expected.ravel(), rtol=1e-12)

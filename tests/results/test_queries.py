@@ -188,15 +188,7 @@ def test_ties_up_to_rounding() -> None:
     assert ld.decompose(X, ld.full(), solver="natural").most_probable() == (0, 1)
 
 
-def test_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = NAMED["weighted_hole"]
-    fit = case.fit()
-    monkeypatch.setattr("legendre.core.memory.BLOCK", 4)
-    for check in CHECKS:
-        check(fit)
-
-
-def test_the_merged_grid_answers_on_full_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_merged_grid_answers_on_full_grids() -> None:
     """Four merged cells stand for 10^12: only the answers could be large."""
     model = Model.of(Support((10**6, 10**3, 10**3)), None, np.array([[10, 0, 0], [0, 7, 0], [10, 7, 0]]))
     assert model.quotient.merged_shape == (2, 2, 1)
@@ -204,7 +196,6 @@ def test_the_merged_grid_answers_on_full_grids(monkeypatch: pytest.MonkeyPatch) 
     theta = np.array([-1.0, 0.5, 0.25])
     psi = engine_for(model).at(theta).psi
     fit = replace(small, model=model, theta=theta, psi=psi, data=None)
-    monkeypatch.setattr("legendre.results.distribution.grid_rows", None)
     assert fit.marginal([1]).sum() == pytest.approx(1.0, abs=1e-12)
     assert_allclose(
         fit.marginal([1, 2])[6:8, 0] * np.exp(fit.psi),
@@ -264,11 +255,3 @@ def test_cells_are_rows_of_one_length() -> None:
     fit = ld.decompose([[1.0, 2.0, 3.0], [4.0, 5.0, 1.0]], "B1")
     with pytest.raises(ld.errors.InvalidBasis, match="cells is not a rectangular array: its rows differ in length"):
         fit.log_prob([[0, 1], [1]])
-
-
-def test_the_place_of_a_bad_value_is_right_in_later_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legendre.core.memory.BLOCK", 2)
-    f = np.ones((4, 2))
-    f[3, 1] = np.inf
-    with pytest.raises(ld.errors.InvalidQuery, match=r"f\[3, 1\] = inf"):
-        ld.decompose(np.ones((4, 2)), "B1").expectation(f)

@@ -26,7 +26,6 @@ from legendre.fitting.growing.coarse import divisible, too_large
 from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve_of_cells
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthStep, add_round
-from legendre.results.inference.counts import rounds_judged
 
 FOLDS = 5
 
@@ -84,7 +83,7 @@ def explain(data: Observation, recipe: Basis, fit: Decomposition, settings: Sett
     if growing.n != "cv":
         lead, limit = f"the extended BIC led to {_parameters(fit.n_params)}, so ", fit.n_params
         curve = curve_of_cells(seen, [step.n_params for step in fit.path], FOLDS, say)
-        fit = replace(fit, path=curve.note(fit.path, seen.total))
+        fit = replace(fit, _rounds=tuple(curve.note(fit.path, seen.total)), _negentropy=None)
     n = fewest(fit.path)
     loss = "I-divergence" if seen.positive else "squared error"
     return _part(data, fit, growing, settings, n, lead + _why_held_out(fit.path, n, loss, limit, growing))
@@ -108,7 +107,7 @@ def _part(
             part, recipe = grown, grown.recipe
     end = GrowthStep.measured(n, part.kl, part.rmse, part.total)
     path = add_round(fit.path, replace(end, held_out=then.held_out, spread=then.spread))
-    return replace(part, recipe=recipe, path=rounds_judged(tuple(path), part), reason=reason)
+    return replace(part, recipe=recipe, _rounds=tuple(path), _negentropy=None, reason=reason)
 
 
 def fewest(path: Sequence[GrowthStep]) -> int:

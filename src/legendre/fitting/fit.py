@@ -36,7 +36,6 @@ from legendre.engines.protocol import Preconditioner
 from legendre.model.model import Cliques, generating_margins
 from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
-from legendre.results.growth_path import GrowthPath
 from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_tilt
@@ -294,8 +293,9 @@ def fit_recipe(
     basis = Cells(growth.terms.cells, growth.terms.ties)
     totals = None if growth.grown is None else growth.grown.totals
     fit = fit_on(data, basis, settings, start=growth.theta, known=WarmStart(totals, growth.inverse))
-    path = GrowthPath(growth.rounds, fit, growth.negentropy)
-    return replace(fit, recipe=repr(recipe), path=path, _grown=growth.grown)
+    return replace(
+        fit, recipe=repr(recipe), _rounds=tuple(growth.rounds), _negentropy=growth.negentropy, _grown=growth.grown
+    )
 
 
 def fit_on(

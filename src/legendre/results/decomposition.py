@@ -23,7 +23,7 @@ from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, count_name, modes_row, rank_name
-from legendre.results.growth_path import Grown, GrowthStep
+from legendre.results.growth_path import Grown, GrowthStep, measure_rounds
 from legendre.solvers.loop import Status, Step
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
 
@@ -121,7 +121,8 @@ class Decomposition(ModelResult):
     tol: float
     recipe: str
     data: Observation | None = None
-    path: Sequence[GrowthStep] = ()
+    _rounds: tuple[GrowthStep, ...] = ()  # as they were measured while the basis grew; of a file, those of `path`
+    _negentropy: float | None = None  # of boxes of X, where the basis grew on these
     rank_is_bound: bool = False
     reason: str | None = None
     origin: Origin = PLAIN
@@ -131,7 +132,7 @@ class Decomposition(ModelResult):
     _measured: tuple[float, float] = (math.nan, math.nan)  # KL and RMSE of a fit from a file, which does not hold X
 
     @classmethod
-    def _restore(cls, *, theta: FloatArray, kl: float, rmse: float, **fields: Any) -> Self:
+    def _restore(cls, *, theta: FloatArray, kl: float, rmse: float, path: Sequence[GrowthStep], **fields: Any) -> Self:
         """Make the fit of what a file holds; eta, psi and so the residual are computed anew from theta."""
         model, rounding = fields["model"], 1e-11  # by which two evaluations of the same theta may differ
         for vector in (theta, fields["eta_hat"], fields["recession"]):
@@ -139,7 +140,7 @@ class Decomposition(ModelResult):
                 raise ValueError(f"{vector.shape} numbers for {model.n_params} parameters")
         with np.errstate(all="ignore"):  # theta of a damaged file may be anything
             point = engine_for(model.on_face(fields["_alive"])).at(theta)
-        fit = cls(theta=theta, eta=point.eta, psi=point.psi, _measured=(kl, rmse), **fields)
+        fit = cls(theta=theta, eta=point.eta, psi=point.psi, _rounds=tuple(path), _measured=(kl, rmse), **fields)
         met = fit.residual <= fit.tol + rounding
         return fit if met or not fit.status.converged else replace(fit, status=Status.STALLED)
 
@@ -164,6 +165,13 @@ class Decomposition(ModelResult):
     def rmse(self) -> float:
         """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
         return self._measured[1] if self.data is None else queries.rmse(self, self.data)
+
+    @cached_property
+    def path(self) -> tuple[GrowthStep, ...]:
+        """The stages in which an adaptive basis grew, measured when first asked for; empty for other bases."""
+        if self.data is None or not self._rounds:
+            return self._rounds
+        return measure_rounds(self._rounds, self, self._negentropy)
 
     @cached_property
     def _distribution(self) -> queries.Distribution:
@@ -298,8 +306,7 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
         [0.3, 0.7]
         """
-        kept, at = queries.read_modes(self.labels, modes, given)
-        return self.origin.give(queries.marginal(self._distribution, self.labels, kept, at), kept, "probability")
+        return self._probabilities(queries.find_modes(self.labels, modes, "marginal"), {} if given is None else given)
 
     def condition(self, given: Mapping[Any, Any]) -> Any:
         """Return the probabilities of the other modes, given the levels of some: ``{mode: level, ...}``.
@@ -310,9 +317,12 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
         [0.428571428571, 0.571428571429]
         """
-        at = queries.read_event(self.labels, given)
-        left = [k for k in range(len(self.shape)) if k not in at]
-        return self.origin.give(queries.marginal(self._distribution, self.labels, left, at), left, "probability")
+        return self._probabilities(None, given)
+
+    def _probabilities(self, modes: list[int] | None, given: Mapping[Any, Any]) -> Any:
+        """Give the probabilities over some modes, by default those that are not given."""
+        kept, table = queries.marginal(self._distribution, self.labels, modes, given)
+        return self.origin.give(table, kept, "probability")
 
     def expectation(
         self, f: ArrayLike | Callable[..., ArrayLike], *, modes: Mode | Sequence[Mode] | None = None
@@ -415,7 +425,7 @@ class Decomposition(ModelResult):
         from legendre.results.plots.plots import FitPlots
         from legendre.results.views import FitPair
 
-        return FitPlots(self, FitPair(self.labels, fit=self, data=self.data), fit=self)
+        return FitPlots(self, FitPair(self.labels, self, self.data), fit=self)
 
     def order(self) -> IntArray:
         """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
@@ -435,7 +445,7 @@ class Decomposition(ModelResult):
 
     @cached_property
     def _order(self) -> IntArray:
-        if not self.path:
+        if not self._rounds:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
         data = self._observed
         if self._grown is None:

@@ -9,7 +9,7 @@ grids that cannot be formed: it passes messages between the tables of the clique
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from legendre.core.arguments import entries, generator_from, is_whole
 from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
-from legendre.core.memory import check_room, rows_of, size_name
+from legendre.core.memory import check_room, size_name
 from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -84,23 +84,19 @@ class GridDistribution:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
         shape = self.model.support.shape
         check_table(shape, kept)
-        in_order, others = sorted(kept), tuple(k for k in range(len(shape)) if k not in kept)
-        if at:
-            rest = sorted({*kept, *others} - {*at})
-            grid = self._condition(at).sum(axis=tuple(i for i, k in enumerate(rest) if k not in kept))
-        elif self.model.measure is None:
+        left = [k for k in range(len(shape)) if k not in at]
+        in_order, others = sorted(kept), tuple(axis for axis, k in enumerate(left) if k not in kept)
+        if at or self.model.measure is not None:
+            grid = _normalise(self._log_q(at)).sum(axis=others)
+        else:
             grid = np.exp(self.log_density())
             for k in reversed(others):
                 grid = np.tensordot(grid, self.model.quotient.lengths[k], axes=(k, 0))
             grid = self._spread(np.asarray(grid), in_order)
-        else:
-            grid = np.zeros([shape[k] for k in in_order])
-            for rows, q in self._blocks():
-                grid[rows if 0 in kept else ...] += q.sum(axis=others)
         return np.asarray(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
 
-    def _condition(self, at: Mapping[int, int]) -> FloatArray:
-        """Give Q on the modes left when the others are fixed; by logarithms, so that rare events do not underflow."""
+    def _log_q(self, at: Mapping[int, int]) -> FloatArray:
+        """Form log q on the modes left when the others are fixed; logarithms, so that rare events do not underflow."""
         model = self.model
         every = range(len(model.support.shape))
         boxes = tuple(int(model.quotient.boxes_along(k, np.array(at[k]))) if k in at else slice(None) for k in every)
@@ -109,50 +105,28 @@ class GridDistribution:
         if model.base is not None:
             with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
                 log_q = log_q + np.log(model.base[cells])
-        if model.support.mask is not None:
-            log_q = np.where(model.support.mask[cells], log_q, -np.inf)
-        return _normalise(log_q)
+        return log_q if model.support.mask is None else np.where(model.support.mask[cells], log_q, -np.inf)
 
     def expectation(self, f: Function) -> float:
         """Sum ``q f`` over the cells with probability."""
         shape = self.model.support.shape
-        check_formed(shape, "expectation", OF_MODES)
-        values = by_rows(f, shape)
-        return math.fsum(weighted_sum(q, values(rows), rows.start) for rows, q in self._blocks())
+        check_formed(shape, "expectation", OF_MODES, copies=3)
+        return weighted_sum(np.exp(self._log_q({})), values_on(f, shape))
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
         """Draw cells: a merged box first and then a cell of it, or a cell at once where cells of a box differ."""
-        shape = self.model.support.shape
         if self.model.measure is not None:
-            q = np.concatenate([q.ravel() for _, q in self._blocks()])
-            return np.stack(np.unravel_index(_draw(q, n, generator), shape), axis=1).astype(np.int64)
-        q = np.exp(self.log_density()) * self.model.weights
-        boxes = np.stack(np.unravel_index(_draw(q.ravel(), n, generator), q.shape))
-        return _within_boxes(self.model, boxes.astype(np.int64), generator)
+            return np.ascontiguousarray(_draw_cells(np.exp(self._log_q({})), n, generator).T)
+        boxes = _draw_cells(np.exp(self.log_density()) * self.model.weights, n, generator)
+        return _within_boxes(self.model, boxes, generator)
 
     def most_probable(self) -> tuple[int, ...]:
         """Find the most probable cell, the first in C order of equal ones."""
-        if self.model.measure is None:
-            log_q = self.log_density()
-            box = np.unravel_index(int(np.argmax(log_q >= log_q.max() - TIE)), log_q.shape)
-            # corners of boxes come in the order of the boxes
-            return tuple(int(cut[i]) for cut, i in zip(self.model.quotient.cuts, box, strict=True))
-        least = max(float(q.max()) for _, q in self._blocks()) * math.exp(-TIE)
-        rows, q = next(block for block in self._blocks() if block[1].max() >= least)
-        place = np.unravel_index(int(np.argmax(q >= least)), q.shape)
-        return rows.start + int(place[0]), *(int(i) for i in place[1:])
-
-    def sum_of_squares(self) -> float:
-        """Sum ``q^2`` over all cells of a full grid: ``exp(psi(2 theta) - 2 psi(theta))`` where no grid is formed."""
-        if self.alive is None and self.model.n_cells > limits.LARGEST_GRID:
-            return math.exp(engine_for(self.model).at(2.0 * self.theta).psi - 2.0 * self.psi)
-        return float(np.sum(self.model.weights * np.exp(2.0 * self.log_density())))
-
-    def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Q, some rows of the first mode at a time."""
-        boxes = np.exp(self.log_density())
-        for rows in rows_of(self.model.support.shape):
-            yield rows, grid_rows(self.model, boxes, rows, self.model.support.mask)
+        full, cuts = self.model.measure is None, self.model.quotient.cuts
+        log_q = self.log_density() if full else self._log_q({})
+        place = np.unravel_index(int(np.argmax(log_q >= log_q.max() - TIE)), log_q.shape)
+        # corners of boxes come in the order of the boxes
+        return tuple(int(cut[i]) if full else int(i) for cut, i in zip(cuts, place, strict=True))
 
     def _spread(self, grid: AnyArray, modes: Sequence[int]) -> AnyArray:
         """Copy each box's value to its cells, on a grid of some modes only."""
@@ -181,34 +155,28 @@ class ListDistribution(GridDistribution):
         check_table(self.model.support.shape, kept)
         points, log_q = self._listed
         inside = (points[:, list(at)] == list(at.values())).all(axis=1)
-        points, log_q = points[inside], log_q[inside]
-        q = _normalise(log_q) if at else np.exp(log_q)
+        points, q = points[inside], _normalise(log_q[inside])
         if not kept:
             return np.asarray(q.sum())
-        flat = np.ravel_multi_index(tuple(points[:, k].astype(np.int64) for k in kept), shape)
+        flat = np.ravel_multi_index(tuple(points[:, kept].T), shape)
         return np.bincount(flat, q, math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
 
     def expectation(self, f: Function) -> float:
         """Sum ``q f`` over the list; f is called with one array of coordinates per mode, an entry for each cell."""
         points, log_q = self._listed
-        columns, q = tuple(points.T.astype(np.int64)), np.exp(log_q)
-        shape = self.model.support.shape
-        values = read_values(f(*columns), q.shape, called=True) if callable(f) else read_values(f, shape)[columns]
-        return weighted_sum(q, values, cells=points)
+        columns, shape = tuple(points.T), self.model.support.shape
+        values = read_values(f(*columns), log_q.shape, called=True) if callable(f) else read_values(f, shape)[columns]
+        return weighted_sum(np.exp(log_q), values, points)
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
         """Draw cells of the list."""
         points, log_q = self._listed
-        return points[_draw(np.exp(log_q), n, generator)].astype(np.int64)
+        return np.asarray(points[_draw_cells(np.exp(log_q), n, generator)[0]])
 
     def most_probable(self) -> tuple[int, ...]:
         """Find the most probable cell, the first in C order where several are."""
         points, log_q = self._listed
-        return tuple(int(i) for i in points[int(np.argmax(log_q >= log_q.max() - TIE))])
-
-    def sum_of_squares(self) -> float:
-        """Sum ``q^2`` over the list."""
-        return float(np.sum(np.exp(2.0 * self._listed[1])))
+        return tuple(points[int(np.argmax(log_q >= log_q.max() - TIE))].tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,21 +196,19 @@ class CliqueDistribution:
     def tables(self) -> Tables:
         """The tables of the model's cliques."""
         space = self.model
-        return with_parts(space.tables, self.parts) if isinstance(space, Cliques) else self._tables_with(())
+        return with_parts(space.tables, self.parts) if isinstance(space, Cliques) else self._tables(self._tree(()))
 
     @cached_property
     def beliefs(self) -> tuple[float, Beliefs]:
         """Psi, and Q on the cliques."""
         return propagate(self.tables, self.theta)
 
-    def _tables_with(self, modes: Sequence[int]) -> Tables:
-        """Lay out tables over cliques of which one holds the given modes."""
-        space = self.model
-        return with_parts(Tables(space.quotient, space.positions, self._tree_with(modes)), self.parts)
-
-    def _tree_with(self, modes: Sequence[int]) -> CliqueTree:
+    def _tree(self, modes: Sequence[int]) -> CliqueTree:
         """Arrange cliques of which one holds the given modes; nothing of the size of their tables is formed."""
         return cliques_of(self.model.positions, self.model.quotient.merged_shape, modes)
+
+    def _tables(self, tree: CliqueTree) -> Tables:
+        return with_parts(Tables(self.model.quotient, self.model.positions, tree), self.parts)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Add up theta below each cell (n x N), clique by clique; ``-inf`` where Q vanishes."""
@@ -255,14 +221,19 @@ class CliqueDistribution:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
         check_table(self.model.support.shape, kept)
         if at:
-            return self._given(kept, at)
-        groups = self._groups(kept)
-        narrow = all(self._table_of(group) is not None or self._tree_with(group).fits for group in groups)
-        if not narrow and self.model.formable:
-            return self._grid.marginal(kept, at)
+            left = [k for k in range(len(self.model.support.shape)) if k not in at]
+            if not left:  # all modes are fixed
+                return _normalise(self.log_prob(np.array([[at[k] for k in range(len(at))]]))).reshape(())
+            return self.given(at).marginal([left.index(k) for k in kept], {})
+        groups = dict[int, list[int]]()  # by trees, which are independent; a mode without parameters is one of its own
+        for k in kept:
+            root = self.tables.tree.root_of(k)
+            groups.setdefault(root if root >= 0 else -1 - k, []).append(k)
         out = np.ones((1,) * len(kept))
-        for group in reversed(groups):  # the last modes first, so that whole rows are multiplied
-            table = self._spread(self._merged_joint(group), group)
+        for group in reversed(groups.values()):  # the last modes first, so that whole rows are multiplied
+            table = self._joint(group)
+            if table is None:
+                return self._grid.marginal(kept, at)
             out = np.expand_dims(table, [axis for axis, k in enumerate(kept) if k not in group]) * out
         return np.ascontiguousarray(out).reshape(out.shape)  # which makes one axis where there is none
 
@@ -271,80 +242,41 @@ class CliqueDistribution:
         alive = on_grid(self.parts, self.model.quotient.merged_shape) if self.parts else None
         return GridDistribution(self.model, self.theta, self.beliefs[0], alive)
 
-    def _table_of(self, modes: Sequence[int]) -> int | None:
-        """Return the clique that holds all of some modes, if one does."""
-        coupled, tree = {k for k in modes if self.model.quotient.merged_shape[k] > 1}, self.tables.tree
-        if not coupled:
-            return -1
-        home = tree.home_of(coupled)
-        return home if coupled <= set(tree.cliques[home].modes) else None
-
-    def _groups(self, modes: Sequence[int]) -> list[list[int]]:
-        """Part modes into groups that are independent under Q: those of different trees, the first mode's group first.
-
-        A mode that no parameter concerns is a group of its own.
-        """
-        found: dict[int, list[int]] = {}
-        for k in modes:
-            root = self.tables.tree.root_of(k)
-            found.setdefault(root if root >= 0 else -1 - k, []).append(k)
-        return list(found.values())
-
-    def _given(self, kept: list[int], at: Mapping[int, int], rare: float = 1e-200) -> FloatArray:
-        """Condition within one clique's table; in a model of the other modes where that is not enough, or `rare`."""
-        quotient, shape = self.model.quotient, self.model.support.shape
-        if kept and self._table_of([*kept, *at]) is not None:
-            fixed = [k for k in at if quotient.merged_shape[k] > 1]
-            boxes = tuple(int(quotient.boxes_along(k, np.array(at[k]))) for k in fixed)
-            merged = np.asarray(self._merged_joint([*fixed, *kept])[boxes])
-            if (total := float(merged.sum())) > rare:
-                return self._spread(merged / total, kept)
-        if len(at) == len(shape):
-            _normalise(self.log_prob(np.array([[at[k] for k in range(len(shape))]], dtype=np.int64)))
-            return np.ones(())
-        rest = [k for k in range(len(shape)) if k not in at]
-        return self.given(at).marginal([rest.index(k) for k in kept], {})
-
-    def _spread(self, merged: FloatArray, modes: Sequence[int]) -> FloatArray:
-        """Share what the boxes of some modes hold out among their cells."""
+    def _joint(self, modes: list[int]) -> FloatArray | None:
+        """Sum out all but some modes, on a tree in which these are in one clique; ``None`` if a grid is better."""
         quotient = self.model.quotient
-        for axis, k in enumerate(modes):
+        coupled = [k for k in modes if quotient.merged_shape[k] > 1]
+        merged, tables, beliefs = np.ones((1,) * len(modes)), self.tables, self.beliefs[1]
+        if coupled:
+            home = tables.tree.home_of(coupled)
+            if not set(coupled) <= set(tables.tree.cliques[home].modes):
+                tree = self._tree(coupled)
+                if not tree.fits and self.model.formable:
+                    return None
+                if not tree.fits:
+                    raise InvalidQuery(
+                        f"the joint distribution of modes {coupled} needs tables of {size_name(tree.n_cells)} cells, "
+                        "since the basis couples them through many others. Ask for fewer modes, or count them in "
+                        "samples."
+                    )
+                tables = self._tables(tree)
+                beliefs, home = propagate(tables, self.theta)[1], tree.home_of(coupled)
+            clique = tables.tree.cliques[home]
+            others = tuple(axis for axis, k in enumerate(clique.modes) if k not in coupled)
+            sums = beliefs.margins[tables.matrices[home][0]].reshape(clique.shape).sum(axis=others)
+            kept = [k for k in clique.modes if k in coupled]
+            merged = sums.transpose([kept.index(k) for k in coupled])
+            merged = merged.reshape([quotient.merged_shape[k] for k in modes])
+        for axis, k in enumerate(modes):  # shared out among the cells of each box
             if len(quotient.cuts[k]) < quotient.shape[k]:
                 density = merged / quotient.lengths[k].reshape(-1, *[1] * (len(modes) - axis - 1))
                 merged = density.take(quotient.box_of(k), axis=axis)
         return merged
 
-    def _merged_joint(self, modes: list[int]) -> FloatArray:
-        """Sum out all but some modes, on a tree in which these are in one clique."""
-        levels = self.model.quotient.merged_shape
-        coupled = [k for k in modes if levels[k] > 1]
-        if not coupled:
-            return np.ones((1,) * len(modes))
-        tables, beliefs, home = self.tables, self.beliefs[1], self._table_of(coupled)
-        if home is None:
-            tree = self._tree_with(coupled)
-            if not tree.fits:
-                raise InvalidQuery(
-                    f"the joint distribution of modes {coupled} needs tables of {size_name(tree.n_cells)} cells, since "
-                    "the basis couples them through many others. Ask for fewer modes, or count them in samples."
-                )
-            tables = self._tables_with(coupled)
-            beliefs = propagate(tables, self.theta)[1]
-            home = tables.tree.home_of(coupled)
-        clique = tables.tree.cliques[home]
-        others = tuple(axis for axis, k in enumerate(clique.modes) if k not in coupled)
-        sums = beliefs.margins[tables.matrices[home][0]].reshape(clique.shape).sum(axis=others)
-        kept = [k for k in clique.modes if k in coupled]
-        return np.asarray(sums).transpose([kept.index(k) for k in coupled]).reshape([levels[k] for k in modes])
-
     def expectation(self, f: Function) -> float:
         """Sum ``q f`` over all cells, where a grid of them can be formed."""
         check_formed(self.model.support.shape, "expectation", OF_MODES)
         return self._grid.expectation(f)
-
-    def sum_of_squares(self) -> float:
-        """Sum ``q^2`` over all cells: ``exp(psi(2 theta) - 2 psi(theta))``."""
-        return math.exp(propagate(self.tables, 2.0 * self.theta)[0] - 2.0 * self.beliefs[0])
 
     def given(self, event: Mapping[int, int]) -> CliqueDistribution:
         """Fix some modes: Q on the others is a member of a model, in which theta of equal cells is added up."""
@@ -370,7 +302,7 @@ class CliqueDistribution:
         for c, (where, shape) in enumerate(self.tables.matrices):
             clique = self.tables.tree.cliques[c]
             states = self.tables.flat(c, boxes) // shape[1]  # own modes are still 0
-            drawn = _draw_in_rows(self.beliefs[1].given[where].reshape(shape), states, generator)
+            drawn = _draw(self.beliefs[1].given[where].reshape(shape), states, generator)
             for axis in reversed(range(clique.shared, len(clique.modes))):
                 drawn, boxes[clique.modes[axis]] = np.divmod(drawn, clique.shape[axis])
         return _within_boxes(self.model, boxes, generator)
@@ -429,24 +361,26 @@ def _normalise(log_q: FloatArray) -> FloatArray:
     return np.asarray(q / q.sum())
 
 
-def _draw(q: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
-    """Invert the distribution function; ``random() < 1``, so that no entry of probability 0 is ever drawn."""
-    cumulated = np.cumsum(q)
-    found: IntArray = np.searchsorted(cumulated, generator.random(n) * cumulated[-1], side="right").astype(np.int64)
-    return found
+def _draw(q: FloatArray, rows: IntArray, generator: np.random.Generator) -> IntArray:
+    """Invert the distribution function of the row of q that each of `rows` names, by bisection in all rows at once.
 
-
-def _draw_in_rows(given: FloatArray, states: IntArray, generator: np.random.Generator) -> IntArray:
-    """Invert the distribution function of the row that each state names, by bisection in all rows at once."""
-    cumulated = np.cumsum(given, axis=1)
-    target = generator.random(len(states)) * cumulated[states, -1]
-    low, high = np.zeros(len(states), dtype=np.int64), np.full(len(states), given.shape[1] - 1)
+    ``random() < 1``, so that no entry of probability 0 is ever drawn.
+    """
+    cumulated = np.cumsum(q, axis=1)
+    target = generator.random(len(rows)) * cumulated[rows, -1]
+    low, high = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), q.shape[1] - 1)
     while (low < high).any():
         middle = (low + high) // 2
-        above = cumulated[states, middle] > target
+        above = cumulated[rows, middle] > target
         high = np.where(above, middle, high)
         low = np.where(above, low, middle + 1)
     return low
+
+
+def _draw_cells(q: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
+    """Draw n cells of a table of probabilities (N x n)."""
+    drawn = _draw(q.reshape(1, -1), np.zeros(n, dtype=np.int64), generator)
+    return np.stack(np.unravel_index(drawn, q.shape)).astype(np.int64)
 
 
 def _within_boxes(model: Model, boxes: IntArray, generator: np.random.Generator) -> IntArray:
@@ -498,31 +432,6 @@ def find_modes(labels: Labels, modes: Any, caller: str) -> list[int]:
     return found
 
 
-def read_modes(
-    labels: Labels, modes: Mode | Sequence[Mode], given: Mapping[Any, Any] | None = None
-) -> tuple[list[int], dict[int, int]]:
-    """Read which modes are asked for, and which are fixed at which index."""
-    kept = find_modes(labels, modes, "marginal")
-    at = {} if given is None else read_event(labels, given)
-    if clash := sorted(set(kept) & set(at)):
-        name = f"mode {clash[0]}" if labels.names is None else f"mode {labels.names[clash[0]]!r}"
-        raise InvalidQuery(f"marginal: {name} is asked for and given.")
-    return kept, at
-
-
-def read_event(labels: Labels, given: Mapping[Any, Any]) -> dict[int, int]:
-    """Read an event: the index of each mode that is fixed."""
-    if not isinstance(given, Mapping):
-        raise InvalidQuery(f"condition({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
-    at: dict[int, int] = {}
-    for key, level in given.items():
-        k = labels.find_mode(key, "condition")
-        if k in at:
-            raise InvalidQuery(f"condition: {labels.mode(k)} is given twice.")
-        at[k] = labels.find_level(k, level, "condition")
-    return at
-
-
 def read_cells(labels: Labels, cells: Any) -> IntArray:
     """Read a caller's cells (k x N, or one cell), by indices or, where some entries are no numbers, by labels."""
     array = rectangular(cells, "cells", InvalidBasis)
@@ -550,10 +459,25 @@ def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
     return index.astype(np.int64)
 
 
-def marginal(q: Distribution, labels: Labels, kept: list[int], at: dict[int, int]) -> FloatArray:
-    """Sum Q over the modes that are neither kept nor fixed, given those that are fixed."""
+def marginal(
+    q: Distribution, labels: Labels, modes: list[int] | None, given: Mapping[Any, Any]
+) -> tuple[list[int], FloatArray]:
+    """Sum Q, given the levels of some modes, over all others but `modes`, by default over none; return these too."""
+    if not isinstance(given, Mapping):
+        raise InvalidQuery(f"condition({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
+    at: dict[int, int] = {}
+    for key, level in given.items():
+        k = labels.find_mode(key, "condition")
+        if k in at:
+            raise InvalidQuery(f"condition: {labels.mode(k)} is given twice.")
+        at[k] = labels.find_level(k, level, "condition")
+    kept = [k for k in range(len(labels.shape)) if k not in at] if modes is None else modes
+    for k in kept:
+        if k in at:
+            name = f"mode {k}" if labels.names is None else f"mode {labels.names[k]!r}"
+            raise InvalidQuery(f"marginal: {name} is asked for and given.")
     try:
-        return q.marginal(kept, at)
+        return kept, q.marginal(kept, at)
     except ImpossibleEvent:
         named = {labels.mode(k): labels.level(k, i) for k, i in at.items()} if labels.given else at
         event = ", ".join(f"{k}: {i}" for k, i in named.items())
@@ -565,7 +489,7 @@ def marginal(q: Distribution, labels: Labels, kept: list[int], at: dict[int, int
 
 def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequence[Mode] | None = None) -> float:
     """Sum ``q f`` over the cells with probability."""
-    kept = list(range(len(labels.shape))) if modes is None else read_modes(labels, modes)[0]
+    kept = list(range(len(labels.shape))) if modes is None else find_modes(labels, modes, "expectation")
     if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
     part = labels if modes is None else labels.part(kept)
@@ -577,7 +501,7 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
     if modes is None:
         return q.expectation(arranged)
     table = q.marginal(kept, {})
-    return weighted_sum(table, by_rows(arranged, table.shape)(slice(0, table.shape[0])))
+    return weighted_sum(table, values_on(arranged, table.shape))
 
 
 def sample(q: Distribution, n: int, rng: int | np.random.Generator | None) -> IntArray:
@@ -590,19 +514,11 @@ def sample(q: Distribution, n: int, rng: int | np.random.Generator | None) -> In
     return q.sample(int(n), generator_from(rng, InvalidQuery))
 
 
-def by_rows(f: Function, shape: tuple[int, ...]) -> Callable[[slice], AnyArray]:
-    """Make a function from some rows of the grid to the values of f there.
-
-    A function is called with the coordinates of these rows, each as an array along its own mode.
-    """
-    if not callable(f):
-        return read_values(f, shape).__getitem__
-
-    def values(rows: slice) -> AnyArray:
-        sides = [np.arange(rows.start, rows.stop), *map(np.arange, shape[1:])]
-        return read_values(f(*np.ix_(*sides)), tuple(map(len, sides)), called=True)
-
-    return values
+def values_on(f: Function, shape: tuple[int, ...]) -> AnyArray:
+    """Read the values of f on a grid; a function is called with one array of coordinates along each mode."""
+    if callable(f):
+        return read_values(f(*np.ix_(*map(np.arange, shape))), shape, called=True)
+    return read_values(f, shape)
 
 
 def read_values(f: ArrayLike, shape: tuple[int, ...], *, called: bool = False) -> AnyArray:
@@ -620,11 +536,11 @@ def read_values(f: ArrayLike, shape: tuple[int, ...], *, called: bool = False) -
         ) from None
 
 
-def weighted_sum(q: FloatArray, values: AnyArray, start: int = 0, cells: IntArray | None = None) -> float:
-    """Sum ``q f`` over a table of probabilities with first row `start`, or over a list of cells."""
+def weighted_sum(q: FloatArray, values: AnyArray, cells: IntArray | None = None) -> float:
+    """Sum ``q f`` over a table of probabilities, or over a list of cells."""
     bad = np.argwhere(~np.isfinite(values) & (q > 0))
     if len(bad):
-        place = [bad[0][0] + start, *bad[0][1:]] if cells is None else cells[bad[0][0]]
+        place = bad[0] if cells is None else cells[bad[0][0]]
         raise InvalidQuery(
             f"expectation: f{cell_name(place)} = {values[tuple(bad[0])]}; f must be finite wherever Q is positive. "
             "Cells of probability 0 do not count."
@@ -637,10 +553,9 @@ def weighted_sum(q: FloatArray, values: AnyArray, start: int = 0, cells: IntArra
 
 @dataclass(frozen=True, eq=False)
 class FittedTensor:
-    """Q in X's units, some rows at a time; `Observation.squared_error` compares X with it."""
+    """Q in X's units, in every form in which `Observation.squared_error` compares X with it."""
 
     fit: Decomposition
-    visible: BoolArray | None  # False for the cells of the grid that are set to 0; None where no cell is
 
     @cached_property
     def _boxes(self) -> FloatArray:
@@ -648,42 +563,38 @@ class FittedTensor:
 
     def rows(self, rows: slice) -> FloatArray:
         """Return Q on some rows of the grid."""
-        return grid_rows(self.fit.model, self._boxes, rows, self.visible)
+        return grid_rows(self.fit.model, self._boxes, rows, self.fit.model.support.mask)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return log q of some cells (k x N)."""
         return self.fit._distribution.log_prob(cells)
 
     def sum_of_squares(self) -> float:
-        """Return the sum of q^2 over all cells."""
-        return self.fit._distribution.sum_of_squares()
+        """Return the sum of q^2 over all cells: ``exp(psi(2 theta) - 2 psi(theta))``."""
+        fit = self.fit
+        return math.exp(engine_for(fit.model.on_face(fit._alive)).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
 
     def on_blocks(self) -> FittedModel:
         """Return Q as a function of the rectangle of the grid that is wanted."""
         fit, space = self.fit, self.fit.model
         alive = None if fit._alive is None else space.on_grid(fit._alive)
-        return FittedModel(fit.basis, space.on_cells(fit.theta), fit.psi, fit.total, fit.model.quotient, alive)
+        return FittedModel(fit.basis, space.on_cells(fit.theta), fit.psi, fit.total, space.quotient, alive)
 
 
-def merged_log_density(fit: Decomposition, level: float = 1e-6) -> FloatArray:
-    """``log(q_v / r_v)`` on merged cells, in Omega or not; -inf, or NaN if there is no limit, where theta diverges.
+def box_values(fit: Decomposition, level: float = 1e-6) -> FloatArray:
+    """Compute Q over the base measure on merged cells, in Omega or not, in X's units; NaN where it has no limit.
 
     A direction of recession comes from a linear program: it changes a cell by about 1, or by less than `level`.
     """
     space = fit.model.on_full_grid()
-    log_density = space.below(fit.theta) - fit.psi
-    if fit._alive is None:
-        return log_density
-    fall, alive = space.below(fit.recession), space.on_grid(fit._alive)
-    fall -= fall[alive].max()
-    fall[alive] = 0.0
-    return np.where(fall < -level, -np.inf, np.where(fall > level, np.nan, log_density))
-
-
-def box_values(fit: Decomposition) -> FloatArray:
-    """Return what `grid_rows` copies to the cells of each merged box: Q in X's units, over the base measure."""
+    log_q = space.below(fit.theta) - fit.psi
+    if fit._alive is not None:
+        fall, alive = space.below(fit.recession), space.on_grid(fit._alive)
+        fall -= fall[alive].max()
+        fall[alive] = 0.0
+        log_q = np.where(fall < -level, -np.inf, np.where(fall > level, np.nan, log_q))
     with np.errstate(over="ignore"):  # outside the support the model's value may be beyond float64
-        return np.exp(merged_log_density(fit)) * fit.total
+        return np.exp(log_q) * fit.total
 
 
 def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None) -> FloatArray:
@@ -701,21 +612,19 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     """Q in X's units: everywhere, or 0 outside the support except for missing cells."""
     way_out = "Ask for log_prob, marginal, sample or most_probable."
     check_formed(fit.shape, "tensor", way_out, fit.model.quotient.n_merged)
-    out, points, mask = np.zeros(fit.shape), fit.model.support.points, fit.model.support.mask
+    points, mask = fit.model.support.points, fit.model.support.mask
     if points is not None and not extend:
+        out = np.zeros(fit.shape)
         out[tuple(points.T)] = np.exp(fit._distribution.log_prob(points)) * fit.total
         return out
     if mask is not None and fit.missing is not None:
         mask = mask | fit.missing
-    boxes = box_values(fit)
-    for rows in rows_of(fit.shape):
-        out[rows] = grid_rows(fit.model, boxes, rows, None if extend else mask)
-    return out
+    return grid_rows(fit.model, box_values(fit), slice(None), None if extend else mask)
 
 
 def rmse(fit: Decomposition, data: Observation) -> float:
     """Root mean square of X - Q in X's units, over every cell of X that is a number."""
-    square = data.squared_error(FittedTensor(fit, fit.model.support.mask))
+    square = data.squared_error(FittedTensor(fit))
     # by logarithms: there may be more cells than float64 counts
     return math.exp(0.5 * (math.log(square) - math.log(data.n_numbers))) if square > 0 else 0.0
 
@@ -731,8 +640,8 @@ def theta_tensor(fit: Decomposition) -> FloatArray:
 
 def eta_tensor(fit: Decomposition) -> FloatArray:
     """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
-    check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged)
-    if fit.model.support.points is not None:
-        return zeta_adjoint(tensor(fit, extend=False) / fit.total)
-    boxes, mask = box_values(fit) / fit.total, fit.model.support.mask
-    return zeta_adjoint(np.concatenate([grid_rows(fit.model, boxes, rows, mask) for rows in rows_of(fit.shape)]))
+    check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged, copies=2)
+    q = tensor(fit, extend=False) / fit.total
+    if fit.missing is not None:
+        q[fit.missing] = 0.0
+    return zeta_adjoint(q)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -81,45 +80,20 @@ class Grown(NamedTuple):
     totals: BoxTotals | None  # X summed over boxes, where the basis grew on these
 
 
-@dataclass(frozen=True, eq=False)
-class GrowthPath(Sequence[GrowthStep]):
-    """The rounds that led to a fit, measured when one of them is first looked at: that reads X, twice."""
+def measure_rounds(
+    rounds: Sequence[GrowthStep], fit: Decomposition, negentropy: float | None
+) -> tuple[GrowthStep, ...]:
+    """Measure the rounds that led to a fit on X, which reads X twice; the last round is the fit itself.
 
-    rounds: tuple[GrowthStep, ...]  # as they were measured while the basis grew
-    fit: Decomposition  # at the end
-    negentropy: float | None = None  # of boxes of X, where the basis grew on these
+    `negentropy` is that of boxes of X, where the basis grew on these.
+    """
+    from legendre.results.inference.counts import rounds_judged
 
-    @cached_property
-    def _rounds(self) -> tuple[GrowthStep, ...]:
-        """Measure on X; the last round is the fit itself."""
-        from legendre.results.inference.counts import rounds_judged
-
-        *before, last = self.rounds
-        fit, within = self.fit, 0.0
-        if self.negentropy is not None:  # the entropy of X within boxes
-            assert fit.data is not None
-            within = fit.data.negentropy() - self.negentropy
-        rounds = [step.restated(within, fit.total) if within else step for step in before]
-        end = GrowthStep.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
-        return rounds_judged((*rounds, replace(end, held_out=last.held_out, spread=last.spread)), fit)
-
-    def __len__(self) -> int:
-        return len(self.rounds)
-
-    @overload
-    def __getitem__(self, place: int) -> GrowthStep: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[GrowthStep, ...]: ...
-    def __getitem__(self, place: int | slice) -> GrowthStep | tuple[GrowthStep, ...]:
-        """Return a round, or several as a tuple."""
-        return self._rounds[place]
-
-    def __eq__(self, other: object) -> bool:
-        """Compare the rounds with those of another path, or of a list of them."""
-        return isinstance(other, Sequence) and self._rounds == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(self._rounds)
-
-    def __repr__(self) -> str:
-        return repr(self._rounds)
+    *before, last = rounds
+    within = 0.0
+    if negentropy is not None:  # the entropy of X within boxes
+        assert fit.data is not None
+        within = fit.data.negentropy() - negentropy
+    steps = [step.restated(within, fit.total) if within else step for step in before]
+    end = GrowthStep.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
+    return rounds_judged((*steps, replace(end, held_out=last.held_out, spread=last.spread)), fit)

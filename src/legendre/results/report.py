@@ -68,7 +68,7 @@ def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> Report
         call_of_fit(fit),
         fit.labels,
         fit.model.terms,
-        None if x is None else FitPair(fit.labels, fit=fit, data=x),
+        None if x is None else FitPair(fit.labels, fit, x),
         fit,
     )
 

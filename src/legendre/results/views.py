@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,50 +57,14 @@ class PairCells(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pair(ABC):
-    """X, called `seen`, beside Q, called `made`."""
-
-    labels: Labels
-    seen: str = "observed"
-    made: str = "fitted"
-
-    @property
-    @abstractmethod
-    def counts(self) -> bool:
-        """Whether X holds counts, so that sqrt(Q) is the standard deviation of an entry."""
-
-    @abstractmethod
-    def table(self, modes: Modes, caller: str) -> PairTable:
-        """Sum X and Q over all modes but some, which stay in the order given; `caller` is named in errors."""
-
-    @abstractmethod
-    def cells(self, caller: str) -> PairCells:
-        """List the cells of the sample space."""
-
-    @property
-    @abstractmethod
-    def note(self) -> str:
-        """How many cells vanish, or are missing, in words; empty if none."""
-
-    def residuals(self, x: FloatArray, q: FloatArray) -> FloatArray:
-        """Return X - Q; for counts in standard deviations, by signed square roots of the terms of the deviance."""
-        if not self.counts:
-            return np.asarray(x - q)
-        roots = signed_roots(x, q)
-        return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: outside every scale
-
-    @property
-    def units(self) -> tuple[str, str]:
-        """What entries and `residuals` are, in words."""
-        return ("count", "standard deviations") if self.counts else ("entry", "difference")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FitPair(Pair):
+class FitPair:
     """X and Q of a decomposition, whether X is dense, sparse or distributed: sums come from margins."""
 
+    labels: Labels
     fit: Decomposition
     data: Observation | None
+    seen: str = "observed"  # what X is called, and Q
+    made: str = "fitted"
 
     def _observed(self, caller: str) -> Observation:
         if self.data is None:
@@ -113,13 +76,17 @@ class FitPair(Pair):
 
     @property
     def counts(self) -> bool:
+        """Whether X holds counts, so that sqrt(Q) is the standard deviation of an entry."""
         return self.data is not None and self.data.counts
 
     @property
     def note(self) -> str:
-        return vanishing_note(self.fit)
+        """How many cells vanish, in words; empty if none does."""
+        gone = self.fit.n_vanishing
+        return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
 
     def table(self, modes: Modes, caller: str) -> PairTable:
+        """Sum X and Q over all modes but some, which stay in the order given; `caller` is named in errors."""
         data, size = self._observed(caller), math.prod(self.labels.shape[k] for k in modes)
         if size > limits.LARGEST_HELD:
             raise InvalidQuery(
@@ -131,6 +98,7 @@ class FitPair(Pair):
         return PairTable(np.where(inside, margin_of(data, modes), np.nan), np.where(inside, q, np.nan))
 
     def cells(self, caller: str) -> PairCells:
+        """List the cells of the sample space."""
         fit, data, shape = self.fit, self._observed(caller), self.fit.shape
         support, entries = fit.model.support, data.entries
         if entries is not None and (data.here() is None or not support.full):
@@ -149,11 +117,14 @@ class FitPair(Pair):
         return PairCells(values, tensor(fit, extend=False)[inside], np.flatnonzero(inside), shape)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ArrayPair(Pair):
+@dataclass(frozen=True, eq=False)
+class ArrayPair:
     """X and Q as arrays; X is NaN where it was not observed, whatever Q says of these cells."""
 
+    labels: Labels
     arrays: Callable[[], tuple[AnyArray, AnyArray]]  # X and Q
+    seen: str = "observed"
+    made: str = "fitted"
     may_count: bool = True  # False where integers are not counts
 
     @cached_property
@@ -163,11 +134,13 @@ class ArrayPair(Pair):
 
     @cached_property
     def counts(self) -> bool:
+        """Whether X holds counts."""
         x = self._held[0]
         return self.may_count and bool((x == np.rint(x)).all())
 
     @property
     def note(self) -> str:
+        """How many cells are missing, in words; empty if none is."""
         left = int((~self._held[1]).sum())
         return f"{left:,} cells are missing in X" if left else ""
 
@@ -183,9 +156,21 @@ class ArrayPair(Pair):
         return PairTable(np.transpose(sums, order), np.transpose(made, order))
 
     def cells(self, caller: str) -> PairCells:
+        """List the cells that were observed."""
         del caller
         x, seen, q = self._held
         return PairCells(x[seen], q[seen], np.flatnonzero(seen), x.shape)
+
+
+Pair = FitPair | ArrayPair
+
+
+def residuals_of(pair: Pair, x: FloatArray, q: FloatArray) -> FloatArray:
+    """Return X - Q; for counts in standard deviations, by signed square roots of the terms of the deviance."""
+    if not pair.counts:
+        return np.asarray(x - q)
+    roots = signed_roots(x, q)
+    return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: outside every scale
 
 
 def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:
@@ -222,12 +207,6 @@ def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> I
     places = np.arange(len(sizes)) if len(sizes) <= most else np.sort(np.argpartition(-sizes, most)[:most])
     places = places[np.argsort(-sizes[places], kind="stable")]
     return np.asarray(places[sizes[places] > 0], dtype=np.int64)
-
-
-def vanishing_note(fit: Decomposition) -> str:
-    """Say how many cells vanish; empty if none does."""
-    gone = fit.n_vanishing
-    return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
 
 
 def margin_of(data: Observation, modes: Modes) -> FloatArray:

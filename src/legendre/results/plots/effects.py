@@ -33,7 +33,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.text import shortened
 from legendre.core.types import BoolArray, IntArray
 from legendre.results.effects import Effect, Measure
-from legendre.results.views import FEW_COUNTS, scarce_levels, thin_out, vanishing_note
+from legendre.results.views import FEW_COUNTS, FitPair, scarce_levels, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +68,7 @@ def draw_effects(fit: Decomposition, measure: Measure, most: int) -> Figure:
         (_draw_line if len(effect.modes) == 1 else _draw_map)(ax, effect, fit.labels, marked)
         ax.set_title(f"{shortened(effect.name, 30)}: {100 * effect.share:.1f} %")
     notes = ["Factors on the fitted values, with shares of the variance of log Q"]
-    if gone := vanishing_note(fit):
+    if gone := FitPair(fit.labels, fit, fit.data).note:
         notes.append(f"{gone}, whatever these factors say")
     if any(marked.any() for marked in scarce):
         counts = fit.data is not None and fit.data.counts

@@ -29,10 +29,9 @@ def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None
 
     kept = _read_modes(pair.labels, modes)
     table, labels = pair.table(kept, "plot.mosaic"), pair.labels.part(kept)
-    residuals = pair.residuals(table.x, table.q)
+    residuals = table.x - table.q
     if pair.counts:  # mosaics have always had Pearson residuals
-        with np.errstate(divide="ignore", invalid="ignore"):
-            residuals = np.where(table.q > 0, (table.x - table.q) / np.sqrt(table.q), 0.0)
+        residuals = np.divide(residuals, np.sqrt(table.q), out=np.zeros(table.q.shape), where=table.q > 0)
     starts, lengths = split_square(np.nan_to_num(table.x))
     ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
     bounds = [-8.0, -4.0, -2.0, 0.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so
@@ -46,7 +45,7 @@ def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None
     _name_levels(ax, starts, starts + lengths, labels)
     ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # edges are not cut
     ax.spines[:].set_visible(False)
-    bar = add_colour_bar(ax, shades, "Pearson residual" if pair.counts else pair.units[1], shrink=0.7, pad=0.12)
+    bar = add_colour_bar(ax, shades, "Pearson residual" if pair.counts else "difference", shrink=0.7, pad=0.12)
     bar.set_ticks(bounds[1:-1])
     names = listed_words([labels.mode(k) for k in range(len(kept))])
     ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")

@@ -32,7 +32,7 @@ from legendre.core.figures import (
 from legendre.core.labels import Labels
 from legendre.core.text import listed_words, shortened
 from legendre.core.types import FloatArray
-from legendre.results.views import Modes, Pair, PairCells, PairTable, largest_places
+from legendre.results.views import Modes, Pair, PairCells, PairTable, largest_places, residuals_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def draw_slices(pair: Pair, mode: int | str | None, most: int) -> Figure:
         table = PairTable(table.x[None], table.q[None])
     chosen = _choose_slices(table, most)
     x, q = table.x[chosen], table.q[chosen]
-    left = pair.residuals(x, q)
+    left = residuals_of(pair, x, q)
     # a few large residuals would turn the others white: one in 200 is beyond the scale
     span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * float(np.nanmax(table.x))) or 1.0
     values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
@@ -70,8 +70,15 @@ def draw_slices(pair: Pair, mode: int | str | None, most: int) -> Figure:
             for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
                 down, across = np.nonzero(marked)
                 ax.plot(across, down, marker, color="white", markersize=5, markeredgewidth=1, linestyle="")
-    add_colour_bar(axes[1::3], images[1], pair.units[0], pad=0.02, aspect=40)
-    add_colour_bar(axes[2::3], images[2], pair.units[1], extend="both", pad=0.02, aspect=40)
+    add_colour_bar(axes[1::3], images[1], "count" if pair.counts else "entry", pad=0.02, aspect=40)
+    add_colour_bar(
+        axes[2::3],
+        images[2],
+        "standard deviations" if pair.counts else "difference",
+        extend="both",
+        pad=0.02,
+        aspect=40,
+    )
     summed = [pair.labels.mode(k) for k in range(len(pair.labels.shape)) if k not in modes]
     notes = [f"summed over {', '.join(summed) if len(summed) <= 3 else f'{len(summed)} other modes'}"] if summed else []
     notes += [pair.note] if pair.note else []
@@ -125,7 +132,7 @@ def draw_residuals(pair: Pair, ax: Axes | None, most: int, max_dots: int = 200_0
     """Draw every cell, X against Q; number the worst ones and name them beside the picture."""
     check_int(most, "plot.residuals: most", 0, InvalidQuery)
     found = pair.cells("plot.residuals")
-    residuals = pair.residuals(found.x, found.q)
+    residuals = residuals_of(pair, found.x, found.q)
     least = EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
     worst = largest_places(np.abs(residuals), most, least).tolist()
     ax = axes_for("plot.residuals", ax, (10.5, 5.2))

@@ -146,7 +146,7 @@ class Balanced(ModelResult):
             scale = self.margins.total / self.X.sum(dtype=np.float64)
             return np.asarray(self.X * scale, dtype=np.float64), self.values
 
-        return ArrayPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
+        return ArrayPair(self.labels, arrays, "X, scaled", "balanced", may_count=False)
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the tensor."""

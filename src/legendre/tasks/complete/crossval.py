@@ -20,7 +20,7 @@ from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import box_values, grid_rows
+from legendre.results.distribution import tensor
 from legendre.solvers.structure.identifiability import identify
 
 HoldOut = Mode | Sequence[Mode]  # "cells", or the modes of the fibres that are held out
@@ -195,7 +195,7 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     question is too large, the mark is ``None`` and no value is NaN.
     """
     spread, base = fit.model.quotient.spread, fit.model.base
-    value = np.array(grid_rows(fit.model, box_values(fit), slice(None), None))
+    value = tensor(fit, extend=True)
     if base is not None:
         value[base == 0] = 0.0
     found = identify(fit.model, fit._alive)
