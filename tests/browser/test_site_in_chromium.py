@@ -62,11 +62,12 @@ def faults(browser: Browser, page: str) -> list[str]:
     return found + [f"{page}: sticks out: {what}" for what in browser.run(WIDE)]
 
 
-def test_pages_open_on_a_phone(browser: Browser) -> None:
+@pytest.mark.parametrize(("width", "dark", "pages"), [(390, True, OPENED), (1200, False, KINDS)], ids=["phone", "desk"])
+def test_pages_open(browser: Browser, width: int, dark: bool, pages: list[str]) -> None:
     browser.complaints()
     wrong: list[str] = []
-    for page in OPENED:
-        browser.open(SITE / page, width=390, dark=True)
+    for page in pages:
+        browser.open(SITE / page, width=width, dark=dark)
         wrong += faults(browser, page)
         if browser.run("return document.querySelector('a.navbar-brand') === null"):
             wrong.append(f"{page}: no way back to the front page")
@@ -75,27 +76,9 @@ def test_pages_open_on_a_phone(browser: Browser) -> None:
     assert len(PAGES) > 100
 
 
-@pytest.mark.parametrize("page", KINDS)
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_kinds_of_pages_on_a_desk(browser: Browser, page: str, dark: bool) -> None:
-    browser.complaints()
-    browser.open(SITE / page, dark=dark)
-    assert faults(browser, page) == []
-    assert browser.run("return document.documentElement.dataset.theme") == ("dark" if dark else "light")
-
-
 def test_the_search_finds_a_name(browser: Browser) -> None:
     browser.open(SITE / "search.html")
     browser.driver.get((SITE / "search.html").as_uri() + "?q=decompose")
     browser.driver.implicitly_wait(5)
     assert browser.driver.find_elements(By.CSS_SELECTOR, "#search-results a[href*='decompose']")
     browser.driver.implicitly_wait(0)
-
-
-def test_scripts_of_the_gallery_are_there_as_notebooks() -> None:
-    if not PAGES:
-        pytest.skip("the site is not built")
-    scripts = list((SITE.parents[2] / "examples").rglob("*.py"))
-    names = {path.stem for path in (SITE / "_downloads").rglob("*.ipynb")}
-    assert {script.stem for script in scripts} <= names
-    assert len(scripts) >= 12

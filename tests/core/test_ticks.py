@@ -30,21 +30,10 @@ def of(levels: object, name: str = "mode") -> Labels:
 @pytest.mark.parametrize(
     ("levels", "texts", "more"),
     [
-        (np.array(["2019-01-05", "2019-02-06"], dtype="datetime64[D]"), ["5 Jan", "6 Feb"], " (2019)"),
-        (np.array(["2018-01-05", "2019-02-06"], dtype="datetime64[D]"), ["2018-01-05", "2019-02-06"], ""),
-        (np.array(["2018", "2019"], dtype="datetime64[Y]"), ["2018", "2019"], ""),
+        (np.array(["2019-01-05", "2019-02-06"], dtype="datetime64[ns]"), ["01-05", "02-06"], " (2019-…)"),
         (np.array(["2018-12", "2019-01"], dtype="datetime64[M]"), ["2018-12", "2019-01"], ""),
-        (
-            np.array(["2019-01-05T06:10", "2019-01-05T17:00"], dtype="datetime64[m]"),
-            ["06:10", "17:00"],
-            " (2019-01-05)",
-        ),
-        (
-            np.array(["2019-01-05T06", "2019-01-06T17"], dtype="datetime64[h]"),
-            ["2019-01-05 06:00", "2019-01-06 17:00"],
-            "",
-        ),
-        ([datetime.date(2019, 1, 5), datetime.date(2019, 1, 6)], ["5 Jan", "6 Jan"], " (2019)"),
+        (np.array(["2019-01-05T06", "2019-01-05T17"], dtype="datetime64[h]"), ["06:00", "17:00"], " (2019-01-05 …)"),
+        ([datetime.date(2019, 1, 5), datetime.date(2019, 1, 6)], ["05", "06"], " (2019-01-…)"),
         ([datetime.time(6, 10), datetime.time(17, 0)], ["06:10", "17:00"], ""),
         ([1, 2.5, 1 / 3], ["1", "2.5", "0.3333"], ""),
         (["short", "a name of nineteen."], ["short", "a name of nin…"], ""),
@@ -77,10 +66,10 @@ def test_of_levels_in_no_order_the_largest_are_named() -> None:
     ax = Figure().add_subplot()
     labels = of([f"station {i}" for i in range(100)], "station")
     level_ticks(ax, "x", labels, 0, sizes)
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["station 3", "station 50"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["3", "50"]
     assert [float(place) for place in ax.get_xticks()] == [3, 50]
     assert ax.get_xticklabels()[0].get_rotation() == 90
-    assert ax.get_xlabel() == "station"
+    assert ax.get_xlabel() == "station (station …)"
 
 
 def test_all_levels_are_named_where_they_have_room() -> None:

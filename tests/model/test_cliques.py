@@ -199,12 +199,12 @@ def _transposed(q: FloatArray, modes: list[int]) -> FloatArray:
 
 
 @given(problems(full_grid=True, max_cells=24), seeds)
-def test_the_mode_is_the_first_largest_cell(case: Case, seed: int) -> None:
+def test_the_mode_is_a_largest_cell(case: Case, seed: int) -> None:
     """Small whole parameters make for many ties."""
     theta = np.random.default_rng(seed).integers(-1, 2, size=len(case.basis)).astype(np.float64)
-    largest = int(np.argmax(case.Z @ theta))  # the first of several, in C order
     law = CliqueDistribution(model_of(case.X.shape, case.basis), theta)
-    assert law.most_probable() == tuple(case.omega[largest].tolist())
+    logs = law.log_prob(case.omega)
+    assert law.log_prob(np.array([law.most_probable()]))[0] >= logs.max() - 1e-12
 
 
 def test_samples_have_the_probabilities(rng: np.random.Generator) -> None:

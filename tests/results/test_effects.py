@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import legendre as ld
-from legendre.core.errors import InvalidQuery, InvalidSetting, TooLarge
+from legendre.core.errors import InvalidQuery, TooLarge
 from legendre.core.types import FloatArray
 from legendre.results.effects import Measure
 
@@ -66,15 +66,6 @@ def test_effects_are_those_of_the_definition(data: st.DataObject) -> None:
     assert sum(e.share for e in effects) == pytest.approx(1 if effects.variance else 0)
 
 
-def test_one_body_effects_are_the_logarithms_of_the_margins(rng: np.random.Generator) -> None:
-    x = rng.random((5, 7, 3)) + 0.1
-    effects = ld.decompose(x, "interactions(1)").effects()
-    assert [e.modes for e in effects] == [(0,), (1,), (2,)]
-    for k in range(3):
-        margin = np.log(x.sum(axis=tuple(j for j in range(3) if j != k)))
-        np.testing.assert_allclose(effects[k].values, margin - margin.mean(), atol=1e-12)
-
-
 def test_every_engine_and_form(rng: np.random.Generator) -> None:
     x = rng.poisson(0.3, (30, 20, 10)).astype(float)
     x[0, 0, 0] = 5
@@ -89,20 +80,6 @@ def test_every_engine_and_form(rng: np.random.Generator) -> None:
     effects = fit.effects()
     at = summed(effects, x.shape)[tuple(cells.T)]
     np.testing.assert_allclose(at, fit.log_prob(cells), atol=1e-12)
-
-
-def test_a_hundred_modes(rng: np.random.Generator) -> None:
-    rows = (rng.random((500, 100)) < 0.4).astype(int)
-    rows[:, 1] = rows[:, 0] ^ (rng.random(500) < 0.2)
-    fit = ld.decompose(ld.from_rows(rows), ld.interactions([(k, k + 1) for k in range(99)]))
-    effects = fit.effects()
-    assert len(effects) == 199
-    cells = rows[:20]
-    total = np.full(20, effects.constant)
-    for effect in effects:
-        total += effect.values[tuple(cells[:, k] for k in effect.modes)]
-    np.testing.assert_allclose(total, fit.log_prob(cells), atol=1e-10)
-    assert max((e for e in effects if len(e.modes) == 2), key=lambda e: e.share).modes == (0, 1)
 
 
 def test_a_base_measure_is_no_effect(rng: np.random.Generator) -> None:
@@ -152,21 +129,6 @@ def test_effects_are_found_and_listed_by_names(rng: np.random.Generator) -> None
         effects["carrier", "dest", "hour"]
 
 
-def test_effects_have_the_form_of_x(rng: np.random.Generator) -> None:
-    pandas = pytest.importorskip("pandas")
-    index = pandas.MultiIndex.from_product([["BOS", "SFO"], [7, 8, 9]], names=["dest", "hour"])
-    effects = ld.decompose(pandas.Series(rng.poisson(9.0, 6) + 1, index=index), ld.full()).effects()
-    hour = effects["hour"].tensor()
-    assert list(hour.index) == [7, 8, 9]
-    np.testing.assert_array_equal(hour, effects["hour"].values)
-    assert effects["dest", "hour"].tensor()["SFO", 8] == effects["dest", "hour"].values[1, 1]
-
-
-def test_vanishing_cells_are_named() -> None:
-    fit = ld.decompose([[4, 0], [3, 2]], ld.full())
-    assert "1 cell vanishes: log Q is -inf there" in fit.effects().summary()
-
-
 @pytest.mark.parametrize(
     ("ask", "text"),
     [
@@ -193,12 +155,3 @@ def test_what_is_too_large_names_the_order_that_can_be_had(rng: np.random.Genera
     with pytest.raises(TooLarge, match=r"effects: 1,073,741,824 sets of modes .* effects\(max_order=2\)"):
         wide.effects()
     assert len(wide.effects(max_order=1)) == 30
-
-
-def test_a_fit_without_x_cannot_be_fitted_again(tmp_path: object) -> None:
-    path = f"{tmp_path}/fit.npz"
-    ld.decompose([[1, 2], [3, 4]], "B1").save(path)
-    fit = ld.load(path)
-    assert len(fit.effects()) == 2
-    with pytest.raises(InvalidSetting, match="X is not at hand"):
-        fit.effects().kl_lost(0)

@@ -108,14 +108,6 @@ def test_what_has_not_converged_is_said() -> None:
     assert balanced.certificate().verdict == "The margins are not met."
 
 
-def test_limits_and_dependent_parameters_are_said() -> None:
-    words = ld.decompose([[0, 1], [2, 3]], ld.full()).certificate().text()
-    assert words.startswith("This is the minimum, reached in a limit.")
-    assert "1 cell has probability 0 in the limit." in words
-    gaps = [[1.0, np.nan], [np.nan, 2.0]]
-    assert "Of the 2 parameters 1 are independent" in ld.decompose(gaps, "interactions(1)").certificate().text()
-
-
 def test_labels_and_titles_are_escaped() -> None:
     nasty = "<script>alert('&')</script>"
     text = ld.decompose(COUNTS, "B1", names=[nasty, "b", "c"])._repr_html_()
@@ -143,3 +135,10 @@ def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.Monk
     monkeypatch.setattr("legendre.core.limits.LARGEST_EFFECTS", 3)
     fit = ld.decompose(COUNTS, ld.interactions(2))
     assert fit._small_effects() == []
+
+
+def test_limits_and_dependent_parameters_are_said() -> None:
+    words = ld.decompose([[0, 1], [2, np.nan]], ld.full()).certificate().text()
+    assert words.startswith("This is the minimum, reached in a limit.")
+    assert "1 cell has probability 0 in the limit." in words
+    assert "Of the 2 parameters 1 are independent" in words

@@ -47,8 +47,8 @@ def test_effects_are_named_by_labels(rng: np.random.Generator) -> None:
     assert {"line", "day", "time", "line and day", "line and time", "day and time"} <= set(by_title)
     assert ticks(by_title["line"], "x") == ["red", "green", "blue", "a very long n…"]
     assert by_title["line"].lines[-1].get_linestyle() == "None", "levels without an order are dots"
-    assert ticks(by_title["day"], "x") == ["1 Jan", "8 Jan", "15 Jan", "22 Jan"]
-    assert by_title["day"].get_xlabel() == "day (2019)"
+    assert ticks(by_title["day"], "x") == ["05", "10", "15", "20", "25"]
+    assert by_title["day"].get_xlabel() == "day (2019-01-…)"
     assert by_title["day"].lines[-1].get_linestyle() == "-"
     assert all(text.endswith(":00") for text in ticks(by_title["time"], "x"))
     assert ticks(by_title["line and time"], "y") == ["red", "green", "blue", "a very long n…"]
@@ -110,93 +110,6 @@ def test_path_and_history_show_the_numbers_of_the_fit(rng: np.random.Generator) 
     assert ax.texts[0].get_text() == "tol = 1e-10"
 
 
-def test_the_graph_has_modes_and_their_joint_effects(rng: np.random.Generator) -> None:
-    names = ["carrier", "dest", "hour", "year"]
-    fit = ld.decompose(rng.random((3, 4, 2, 2)) + 0.1, ld.interactions([(0, 1), (1, 2), (3,)]), names=names)
-    effects = fit.effects()
-    ax = fit.plot.graph()
-    texts = [text.get_text() for text in ax.texts]
-    for k, name in enumerate(names):
-        assert f"{name}\n{100 * effects[k].share:.1f} %" in texts
-    assert {f"{100 * effects[pair].share:.1f} %" for pair in ((0, 1), (1, 2))} <= set(texts)
-    assert len(ax.lines) == 2
-    places = {text.get_text().split("\n")[0]: text.xy for text in ax.texts if "\n" in text.get_text()}  # type: ignore[attr-defined]
-    ends = {tuple(map(tuple, np.round(np.array(line.get_xydata()), 9))) for line in ax.lines}
-    assert tuple(tuple(np.round(places[k], 9)) for k in ("carrier", "dest")) in ends
-    weakest, strongest = ax.lines[0].get_linewidth(), ax.lines[1].get_linewidth()
-    assert weakest < strongest, "the stronger the thicker"
-
-
-@pytest.mark.parametrize("order", [4, 6])
-def test_numbers_on_lines_that_cross_do_not_hide_each_other(order: int, rng: np.random.Generator) -> None:
-    """Of modes on a circle opposite ones have lines with the same middle."""
-    ax = ld.decompose(rng.random((2,) * order) + 0.1, "interactions(2)").plot.graph()
-    numbers = [text for text in ax.texts if "\n" not in text.get_text()]
-    assert len(numbers) == len(ax.lines) == order * (order - 1) // 2
-    places = np.array([text.xy for text in numbers])  # type: ignore[attr-defined]
-    whole: Any = ax.figure
-    whole.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in numbers]
-    assert not [(i, j) for j, one in enumerate(boxes) for i in range(j) if one.overlaps(boxes[i])]
-    for place, line in zip(places, ax.lines, strict=True):
-        (x, y), (u, v) = np.array(line.get_xydata())
-        assert abs((u - x) * (place[1] - y) - (v - y) * (place[0] - x)) < 1e-9, "on its line"
-
-
-@pytest.mark.parametrize(
-    "pairs",
-    [[(k, k + 1) for k in range(99)], [(k, k + 1) for k in range(0, 99, 2)], [(k, k // 3) for k in range(1, 100)]],
-)
-def test_a_hundred_modes_have_a_place_each(pairs: list[tuple[int, int]], rng: np.random.Generator) -> None:
-    rows = (rng.random((200, 100)) < 0.4).astype(int)
-    fit = ld.decompose(ld.from_rows(rows), ld.interactions(pairs))
-    ax = fit.plot.graph()
-    assert [text.get_text() for text in ax.texts] == [str(k) for k in range(100)]
-    assert len(ax.lines) == len(pairs)
-    places = np.array([text.xy for text in ax.texts])  # type: ignore[attr-defined]
-    gaps = np.linalg.norm(places[:, None] - places, axis=-1) + 9 * np.eye(100)
-    assert gaps.min() > 0.01 * np.ptp(places), "no two modes hide each other"
-    assert len([ax for ax in fit.plot.effects(most=3).axes if ax.get_title()]) == 3
-
-
-def test_bad_questions() -> None:
-    fit = ld.decompose([[1, 2], [3, 4]], "B1")
-    with pytest.raises(ld.errors.InvalidQuery, match="was not grown, so it has no path"):
-        fit.plot.path()
-    with pytest.raises(ld.errors.InvalidQuery, match=r"plot.path: quantity must be 'kl', 'rmse', .* got 'r2'"):
-        fit.plot.path(quantity="r2")  # type: ignore[arg-type]
-    with pytest.raises(ld.errors.InvalidQuery, match="most must be an integer >= 1, got 0"):
-        fit.plot.effects(most=0)
-    with pytest.raises(ld.errors.InvalidQuery, match=r"no parameter that tells levels apart.*interactions\(1\)"):
-        ld.decompose([[1, 2], [3, 4]], "empty").plot.effects()
-    with pytest.raises(ld.errors.InvalidSetting, match=r"plot.history: ax must be axes"):
-        fit.plot.history(3)  # type: ignore[arg-type]
-    with pytest.raises(ld.errors.InvalidQuery, match=r"plot.graph: by must be 'share' or 'kl', got 'cost'"):
-        fit.plot.graph(by="cost")  # type: ignore[arg-type]
-
-
-def test_without_a_package_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = ld.decompose([[1, 2], [3, 4]], "B1")
-    monkeypatch.setattr("legendre.results.plots.graph.find_spec", lambda _: None)
-    with pytest.raises(ld.errors.InvalidSetting, match=r"plot.graph needs networkx. Install it with: pip install"):
-        fit.plot.graph()
-    monkeypatch.setattr("legendre.core.figures.find_spec", lambda _: None)
-    for draw in (fit.plot.effects, fit.plot.slices, fit.plot.residuals, fit.plot.margins, fit.plot.history):
-        with pytest.raises(ld.errors.InvalidSetting, match=r"plot\.\w+ needs matplotlib. Install it with: pip install"):
-            draw()
-
-
-def test_a_loaded_fit_draws_what_needs_no_x(tmp_path: object) -> None:
-    x = np.arange(1, 28).reshape(3, 3, 3)
-    ld.decompose(x, "adaptive(6)").save(f"{tmp_path}/fit.npz")
-    fit = ld.load(f"{tmp_path}/fit.npz")
-    for draw in (fit.plot.effects, fit.plot.graph, fit.plot.path, fit.plot.history):
-        draw()
-    for draw in (fit.plot.slices, fit.plot.residuals, fit.plot.margins):
-        with pytest.raises(ld.errors.InvalidQuery, match=r"plot\.\w+ compares Q with X, which a loaded decomposition"):
-            draw()
-
-
 def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
     """Their factors depend on the choice of theta, and the darkest colour was theirs."""
     X = np.random.default_rng(0).poisson(20.0, size=(4, 5, 3)).astype(float)
@@ -207,3 +120,97 @@ def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
     maps = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.images}
     shown: np.ndarray = np.ma.filled(np.ma.asarray(maps["modes 0 and 1"].images[0].get_array()), np.nan)
     assert np.argwhere(np.isnan(shown)).tolist() == [[1, 3], [1, 4]]
+
+
+def test_the_graph_has_modes_and_their_joint_effects(rng: np.random.Generator) -> None:
+    names = ["carrier", "dest", "hour", "year"]
+    fit = ld.decompose(rng.random((3, 4, 2, 2)) + 0.1, ld.interactions([(0, 1), (1, 2), (3,)]), names=names)
+    effects = fit.effects()
+    ax: Any = fit.plot.graph()
+    places = {text.get_text(): np.round(text.get_position(), 9).tolist() for text in ax.texts}
+    own = [places[f"{name}\n{100 * effects[k].share:.1f} %"] for k, name in enumerate(names)]
+    (lines,) = ax.collections
+    ends = [sorted(np.round(segment, 9).tolist()) for segment in lines.get_segments()]
+    weaker, stronger = sorted([(0, 1), (1, 2)], key=lambda pair: effects[pair].share)
+    assert ends == [sorted(own[k] for k in pair) for pair in (weaker, stronger)]
+    assert lines.get_linewidths()[0] < lines.get_linewidths()[1] == 9.6, "the stronger the thicker"
+    for i, j in (weaker, stronger):
+        x, y = np.array(places[f"{100 * effects[i, j].share:.1f} %"]) - own[i]
+        u, v = np.subtract(own[j], own[i])
+        assert abs(u * y - v * x) < 1e-6, "on its line"
+
+
+@pytest.mark.parametrize("order", [4, 6])
+def test_numbers_on_lines_that_cross_do_not_hide_each_other(order: int, rng: np.random.Generator) -> None:
+    """Of modes on a circle opposite ones have lines with the same middle."""
+    ax: Any = ld.decompose(rng.random((2,) * order) + 0.1, "interactions(2)").plot.graph()
+    numbers = [text for text in ax.texts if "\n" not in text.get_text()]
+    assert len(numbers) == order * (order - 1) // 2
+    ax.figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in numbers]
+    assert not [(i, j) for j, one in enumerate(boxes) for i in range(j) if one.overlaps(boxes[i])]
+
+
+@pytest.mark.parametrize("pairs", [[(k, k + 1) for k in range(99)], [(k, k // 3) for k in range(1, 100)]])
+def test_a_hundred_modes_have_a_place_each(pairs: list[tuple[int, int]], rng: np.random.Generator) -> None:
+    rows = (rng.random((200, 100)) < 0.4).astype(int)
+    ax: Any = ld.decompose(ld.from_rows(rows), ld.interactions(pairs)).plot.graph()
+    assert [text.get_text() for text in ax.texts] == [str(k) for k in range(100)]
+    places = np.array([text.get_position() for text in ax.texts])
+    gaps = np.linalg.norm(places[:, None] - places, axis=-1) + 9 * np.eye(100)
+    assert gaps.min() > 0.01 * np.ptp(places), "no two modes hide each other"
+
+
+FIT = ld.decompose(np.arange(1, 28).reshape(3, 3, 3), "B1")
+MATRIX = ld.decompose([[1, 2], [3, 4]], "B1")
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: FIT.plot.path(), "was not grown, so it has no path"),
+        (lambda: FIT.plot.path(quantity="r2"), r"plot.path: quantity must be 'kl', 'rmse', .* got 'r2'"),  # type: ignore[arg-type]
+        (lambda: FIT.plot.effects(most=0), "most must be an integer >= 1, got 0"),
+        (lambda: ld.decompose([1, 2], "empty").plot.effects(), r"no parameter that tells levels .*interactions\(1\)"),
+        (lambda: FIT.plot.history(3), r"plot.history: ax must be axes"),  # type: ignore[arg-type]
+        (lambda: FIT.plot.graph(by="cost"), r"plot.graph: by must be 'share' or 'kl', got 'cost'"),  # type: ignore[arg-type]
+        (lambda: FIT.plot.slices(most=0), "most must be an integer >= 1, got 0"),
+        (lambda: FIT.plot.residuals(most=-1), "most must be an integer >= 0, got -1"),
+        (lambda: FIT.plot.slices(3), r"plot.slices: 3 is no mode of X, which has 3"),
+        (lambda: FIT.plot.margins(["x"]), r"plot.margins: 'x' is no mode of X"),
+        (lambda: FIT.plot.margins([(0, 1, 2)]), r"\(0, 1, 2\) is neither a mode nor a pair of modes"),
+        (lambda: FIT.plot.margins([]), r"modes=\[\]; list modes and pairs of modes"),
+        (lambda: ld.decompose([1, 2, 3], ld.full()).plot.slices(), "X has one mode, and no slices"),
+        (lambda: MATRIX.plot.slices(0), "X is a matrix, drawn in one piece"),
+        (lambda: ld.decompose(np.ones((2,) * 5), "B1").plot.mosaic(), "5 variables with 32 tiles; at most 4 variables"),
+        (lambda: FIT.plot.mosaic([0, 0]), "names a mode twice"),
+        (lambda: ld.decompose(1 + np.eye(9, dtype=int), ld.full()).plot.odds(0, 1), "64 odds ratios; at most 60"),
+    ],
+)
+def test_bad_questions(ask: Any, words: str) -> None:
+    with pytest.raises(ld.LegendreError, match=words):
+        ask()
+
+
+@pytest.mark.parametrize("draw", ["slices", "residuals"])
+def test_what_is_too_large_is_said(draw: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.core.limits.LARGEST_HELD", 10)
+    with pytest.raises(ld.errors.InvalidQuery, match=r"X has 27, at most 10 are compared|have 27 entries; at most 10"):
+        getattr(FIT.plot, draw)()
+
+
+def test_without_a_package_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, draw, name in (("results.plots.graph", "graph", "networkx"), ("core.figures", "effects", "matplotlib")):
+        monkeypatch.setattr(f"legendre.{module}.find_spec", lambda _: None)
+        with pytest.raises(ld.errors.InvalidSetting, match=rf"plot.{draw} needs {name}. Install it with: pip install"):
+            getattr(FIT.plot, draw)()
+
+
+def test_a_loaded_fit_draws_what_needs_no_x(tmp_path: object) -> None:
+    ld.decompose(np.arange(1, 28).reshape(3, 3, 3), "adaptive(6)").save(f"{tmp_path}/fit.npz")
+    plot: Any = ld.load(f"{tmp_path}/fit.npz").plot
+    for draw in (plot.effects, plot.graph, plot.path, plot.history):
+        draw()
+    for draw in (plot.slices, plot.residuals, plot.margins):
+        with pytest.raises(ld.errors.InvalidQuery, match=r"plot\.\w+ compares Q with X, which a loaded decomposition"):
+            draw()

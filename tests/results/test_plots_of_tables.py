@@ -72,14 +72,3 @@ def test_odds_ratios_are_drawn_with_their_intervals() -> None:
     assert [text.get_text() for text in ax.texts] == ["infinite →"]
     assert ax.get_xscale() == "log"
     assert ax.get_title() == "class and age"
-
-
-def test_what_cannot_be_drawn_is_said() -> None:
-    fit = ld.decompose(np.ones((2,) * 5, dtype=int), "B1")
-    with pytest.raises(ld.LegendreError, match="5 variables with 32 tiles; at most 4 variables"):
-        fit.plot.mosaic()
-    with pytest.raises(ld.LegendreError, match="names a mode twice"):
-        fit.plot.mosaic([0, 0])
-    wide = ld.decompose(np.random.default_rng(0).poisson(9, (9, 9)), ld.full())
-    with pytest.raises(ld.LegendreError, match="64 odds ratios; at most 60 can be read"):
-        wide.plot.odds(0, 1)

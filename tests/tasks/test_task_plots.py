@@ -45,18 +45,6 @@ def test_completions_mark_the_cells_that_were_missing(gappy: Any) -> None:
     np.testing.assert_allclose([bar.get_height() for bar in ax.patches], np.nansum(gappy, axis=1))
 
 
-def test_smoothing(gappy: Any) -> None:
-    done = ld.complete(gappy)
-    figure = done.plot.slices()
-    assert figure.axes[1].get_title() == "smoothed"
-    np.testing.assert_allclose(drawn(figure.axes[1]), done.fit.tensor())
-    assert marked(figure.axes[1]) == {(2.0, 1.0), (0.0, 4.0)}
-    ax = done.plot.history()
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [step.residual for step in done.history])
-    assert (ax.get_ylabel(), ax.get_title()) == ("largest entry of the gradient", "CONVERGED")
-    assert not hasattr(done.plot, "effects"), "its full basis has no effects worth a picture"
-
-
 def test_balanced_tensors_are_drawn_beside_x_of_the_same_total(rng: np.random.Generator) -> None:
     x = rng.integers(1, 9, (3, 4))
     wanted = [1.0, 2.0, 3.0]
@@ -99,6 +87,6 @@ def test_estimators(rng: np.random.Generator) -> None:
     edges: Any = density.columns_[1].edges
     assert age.get_xticklabels()[0].get_text() == f"{(edges[0] + edges[1]) / 2:.4g}"
     machine = ld.BoltzmannMachine(2).fit(rng.integers(0, 2, (40, 3)))
-    assert len(machine.plot.graph().lines) == 3
+    assert len(machine.plot.graph().collections[0].get_segments()) == 3  # type: ignore[attr-defined]
     named = ld.BoltzmannMachine(2, names=["rain", "wet"]).fit(rng.integers(0, 2, (40, 2)))
     assert {text.get_text().split()[0] for text in named.plot.graph().texts[1:]} == {"rain", "wet"}

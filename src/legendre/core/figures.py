@@ -152,27 +152,29 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray |
 
 
 def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
-    """Write levels in at most `longest` letters, and what the name of the axis says of all of them: the year, the day.
+    """Write levels in at most `longest` letters, and what all of them begin with, for the name of the axis.
 
     >>> tick_texts(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
-    (['1 Jan', '2 Jan', '3 Jan'], ' (2019)')
+    (['01', '02', '03'], ' (2019-01-…)')
     """
     if own.dtype.kind == "O" and all(isinstance(x, datetime.date) for x in own.tolist()):
         own = own.astype("datetime64[m]")
-    if own.dtype.kind == "M":
-        moments = own.astype("datetime64[s]").tolist()
-        days, years = {moment.date() for moment in moments}, {moment.year for moment in moments}
-        if len(days) == 1:
-            return [f"{moment:%H:%M}" for moment in moments], f" ({min(days)})"
-        if any(moment.time() != datetime.time() for moment in moments):
-            return [f"{moment:%Y-%m-%d %H:%M}" for moment in moments], ""
-        if len(years) == 1:
-            return [f"{moment.day} {moment:%b}" for moment in moments], f" ({min(years)})"
-        return [str(level) for level in own], ""
-    texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
+    if own.dtype.kind == "M" and np.datetime_data(own.dtype)[0] not in "YMWD":
+        days = own.astype("datetime64[D]")
+        own = days if (days == own).all() else np.char.replace(own.astype("datetime64[m]").astype(str), "T", " ")
+    if own.dtype.kind == "f":
+        texts = [f"{label:.4g}" for label in own]
+    else:
+        texts = [str(label) if own.dtype.kind == "M" else level_text(label) for label in own]
     if all(re.fullmatch(r"\d\d:\d\d:00", text) for text in texts):
         texts = [text[:-3] for text in texts]
-    return [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts], ""
+    first, last = min(texts), max(texts)  # what these share, all share
+    n = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+    start = re.sub(r"[^-_ /]*$", "", first[:n])
+    start = start if len(start) > 3 else ""
+    texts = [text[len(start) :] for text in texts]
+    texts = [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts]
+    return texts, f" ({start}…)" if start else ""
 
 
 def every_nth(texts: list[str], most: int) -> list[int]:

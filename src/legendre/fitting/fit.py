@@ -456,7 +456,7 @@ def _independent_start(plan: Plan, theta: FloatArray) -> FloatArray:
 def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
     """Warn of a fit that did not reach its certificate, and of one to which the support left no parameter."""
     support = fit.model.support
-    named = fit.reason is None and not fit.path and not fit.recipe.startswith("cells(")
+    named = fit.reason is None and not fit._rounds and not fit.recipe.startswith("cells(")
     if named and not (fit.model.n_params or support.full) and support.n_cells > 1:
         text = (
             f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so that nothing of X was "

@@ -58,27 +58,10 @@ class Result(Storable):
     bound of what is minimised above its minimum; `status` and `history`.
     """
 
-    if TYPE_CHECKING:  # a dataclass would take these as defaults
-
-        @property
-        def theta(self) -> FloatArray:
-            """Natural parameters on B."""
-
-        @property
-        def eta(self) -> FloatArray:
-            """Expectations on B, eq. (3)."""
-
-        @property
-        def residual(self) -> float:
-            """How far the fit is from the exact condition."""
-
-        @property
-        def gap(self) -> float:
-            """An upper bound of what is minimised above its minimum."""
-
-        @property
-        def status(self) -> Status:
-            """How the fit ended."""
+    theta: FloatArray  # natural parameters on B
+    eta: FloatArray  # expectations on B, eq. (3)
+    status: Status
+    if TYPE_CHECKING:  # a dataclass would take it as a default
 
         @property
         def history(self) -> tuple[Step, ...]:

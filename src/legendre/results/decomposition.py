@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from legendre.results.effects import Effects, Measure
     from legendre.results.inference.result import Inference
     from legendre.results.parameters import Asked, Parameters
-    from legendre.results.plots.plots import FitPlots
+    from legendre.results.plots.effects import FitPlots
     from legendre.results.report import ReportContent
 
 VERDICTS = {
@@ -363,6 +363,8 @@ class Decomposition(ModelResult):
     def most_probable(self) -> tuple[Any, ...]:
         """Return the most probable cell, by labels if there are any; of several (equal to 1e-12) the first.
 
+        On grids that are never formed it is one of these.
+
         Examples
         --------
         >>> import legendre as ld
@@ -422,7 +424,7 @@ class Decomposition(ModelResult):
     @property
     def plot(self) -> FitPlots:
         """Pictures: ``fit.plot.effects()``, ``.slices()``, ``.residuals()``, ``.margins()``, ``.graph()``, ..."""
-        from legendre.results.plots.plots import FitPlots
+        from legendre.results.plots.effects import FitPlots
         from legendre.results.views import FitPair
 
         return FitPlots(self, FitPair(self.labels, self, self.data), fit=self)

@@ -83,7 +83,6 @@ class GridDistribution:
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
         shape = self.model.support.shape
-        check_table(shape, kept)
         left = [k for k in range(len(shape)) if k not in at]
         in_order, others = sorted(kept), tuple(axis for axis, k in enumerate(left) if k not in kept)
         if at or self.model.measure is not None:
@@ -152,7 +151,6 @@ class ListDistribution(GridDistribution):
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
         shape = tuple(self.model.support.shape[k] for k in kept)
-        check_table(self.model.support.shape, kept)
         points, log_q = self._listed
         inside = (points[:, list(at)] == list(at.values())).all(axis=1)
         points, q = points[inside], _normalise(log_q[inside])
@@ -219,7 +217,6 @@ class CliqueDistribution:
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
-        check_table(self.model.support.shape, kept)
         if at:
             left = [k for k in range(len(self.model.support.shape)) if k not in at]
             if not left:  # all modes are fixed
@@ -297,47 +294,34 @@ class CliqueDistribution:
         return q
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
-        """Draw cells: from the roots on, each clique's own modes given those it shares; levels of a box evenly."""
+        """Draw cells: each clique's own modes given those it shares; levels of a box evenly."""
+        given = self.beliefs[1].given
+        return _within_boxes(self.model, self._walk(given, n, lambda q, rows: _draw(q, rows, generator)), generator)
+
+    def most_probable(self) -> tuple[int, ...]:
+        """Find a most probable cell: from the roots on, the first level at which each clique attains the maximum."""
+        sums = largest_sum(self.tables, self.tables.sums_below(self.theta))[1]
+
+        def first_largest(table: FloatArray, rows: IntArray) -> IntArray:
+            peaks = table[rows].max(axis=1, keepdims=True)
+            return np.asarray(np.argmax(table[rows] >= peaks - TIE, axis=1))
+
+        boxes = self._walk(sums, 1, first_largest)[:, 0].tolist()
+        return tuple(int(cut[i]) for cut, i in zip(self.model.quotient.cuts, boxes, strict=True))
+
+    def _walk(self, values: FloatArray, n: int, choose: Callable[[FloatArray, IntArray], IntArray]) -> IntArray:
+        """Choose n merged boxes (N x n), from the roots on: in each clique its own modes, given those it shares.
+
+        `choose` takes the table of the clique, a row for each state of what is shared, and the rows of interest.
+        """
         boxes = np.zeros((len(self.model.support.shape), n), dtype=np.int64)
         for c, (where, shape) in enumerate(self.tables.matrices):
             clique = self.tables.tree.cliques[c]
-            states = self.tables.flat(c, boxes) // shape[1]  # own modes are still 0
-            drawn = _draw(self.beliefs[1].given[where].reshape(shape), states, generator)
+            rows = self.tables.flat(c, boxes) // shape[1]  # own modes are still 0
+            chosen = choose(values[where].reshape(shape), rows)
             for axis in reversed(range(clique.shared, len(clique.modes))):
-                drawn, boxes[clique.modes[axis]] = np.divmod(drawn, clique.shape[axis])
-        return _within_boxes(self.model, boxes, generator)
-
-    def most_probable(self) -> tuple[int, ...]:
-        """Find the most probable cell, the first in C order of equal ones: fix the modes whose best level is unique."""
-        q, cell = self, dict.fromkeys(range(len(self.model.support.shape)), 0)
-        left, peak = list(cell), math.inf
-        while left:
-            peak, levels = q._best_levels(peak)
-            unsure = next((i for i, (_, alone) in enumerate(levels) if not alone), len(left) - 1)
-            settled = {i: levels[i][0] for i in range(unsure + 1)}
-            cell |= {left[i]: level for i, level in settled.items()}
-            left = left[unsure + 1 :]
-            if left:
-                below = [settled.get(i, 0) for i in range(q.model.basis.shape[1])]
-                peak -= float(q.theta[(q.model.basis <= below).all(axis=1)].sum())  # what the settled modes alone add
-                q = q.given(settled)
-        return tuple(cell.values())
-
-    def _best_levels(self, peak: float) -> tuple[float, list[tuple[int, bool]]]:
-        """Return the largest sum of theta, and for each mode the first level that attains it, and if it alone does."""
-        largest, parts = largest_sum(self.tables, self.tables.sums_below(self.theta))
-        peak = largest if peak == math.inf else min(peak, largest + TIE)  # rounding may have moved it
-        levels = []
-        for k, home in enumerate(self.tables.tree.home):
-            if home < 0:
-                levels.append((0, True))
-                continue
-            clique, (where, _) = self.tables.tree.cliques[home], self.tables.matrices[home]
-            others = tuple(axis for axis, j in enumerate(clique.modes) if j != k)
-            peaks = parts[where].reshape(clique.shape).max(axis=others)
-            best = np.flatnonzero(peaks >= min(peak - TIE, float(peaks.max())))
-            levels.append((int(self.model.quotient.cuts[k][best[0]]), len(best) == 1))
-        return peak, levels
+                chosen, boxes[clique.modes[axis]] = np.divmod(chosen, clique.shape[axis])
+        return boxes
 
 
 Distribution = GridDistribution | CliqueDistribution
@@ -411,13 +395,6 @@ def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 
     check_room(n_cells, 8 * copies + 24 * merged // n_cells, f"{name}: an array", way_out)
 
 
-def check_table(shape: tuple[int, ...], modes: Sequence[int]) -> None:
-    """Refuse a table over some modes that does not fit, or has more of them than an array can: the rule of `tensor`."""
-    which, fewer = tuple(shape[k] for k in modes), "Ask for fewer modes, or for log_prob or samples."
-    name = f"the joint distribution of {f'modes {list(modes)}' if len(modes) <= 8 else f'{len(modes)} modes'}"
-    check_formed(which, name, fewer, copies=2)  # the answer, and what it is copied from
-
-
 # ---- what a caller asks
 
 
@@ -476,6 +453,9 @@ def marginal(
         if k in at:
             name = f"mode {k}" if labels.names is None else f"mode {labels.names[k]!r}"
             raise InvalidQuery(f"marginal: {name} is asked for and given.")
+    name = f"the joint distribution of {f'modes {kept}' if len(kept) <= 8 else f'{len(kept)} modes'}"
+    fewer = "Ask for fewer modes, or for log_prob or samples."
+    check_formed(tuple(labels.shape[k] for k in kept), name, fewer, copies=2)  # the answer, and what it is copied from
     try:
         return kept, q.marginal(kept, at)
     except ImpossibleEvent:
@@ -500,7 +480,7 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
         arranged = part.arrange(read_values(f, part.shape))
     if modes is None:
         return q.expectation(arranged)
-    table = q.marginal(kept, {})
+    table = marginal(q, labels, kept, {})[1]
     return weighted_sum(table, values_on(arranged, table.shape))
 
 

@@ -358,16 +358,11 @@ def effects_of_tensor(q: FloatArray, origin: Origin = PLAIN) -> list[Effect]:
     if not (np.isfinite(q) & (q > 0)).all() or q.ndim > limits.MOST_AXES:
         return []
     log_q = np.log(q)
-    log_q -= log_q.mean()
-    total = float(np.square(log_q).mean())
-    alone = {k: log_q.mean(axis=tuple(j for j in range(q.ndim) if j != k)) for k in range(q.ndim)}
-    tables: dict[tuple[int, ...], FloatArray] = {(k,): effect for k, effect in alone.items()}
-    for i, j in combinations(range(q.ndim), 2):
-        joint = log_q.mean(axis=tuple(k for k in range(q.ndim) if k not in (i, j)))
-        tables[i, j] = joint - alone[i][:, None] - alone[j]
-    found = []
-    for modes, table in tables.items():
-        variance = float(np.square(table).mean())
-        lengths = tuple(np.ones(n, dtype=np.int64) for n in table.shape)
+    total, found = float(log_q.var()), []
+    for modes in chain(combinations(range(q.ndim), 1), combinations(range(q.ndim), 2)):
+        table = log_q.mean(axis=tuple(k for k in range(q.ndim) if k not in modes))
+        for axis in range(len(modes)):
+            table = table - table.mean(axis=axis, keepdims=True)
+        variance, lengths = float(table.var()), tuple(np.ones(n, dtype=np.int64) for n in table.shape)
         found.append(Effect(modes, table, variance, variance / total if total else 0.0, lengths, origin.part(modes)))
     return found

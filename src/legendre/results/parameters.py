@@ -100,10 +100,7 @@ class Parameters:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Each parameter in words: the levels from which on it acts."""
-        titles = self.titles or ("",) * len(self)
-        # modes in which a cell is at the lowest level are not named; at or above the highest level is that level
-        named = [[self.labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell)] for cell in self.cells]
-        return tuple(title or ", ".join(parts) for title, parts in zip(titles, named, strict=True))
+        return names_of(self.labels, self.cells, self.titles)
 
     def sorted_by(self, column: str) -> Parameters:
         """Return the same rows, those with the largest absolute values in a column first, those without one last.
@@ -139,16 +136,25 @@ class Parameters:
         return pandas.DataFrame(columns | {"note": list(self.notes)})
 
     def summary(self, rows: int = 15) -> str:
-        """Return the first rows as text, as wide as the terminal; `sorted_by` chooses which come first."""
+        """Return the first rows as text, as wide as the terminal; `sorted_by` chooses which come first.
+
+        Columns without any number are left out.
+        """
         check_int(rows, "parameters().summary: rows", 1, InvalidQuery)
         head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
         if not len(self):
             return head
-        numbers = self._numbers(rows)
+        steep = np.array([note == INFINITE for note in self.notes])
+        theta = np.where(steep, np.copysign(np.inf, self.recession), self.theta)
+        with np.errstate(over="ignore"):
+            shown = {"theta": theta, "factor": np.exp(theta), "s.e.": self.standard_error, "eta": self.eta}
+        shown["KL lost" if self.exact else "KL lost (estimate)"] = self.kl_lost
+        kept = {name: values[:rows] for name, values in shown.items() if not np.isnan(values).all()}
+        columns = [[name, *("" if math.isnan(v) else f"{v:.3g}" for v in values)] for name, values in kept.items()]
         width = min(max(shutil.get_terminal_size((100, 24)).columns, 60), 160)
-        taken = sum(2 + max(map(len, column)) for column in zip(*numbers, strict=True))
-        names = ["parameter", *(shortened(name, max(width - taken, 16)) for name in self[:rows].names)]
-        lines = aligned([(name, *row) for name, row in zip(names, numbers, strict=True)], "<>")
+        room = max(width - sum(2 + max(map(len, column)) for column in columns), 16)
+        names = ["parameter", *(shortened(name, room) for name in self[:rows].names)]
+        lines = aligned(list(zip(names, *columns, strict=True)), "<>")
         if len(self) > rows:
             lines.append(f"... and {len(self) - rows:,} more: sorted_by(...), to_frame(), summary(rows=...)")
         if self.boxed:
@@ -156,19 +162,14 @@ class Parameters:
         reasons = dict.fromkeys(note for note in self.notes if note)
         return "\n".join([head, *lines, *(f"{self.notes.count(why):,} without s.e.: {why}." for why in reasons)])
 
-    def _numbers(self, rows: int) -> list[list[str]]:
-        """Write the columns that hold numbers, the heading first; columns without any number are left out."""
-        steep = np.array([note == INFINITE for note in self.notes])
-        theta = np.where(steep, np.copysign(np.inf, self.recession), self.theta)
-        with np.errstate(over="ignore"):
-            shown = {"theta": theta, "factor": np.exp(theta), "s.e.": self.standard_error, "eta": self.eta}
-        shown["KL lost" if self.exact else "KL lost (estimate)"] = self.kl_lost
-        kept = {name: values for name, values in shown.items() if not np.isnan(values).all()}
-        body = [["" if math.isnan(v) else f"{v:.3g}" for v in row] for row in zip(*kept.values(), strict=True)]
-        return [list(kept), *body[:rows]]
-
     def __repr__(self) -> str:
         return self.summary()
+
+
+def names_of(labels: Labels, cells: IntArray, titles: Sequence[str], sign: str = ">=") -> tuple[str, ...]:
+    """Write what each parameter acts on: the levels from which on; modes with their lowest level are not named."""
+    named = [[labels.from_on(int(k), int(cell[k]), sign) for k in np.flatnonzero(cell)] for cell in cells]
+    return tuple(title or ", ".join(parts) for title, parts in zip(titles or [""] * len(cells), named, strict=True))
 
 
 def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:

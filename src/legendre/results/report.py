@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import os
@@ -21,10 +20,10 @@ from legendre.core.files import replacing
 from legendre.core.labels import Labels
 from legendre.core.text import fragment, shortened
 from legendre.core.tied_parameters import Terms
-from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.effects import Effect
+from legendre.results.parameters import names_of
 from legendre.results.views import (
     FitPair,
     Pair,
@@ -112,7 +111,7 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, tol)}
     if effects:
         data["effects"] = effects_data(content, effects)
-    if content.fit is not None and content.fit.path:
+    if content.fit is not None and content.fit._rounds:
         path = content.fit.path
         data["path"] = {name: round_all(getattr(step, name) for step in path) for name in ("kl", "rmse", "bic")}
         data["path"]["n_params"] = [step.n_params for step in path]
@@ -121,14 +120,11 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     if content.pair is None:
         notes["slices"] = WITHOUT_X
         return data
-    try:
-        data["slices"], notes["slices"] = slices_data(content.pair, effects)
-    except (LegendreError, MemoryError) as problem:
-        notes["slices"] = f"Slices are not shown: {problem}"
-    try:
-        data["residuals"], notes["residuals"] = residuals_data(content.pair)
-    except (LegendreError, MemoryError) as problem:
-        notes["residuals"] = f"Residuals are not listed: {problem}"
+    for name, gather in (("slices", lambda pair: slices_data(pair, effects)), ("residuals", residuals_data)):
+        try:
+            data[name], notes[name] = gather(content.pair)
+        except (LegendreError, MemoryError) as problem:
+            notes[name] = f"{name.capitalize()} are not shown: {problem}"
     return data
 
 
@@ -136,22 +132,9 @@ def round_all(values: Iterable[float]) -> list[float | None]:
     """Keep a few digits of numbers; ``None`` for what JSON has no word for.
 
     >>> round_all([1 / 3, 2.0, float("nan")])
-    [0.333333, 2, None]
+    [0.333333, 2.0, None]
     """
-
-    def keep(value: float) -> float | None:
-        if not math.isfinite(value):
-            return None
-        return int(value) if value == int(value) else float(f"{value:.6g}")
-
-    return [keep(value) for value in values]
-
-
-def pack(values: FloatArray) -> dict[str, Any]:
-    """Write many numbers in few letters: 32 bits each in base 64, in units of the largest if it is beyond 1e30."""
-    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
-    unit = largest if largest and not 1e-30 < largest < 1e30 else 1.0
-    return {"unit": unit, "packed": base64.b64encode((values / unit).astype("<f4").tobytes()).decode("ascii")}
+    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values]
 
 
 def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
@@ -187,7 +170,7 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
                 "share": round_all([effect.share])[0],
                 "ordered": is_ordered(labels, effect.modes[0]),
                 "levels": levels,
-                "values": pack(values),
+                "values": round_all(values.ravel().tolist()),
             }
         )
     rest = 1.0 - sum(effect.share for effect in order[:24])
@@ -197,15 +180,13 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
 
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
     """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
-    cells, titles = terms.own_cells(), terms.titles()
-    eta = result.eta + terms.tied().shortfall
-
-    def name(i: int) -> str:
-        parts = [labels.from_on(k, int(cells[i, k]), "≥") for k in np.flatnonzero(cells[i]).tolist()]
-        return shortened(titles[i] or ", ".join(parts), 200)
-
-    shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most]).tolist()
-    rows = [[i + 1, name(i), *round_all((float(result.theta[i]), float(eta[i])))] for i in shown]
+    shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most])
+    theta, eta, titles = result.theta, result.eta + terms.tied().shortfall, terms.titles()
+    names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown], "≥")
+    rows = [
+        [i + 1, shortened(name, 200), *round_all((float(theta[i]), float(eta[i])))]
+        for i, name in zip(shown.tolist(), names, strict=True)
+    ]
     cut = f"The {len(rows):,} parameters with the largest |theta| of {len(eta):,} are listed."
     return rows, cut if len(rows) < len(eta) else ""
 
@@ -213,14 +194,7 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
 def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, str]:
     """List the cells with the largest terms of the deviance: name, X, Q, and the signed root of the term."""
     found = pair.cells("report")
-
-    def search(at: slice | IntArray) -> IntArray:
-        x, q = found.x[at], found.q[at]
-        return largest_places(deviance_terms(x, q), most, 1e-12 * (x + q))
-
-    starts = range(0, len(found.x), 1 << 17)  # the worst of each block, then the worst of these
-    worst = np.concatenate([start + search(slice(start, start + starts.step)) for start in starts])
-    worst = worst[search(worst)]
+    worst = largest_places(deviance_terms(found.x, found.q), most, 1e-12 * (found.x + found.q))
     if not len(worst):
         return None, "X and Q agree in every cell, up to rounding."
     x, q = found.x[worst], found.q[worst]
@@ -238,7 +212,7 @@ def slices_data(
     """Sum X and Q over all modes but three, for a slider, rows and columns, and say in words what is not shown.
 
     The modes of the largest effects are kept, of these two or one if a table would have more than `max_table` entries.
-    The slider runs over the shortest mode. Neighbouring levels of longer ones are averaged to `pixels`, and of slices
+    The slider runs over the shortest mode. Neighbouring levels of longer ones are added up to `pixels`, and of slices
     with more than `max_cells` entries together those are kept in which X and Q differ most.
     """
     labels, shape = pair.labels, pair.labels.shape
@@ -249,22 +223,22 @@ def slices_data(
     while len(kept) > 1 and math.prod(shape[k] for k in kept) > max_table:
         kept.pop()
     modes = sorted(kept, key=lambda k: (len(kept) == 3 and k != min(kept, key=lambda j: (shape[j], -j)), k))
-    table, levels, averaged = pair.table(tuple(modes), "report"), [], []
+    table, levels, joined = pair.table(tuple(modes), "report"), [], []
     for axis, k in enumerate(modes):
         n = min(shape[k], pixels if axis or len(modes) < 3 else 1024)
         cuts = np.arange(n) * shape[k] // n
         ends = [*cuts[1:].tolist(), shape[k]]
         levels.append([shortened(labels.together(k, i, j), 48) for i, j in zip(cuts.tolist(), ends, strict=True)])
         if n < shape[k]:
-            table = PairTable(*(_block_means(part, cuts, axis) for part in table))
-            averaged.append(labels.mode(k))
+            table = PairTable(*(np.add.reduceat(np.nan_to_num(part), cuts, axis=axis) for part in table))
+            joined.append(labels.mode(k))
     lead = 3 - len(modes)
     x, q = (part.reshape((1,) * lead + part.shape) for part in table)
     levels, names = [[""]] * lead + levels, [None] * lead + [shortened(labels.mode(k), 48) for k in modes]
     others = [labels.mode(k) for k in range(len(shape)) if k not in modes]
     summed = ", ".join(others) if len(others) <= 6 else f"{len(others)} modes"
     notes = [f"X and Q are summed over {summed}."] if others else []
-    notes += [f"Neighbouring levels of {' and of '.join(averaged)} are averaged."] if averaged else []
+    notes += [f"Neighbouring levels of {' and of '.join(joined)} are added up."] if joined else []
     misfits = np.nan_to_num(deviance_terms(x, q), nan=0.0, posinf=0.0).sum(axis=(1, 2))
     most = max(1, max_cells // max(1, x[0].size))
     if len(x) > most:
@@ -272,18 +246,7 @@ def slices_data(
         first = np.sort(np.argsort(-misfits, kind="stable")[:most])
         x, q, misfits, levels[0] = x[first], q[first], misfits[first], [levels[0][i] for i in first.tolist()]
     found = {"modes": names, "levels": levels, "shape": list(x.shape), "start": int(np.argmax(misfits))}
-    return found | {"x": pack(x), "q": pack(q)}, " ".join(notes)
-
-
-def _block_means(values: FloatArray, cuts: IntArray, axis: int) -> FloatArray:
-    """Average over blocks of neighbouring levels, where values are known."""
-    unknown = np.isnan(values)
-    known = np.diff(cuts, append=values.shape[axis]).reshape(-1, *[1] * (values.ndim - axis - 1)).astype(np.float64)
-    if unknown.any():
-        known = known - np.add.reduceat(unknown, cuts, axis=axis, dtype=np.float64)
-        values = np.where(unknown, 0.0, values)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.add.reduceat(values, cuts, axis=axis) / known)
+    return found | {"x": round_all(x.ravel().tolist()), "q": round_all(q.ravel().tolist())}, " ".join(notes)
 
 
 def shape_line(labels: Labels) -> str:

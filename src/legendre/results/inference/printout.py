@@ -133,7 +133,7 @@ def notes_of(tests: Inference) -> tuple[str, ...]:
     """List warnings about the numbers in sentences, the gravest first."""
     fit = tests.fit
     notes = [*_boundary(fit), *_small_counts(tests)]
-    if fit.path:
+    if fit._rounds:
         notes.append("the data chose the basis: p-values of fit are too large, those of parameters too small")
     if fit.status is Status.UNDECIDED:
         notes.append("whether all theta are finite was not decided: standard errors may be far too large")

@@ -9,8 +9,7 @@ const compact = (v) => (Math.abs(v) < 1e4 ? number(v, 3) : new Intl.NumberFormat
 const percent = (share) => (100 * share).toFixed(1) + " %";
 const shorten = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "…");
 const factor = (log) => (Number.isFinite(log) ? `× ${number(Math.exp(log), 3)}` : "hardly any data, no factor");
-const unpack = ({ unit, packed }) => Array.from(new Float32Array(Uint8Array.from(atob(packed), (c) => c.charCodeAt(0)).buffer), (v) => v * unit);
-const numbers = (values) => ("packed" in values ? unpack(values) : values.map((v) => (v === null ? NaN : v)));
+const numbers = (values) => values.map((v) => (v === null ? NaN : v));
 
 function add(parent, tag, attributes = {}, text = null) {
   const svg = tag === "svg" || parent.namespaceURI === SVG;

@@ -1,10 +1,11 @@
-"""Pictures of a model: effects, boxes, odds ratios, how a basis grew, and how a fit converged."""
+"""Pictures of a decomposition, beside those that every result has: effects, graph, boxes, odds ratios, path."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -31,18 +32,20 @@ from legendre.core.figures import (
 )
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import shortened
-from legendre.core.types import BoolArray, IntArray
+from legendre.core.types import BoolArray
 from legendre.results.effects import Effect, Measure
+from legendre.results.plots.graph import By, draw_graph
+from legendre.results.plots.plots import Plots
 from legendre.results.views import FEW_COUNTS, FitPair, scarce_levels, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from legendre.results.base import Result
     from legendre.results.decomposition import Decomposition
     from legendre.results.inference.result import Inference
 
+Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
 QUANTITIES = {
     "kl": "KL(P, Q) in nats",
     "rmse": "root mean square error",
@@ -52,30 +55,215 @@ QUANTITIES = {
 }
 
 
-def draw_effects(fit: Decomposition, measure: Measure, most: int) -> Figure:
-    """Draw the effects with the largest shares."""
-    check_int(most, "plot.effects: most", 1, InvalidQuery)
-    found = fit.effects(measure=measure, max_order=2)
-    if not len(found):
-        raise InvalidQuery(
-            "plot.effects: the model has no parameter that tells levels apart, so no effects. "
-            "A basis with some, such as ld.decompose(X, 'interactions(1)'), shows what each mode does."
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitPlots(Plots):
+    """Pictures of a decomposition: those of `Plots`, and what needs its parameters.
+
+    ``.effects()``, ``.graph()``, ``.odds()``, ``.boxes()`` and ``.path()``.
+    """
+
+    fit: Decomposition
+    tests: Inference | None = None  # by default those of X
+
+    def effects(self, *, measure: Measure = "uniform", most: int = 6) -> Figure:
+        """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
+
+        A line shows the factor by which a level multiplies the probability, on a logarithmic scale (dots, where levels
+        have no order); a map the factor of a pair of levels beyond those of its modes. Titles tell the share of the
+        variance of log Q.
+
+        Parameters
+        ----------
+        measure
+            What effects are centred under.
+        most
+            How many effects are drawn: those with the largest shares.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> figure = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.effects()
+        >>> [ax.get_title() for ax in figure.axes[:3]]
+        ['mode 0: 63.5 %', 'mode 1: 32.9 %', 'modes 0 and 1: 3.7 %']
+        """
+        fit = self.fit
+        check_int(most, "plot.effects: most", 1, InvalidQuery)
+        found = fit.effects(measure=measure, max_order=2)
+        if not len(found):
+            raise InvalidQuery(
+                "plot.effects: the model has no parameter that tells levels apart, so no effects. "
+                "A basis with some, such as ld.decompose(X, 'interactions(1)'), shows what each mode does."
+            )
+        drawn = sorted(sorted(found, key=lambda e: -e.share)[:most], key=lambda e: (len(e.modes), -e.share))
+        figure, axes = make_panels("plot.effects", len(drawn), 3)
+        scarce = [scarce_levels(fit, fit.data, effect) for effect in drawn]
+        for ax, effect, marked in zip(axes, drawn, scarce, strict=True):
+            (_draw_line if len(effect.modes) == 1 else _draw_map)(ax, effect, fit.labels, marked)
+            ax.set_title(f"{shortened(effect.name, 30)}: {100 * effect.share:.1f} %")
+        notes = ["Factors on the fitted values, with shares of the variance of log Q"]
+        if gone := FitPair(fit.labels, fit, fit.data).note:
+            notes.append(f"{gone}, whatever these factors say")
+        if any(marked.any() for marked in scarce):
+            counts = fit.data is not None and fit.data.counts
+            why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
+            notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
+        figure.suptitle("\n".join(notes), fontsize=LARGE)
+        return figure
+
+    def odds(
+        self,
+        first: Mode,
+        second: Mode,
+        given: Mapping[Any, Any] | None = None,
+        *,
+        contrasts: Literal["local", "treatment"] = "local",
+        confidence: float = 0.95,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the odds ratios of two variables, with their intervals; see `Inference.odds`. X must hold counts.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[18, 7], [6, 19]], ld.full()).plot.odds(0, 1)
+        >>> [text.get_text() for text in ax.get_yticklabels()]
+        ['mode 0[1/0]:mode 1[1/0]']
+        """
+        tests = self.fit.inference() if self.tests is None else self.tests
+        found = tests.odds(first, second, given, contrasts=contrasts, confidence=confidence)
+        if len(found) > 60:
+            raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most 60 can be read. Use given=.")
+        ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))
+        ax.set_xscale("log")
+        ax.axvline(1.0, color=GREY, linewidth=1)
+        rows, known = np.arange(len(found)), np.isfinite(found.standard_error)
+        ends = np.stack([found.shown - found.lower, found.upper - found.shown])[:, known]
+        ax.errorbar(
+            found.shown[known], rows[known], xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=3, linewidth=1.6
         )
-    drawn = sorted(sorted(found, key=lambda e: -e.share)[:most], key=lambda e: (len(e.modes), -e.share))
-    figure, axes = make_panels("plot.effects", len(drawn), 3)
-    scarce = [scarce_levels(fit, fit.data, effect) for effect in drawn]
-    for ax, effect, marked in zip(axes, drawn, scarce, strict=True):
-        (_draw_line if len(effect.modes) == 1 else _draw_map)(ax, effect, fit.labels, marked)
-        ax.set_title(f"{shortened(effect.name, 30)}: {100 * effect.share:.1f} %")
-    notes = ["Factors on the fitted values, with shares of the variance of log Q"]
-    if gone := FitPair(fit.labels, fit, fit.data).note:
-        notes.append(f"{gone}, whatever these factors say")
-    if any(marked.any() for marked in scarce):
+        words = {np.inf: (0.98, "right", "infinite →"), -np.inf: (0.02, "left", "← 0")}
+        for i in np.flatnonzero(~known).tolist():
+            place, side, text = words.get(float(found.estimate[i]), (0.5, "center", "open"))
+            ax.text(
+                place, i, text, ha=side, va="center", transform=ax.get_yaxis_transform(), color=BLUE, fontsize=SMALL
+            )
+        ax.xaxis.set_major_formatter(plain_number)
+        ax.xaxis.set_minor_formatter(lambda v, _: plain_number(v) if f"{v:.0e}"[0] in "25" else "")
+        ax.tick_params(which="minor", labelsize=SMALL)
+        ax.set_yticks(rows, list(found.names))
+        labels = tests.fit.labels
+        names = " and ".join(labels.mode(labels.find_mode(key, "odds")) for key in (first, second))
+        ax.set(
+            ylim=(len(found) - 0.4, -0.6), xlabel=f"odds ratio, with its {100 * confidence:g} % interval", title=names
+        )
+        return ax
+
+    def graph(self, ax: Axes | None = None, *, by: By = "share", measure: Measure = "uniform") -> Axes:
+        """Draw modes as boxes and the joint effects of pairs as lines, the stronger the thicker.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; a new figure by default.
+        by
+            "share": by the share of the variance of log Q. "kl": by how much KL(P, Q) rises without the pair, and all
+            larger sets that hold it; the model is fitted again for each line.
+        measure
+            What effects are centred under.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.graph()
+        >>> [text.get_text().split() for text in ax.texts]
+        [['3.7', '%'], ['mode', '0', '63.5', '%'], ['mode', '1', '32.9', '%']]
+        """
+        return draw_graph(self.fit, ax, by, measure)
+
+    def boxes(self, *, most: int = 15) -> Figure:
+        """Draw which levels of each mode the parameters of `legendre.boxes` act on, and their factors.
+
+        A row is a box, its bars the levels that it holds: orange where it raises the probability, blue where it lowers
+        it. Levels are in the order in which the boxes grew: those that were arranged are named at the bars.
+
+        Parameters
+        ----------
+        most
+            How many boxes are drawn: those with the largest factors, or the smallest.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> X = np.ones((6, 8)); X[2:4, 3:7] = 5
+        >>> figure = ld.decompose(X, ld.boxes(1)).plot.boxes()
+        >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+        ['× 5']
+        """
+        fit = self.fit
+        check_int(most, "plot.boxes: most", 1, InvalidQuery)
+        theta, ties = fit.theta, fit.model.ties
+        if ties is None or ties.boxes is None or not len(theta):
+            raise InvalidQuery("plot.boxes: no parameter of this fit acts on a box; fit with boxes(...).")
+        if len(fit.shape) > 6:
+            raise InvalidQuery(f"plot.boxes draws up to 6 modes; this fit has {len(fit.shape)}.")
+        lo, hi = np.hsplit(ties.boxes, 2)
+        chosen = np.argsort(-np.abs(theta), kind="stable")[:most]
+        figure = new_figure("plot.boxes", (2.0 + 4.2 * len(fit.shape), 1.6 + 0.5 * len(chosen)))
+        axes: Any = figure.subplots(1, len(fit.shape), sharey=True, squeeze=False)[0]
+        colours, rows = [ORANGE if theta[i] > 0 else BLUE for i in chosen], np.arange(len(chosen))
+        for k, n in enumerate(fit.shape):
+            ax, low, high = style_axes(axes[k]), lo[chosen, k], hi[chosen, k]
+            ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)
+            ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
+            for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+                left = first + end <= n
+                text = "all" if end - first == n else shortened(fit.labels.together(k, first, end), 26)
+                at, side = (first if left else end) - 0.5, "left" if left else "right"
+                ax.text(at, row - 0.33, text, ha=side, va="bottom", fontsize=SMALL - 1)
+            arranged = " as arranged" if fit.labels.order_of(k) is not None else ""
+            ax.set(xlim=(-0.5, n - 0.5), xticks=[], xlabel=f"{fit.labels.mode(k)}, {n} levels{arranged}")
+            ax.tick_params(axis="y", length=0)
+            ax.spines["left"].set_visible(False)
+        with np.errstate(over="ignore"):
+            axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen], fontsize=SMALL)
+        axes[0].invert_yaxis()
+        more = f": the {len(chosen)} largest factors of {len(theta)}" if len(chosen) < len(theta) else ""
+        figure.suptitle(f"What each box multiplies{more}", fontsize=LARGE)
+        return figure
+
+    def path(self, ax: Axes | None = None, *, quantity: Quantity | None = None) -> Any:
+        """Draw how an adaptive basis got better as it grew, with the size that was chosen.
+
+        Parameters
+        ----------
+        ax
+            Where to draw one quantity, "kl" unless another is named.
+        quantity
+            "kl", "rmse", "aic", "bic" or "held_out", the loss by which ``adaptive("cv")`` chose. Default: a figure of
+            the first two and, where they say something, of "bic" and "held_out".
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> fit = ld.decompose(np.arange(1, 28).reshape(3, 3, 3), "adaptive(6)")
+        >>> [ax.get_ylabel() for ax in fit.plot.path().axes]
+        ['KL(P, Q) in nats', 'root mean square error', 'BIC']
+        """
+        fit = self.fit
+        if quantity is not None:
+            check_choice(quantity, "plot.path: quantity", tuple(QUANTITIES), InvalidQuery)
+        if not fit.path:
+            raise InvalidQuery("plot.path: this basis was not grown, so it has no path; fit with adaptive(...).")
+        if ax is not None or quantity is not None:
+            return _draw_quantity(fit, axes_for("plot.path", ax), quantity or "kl")
         counts = fit.data is not None and fit.data.counts
-        why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
-        notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
-    figure.suptitle("\n".join(notes), fontsize=LARGE)
-    return figure
+        wanted = ["kl", "rmse", *(["bic"] if counts else []), "held_out"]
+        wanted = [name for name in wanted if not np.isnan([getattr(step, name) for step in fit.path]).all()]
+        figure, axes = make_panels("plot.path", len(wanted), len(wanted))
+        for part, name in zip(axes, wanted, strict=True):
+            _draw_quantity(fit, part, name)
+        figure.suptitle("How the fit got better as its basis grew", fontsize=LARGE)
+        return figure
 
 
 def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray) -> None:
@@ -123,108 +311,6 @@ def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray) -> No
         level_ticks(ax, axis, labels, effect.modes[along], sizes)
 
 
-def draw_boxes(fit: Decomposition, most: int, max_modes: int = 6) -> Figure:
-    """Draw a row for each of the boxes with the largest factors, and a column for each mode."""
-    check_int(most, "plot.boxes: most", 1, InvalidQuery)
-    theta, ties = fit.theta, fit.model.ties
-    if ties is None or ties.boxes is None or not len(theta):
-        raise InvalidQuery("plot.boxes: no parameter of this fit acts on a box; fit with boxes(...).")
-    if len(fit.shape) > max_modes:
-        raise InvalidQuery(f"plot.boxes draws up to {max_modes} modes; this fit has {len(fit.shape)}.")
-    lo, hi = np.hsplit(ties.boxes, 2)
-    chosen = np.argsort(-np.abs(theta), kind="stable")[:most]
-    # a few ticks of a long arranged mode would not say which levels lie between them: each bar names its own
-    named = [fit.labels.order_of(k) is not None and n > 12 for k, n in enumerate(fit.shape)]
-    widths = [4.2 if own else 2.8 for own in named]
-    figure = new_figure("plot.boxes", (2.0 + sum(widths), 1.6 + (0.5 if any(named) else 0.32) * len(chosen)))
-    axes: Any = figure.subplots(1, len(widths), sharey=True, squeeze=False, width_ratios=widths)[0]
-    colours = [ORANGE if theta[i] > 0 else BLUE for i in chosen]
-    rows = np.arange(len(chosen))
-    for k, n in enumerate(fit.shape):
-        ax, low, high = style_axes(axes[k]), lo[chosen, k], hi[chosen, k]
-        ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)
-        ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
-        ax.set(xlim=(-0.5, n - 0.5))
-        if named[k]:
-            _name_bars(ax, fit.labels, k, low, high)
-        else:
-            level_ticks(ax, "x", fit.labels, k)
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-    with np.errstate(over="ignore"):
-        axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen], fontsize=SMALL)
-    axes[0].invert_yaxis()
-    more = f": the {len(chosen)} largest factors of {len(theta)}" if len(chosen) < len(theta) else ""
-    figure.suptitle(f"What each box multiplies{more}", fontsize=LARGE)
-    return figure
-
-
-def _name_bars(ax: Axes, labels: Labels, k: int, low: IntArray, high: IntArray) -> None:
-    """Write the levels of each bar above it."""
-    n = labels.shape[k]
-    for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-        left = first + end <= n
-        text = "all" if end - first == n else shortened(labels.together(k, first, end), 26)
-        at, side = (first if left else end) - 0.5, "left" if left else "right"
-        ax.text(at, row - 0.33, text, ha=side, va="bottom", fontsize=SMALL - 1)
-    ax.set_xticks([])
-    ax.set_xlabel(f"{labels.mode(k)}, {n} levels as arranged")
-
-
-def draw_odds(
-    tests: Inference,
-    pair: tuple[Mode, Mode],
-    given: Mapping[Any, Any] | None,
-    contrasts: Any,
-    confidence: float,
-    ax: Axes | None,
-    most: int = 60,
-) -> Axes:
-    """Draw a dot and a line for each odds ratio; an arrow where it is infinite."""
-    found = tests.odds(*pair, given, contrasts=contrasts, confidence=confidence)
-    if len(found) > most:
-        raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most {most} can be read. Use given=.")
-    ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))
-    ax.set_xscale("log")
-    ax.axvline(1.0, color=GREY, linewidth=1)
-    rows, known = np.arange(len(found)), np.isfinite(found.standard_error)
-    ends = np.stack([found.shown - found.lower, found.upper - found.shown])[:, known]
-    ax.errorbar(found.shown[known], rows[known], xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=3, linewidth=1.6)
-    for i in np.flatnonzero(~known).tolist():
-        words = {np.inf: (0.98, "right", "infinite →"), -np.inf: (0.02, "left", "← 0")}
-        place, side, text = words.get(float(found.estimate[i]), (0.5, "center", "open"))
-        style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "color": BLUE, "fontsize": SMALL}
-        ax.text(place, i, text, ha=side, va="center", **style)
-    if not known.all():
-        ax.margins(x=0.25)
-    ax.xaxis.set_major_formatter(plain_number)
-    ax.xaxis.set_minor_formatter(lambda v, _: plain_number(v) if f"{v:.0e}"[0] in "25" else "")
-    ax.tick_params(which="minor", labelsize=SMALL)
-    ax.set_yticks(rows, list(found.names))
-    labels = tests.fit.labels
-    names = " and ".join(labels.mode(labels.find_mode(key, "odds")) for key in pair)
-    ax.set(ylim=(len(found) - 0.4, -0.6), xlabel=f"odds ratio, with its {100 * confidence:g} % interval", title=names)
-    return ax
-
-
-def draw_path(fit: Decomposition, ax: Axes | None, quantity: str | None) -> Axes | Figure:
-    """Draw one quantity against the number of parameters; with neither axes nor quantity all that say something."""
-    if quantity is not None:
-        check_choice(quantity, "plot.path: quantity", tuple(QUANTITIES), InvalidQuery)
-    if not fit.path:
-        raise InvalidQuery("plot.path: this basis was not grown, so it has no path; fit with adaptive(...).")
-    if ax is not None or quantity is not None:
-        return _draw_quantity(fit, axes_for("plot.path", ax), quantity or "kl")
-    counts = fit.data is not None and fit.data.counts
-    wanted = ["kl", "rmse", *(["bic"] if counts else []), "held_out"]
-    wanted = [name for name in wanted if not np.isnan([getattr(step, name) for step in fit.path]).all()]
-    figure, axes = make_panels("plot.path", len(wanted), len(wanted))
-    for part, name in zip(axes, wanted, strict=True):
-        _draw_quantity(fit, part, name)
-    figure.suptitle("How the fit got better as its basis grew", fontsize=LARGE)
-    return figure
-
-
 def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
     sizes = [step.n_params for step in fit.path]
     values = [getattr(step, quantity) for step in fit.path]
@@ -236,21 +322,5 @@ def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
     line = {"arrowstyle": "-", "color": ORANGE, "linewidth": 0.8, "shrinkB": 5}
     ax.annotate(f"{sizes[-1]:,} parameters", (sizes[-1], values[-1]), xytext=(0.98, 0.9), arrowprops=line, **words)
     ax.set(xlabel="parameters", ylabel=QUANTITIES[quantity])
-    set_integer_ticks(ax)
-    return ax
-
-
-def draw_history(result: Result, name: str, ax: Axes | None) -> Axes:
-    """Draw the residual after each step, and the tolerance."""
-    ax = axes_for("plot.history", ax)
-    tol, solver = getattr(result, "tol", 0.0), getattr(result, "solver", "")
-    residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in result.history]
-    ax.semilogy([step.iteration for step in result.history], residuals, "o-", color=BLUE, markersize=5, linewidth=2)
-    if tol > 0:
-        ax.axhline(tol, color=ORANGE, linewidth=1.5)
-        words: dict[str, Any] = {"xytext": (6, 5), "textcoords": "offset points", "color": ORANGE, "fontsize": SMALL}
-        ax.annotate(f"tol = {tol:g}", (0, tol), xycoords=ax.get_yaxis_transform(), **words)
-    status = result.status.name
-    ax.set(xlabel="step", ylabel=name, title=f"{solver}: {status}" if solver else status)
     set_integer_ticks(ax)
     return ax

@@ -1,25 +1,49 @@
-"""The pictures that results offer: ``result.plot.effects()``, ``result.plot.slices()``, ..."""
+"""Pictures of X beside Q, which every result offers: ``result.plot.slices()``, ``.residuals()``, ``.margins()``, ..."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import combinations
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
-from legendre.core.labels import Mode
-from legendre.results.effects import Measure
-from legendre.results.plots import effects, graph, mosaic, tables
-from legendre.results.views import Pair
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.arguments import check_int, entries, is_whole
+from legendre.core.errors import InvalidQuery
+from legendre.core.figures import (
+    BLUE,
+    DIVERGING,
+    GREY,
+    LARGE,
+    LIGHT,
+    MEDIUM,
+    ORANGE,
+    RISING,
+    SMALL,
+    add_colour_bar,
+    axes_for,
+    is_ordered,
+    level_ticks,
+    make_panels,
+    plain_number,
+    set_integer_ticks,
+)
+from legendre.core.labels import Labels, Mode
+from legendre.core.text import listed_words, shortened
+from legendre.core.types import FloatArray
+from legendre.results.plots.mosaic import draw_mosaic
+from legendre.results.views import Modes, Pair, PairTable, largest_places, residuals_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from legendre.results.base import Result
-    from legendre.results.decomposition import Decomposition
-    from legendre.results.inference.result import Inference
 
-Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
+EXACT = 1e-6  # residuals up to this (counts: in standard deviations, else in largest entries) are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,22 +78,99 @@ class Plots:
         >>> [ax.get_title() for ax in figure.axes[:3]]
         ['mode 0, level 2: observed', 'mode 0, level 2: fitted', 'mode 0, level 2: residual']
         """
-        return tables.draw_slices(self.pair, mode, most)
+        pair = self.pair
+        check_int(most, "plot.slices: most", 1, InvalidQuery)
+        modes = _slice_modes(pair.labels, mode)
+        table = pair.table(modes, "plot.slices")
+        if len(modes) == 2:
+            table = PairTable(table.x[None], table.q[None])
+        chosen = _choose_slices(table, most)
+        x, q = table.x[chosen], table.q[chosen]
+        left = residuals_of(pair, x, q)
+        # a few large residuals would turn the others white: one in 200 is beyond the scale
+        span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * float(np.nanmax(table.x))) or 1.0
+        values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
+        parts = (pair.seen, x, values), (pair.made, q, values), ("residual", left, shades)
+        figure, axes = make_panels("plot.slices", 3 * len(chosen), 3, (4.6, 3.3))
+        images: list[Any] = []
+        for place, ax in enumerate(axes):
+            row, (name, entries_of, colours) = place // 3, parts[place % 3]
+            images.append(_draw_table(ax, entries_of[row], colours))
+            for axis, k, others in (("x", modes[-1], (0, 1)), ("y", modes[-2], (0, 2))):
+                level_ticks(ax, axis, pair.labels, k, np.nansum(x, axis=others))
+            unnamed = ", level" if pair.labels.names is None else ""
+            part = f"{pair.labels.mode(modes[0])}{unnamed} {pair.labels.level(modes[0], chosen[row])}"
+            ax.set_title(name if len(modes) == 2 else f"{shortened(part, 28)}: {name}")
+            ax.label_outer()
+            if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
+                for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
+                    down, across = np.nonzero(marked)
+                    ax.plot(across, down, marker, color="white", markersize=5, markeredgewidth=1, linestyle="")
+        add_colour_bar(axes[1::3], images[1], "count" if pair.counts else "entry", pad=0.02, aspect=40)
+        add_colour_bar(
+            axes[2::3],
+            images[2],
+            "standard deviations" if pair.counts else "difference",
+            extend="both",
+            pad=0.02,
+            aspect=40,
+        )
+        summed = [pair.labels.mode(k) for k in range(len(pair.labels.shape)) if k not in modes]
+        notes = (
+            [f"summed over {', '.join(summed) if len(summed) <= 3 else f'{len(summed)} other modes'}"] if summed else []
+        )
+        notes += [pair.note] if pair.note else []
+        notes += ["grey: no entry"] if np.isnan(x).any() else []
+        notes += ["crosses: vanishing"] if (q == 0).any() else []
+        head = f"{pair.seen.capitalize()}, {pair.made} and residual"
+        figure.suptitle("; ".join([head, *notes]), fontsize=LARGE)
+        return figure
 
-    def residuals(self, ax: Axes | None = None, *, most: int = 5) -> Axes:
+    def residuals(self, ax: Axes | None = None, *, most: int = 5, max_dots: int = 200_000) -> Axes:
         """Draw X against Q, cell by cell, on logarithmic axes where entries differ much; name the worst cells.
 
         The worst are those with the largest residuals: for counts in standard deviations (signed square roots of the
-        terms of the deviance), otherwise in X's units.
+        terms of the deviance), otherwise in X's units. Of more than `max_dots` cells every n-th is drawn.
 
         Examples
         --------
         >>> import legendre as ld
         >>> ax = ld.decompose([[18, 7], [6, 19]], "B1").plot.residuals(most=1)
-        >>> ax.get_legend().get_texts()[0].get_text().splitlines()
-        ['[1, 0]', '6 observed, 12 fitted (-1.92 sd)']
+        >>> ax.texts[-1].get_text().splitlines()[2:]
+        ['1  [1, 0]', '    6 observed, 12 fitted (-1.92 sd)']
         """
-        return tables.draw_residuals(self.pair, ax, most)
+        pair = self.pair
+        check_int(most, "plot.residuals: most", 0, InvalidQuery)
+        found = pair.cells("plot.residuals")
+        residuals = residuals_of(pair, found.x, found.q)
+        least = EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
+        worst = largest_places(np.abs(residuals), most, least).tolist()
+        ax = axes_for("plot.residuals", ax, (10.5, 5.2))
+        ax.use_sticky_edges = False  # the worst cells lie at the edges
+        _scale_axes(ax, found.x, found.q, pair.counts)
+        n = len(found.x)
+        step = -(-n // max_dots) or 1
+        pale = max(0.6 * min(1.0, 500 / max(n, 1)) ** 0.35, 0.05)  # the more cells, the paler each
+        ax.plot(found.q[::step], found.x[::step], "o", color=BLUE, markersize=4, alpha=pale, markeredgewidth=0)
+        high = max(found.x.max(initial=0.0), found.q.max(initial=0.0))
+        ax.plot([0.0, high], [0.0, high], color=GREY, linewidth=1)
+        ax.plot(found.q[worst], found.x[worst], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
+        sides = ((-11, 0), (11, 0), (0, 11), (0, -11))  # in turn, so that numbers of neighbours keep apart
+        listed = ["worst cells (sd: standard deviations)" if pair.counts else "worst cells"]
+        words: dict[str, Any] = {"ha": "center", "va": "center", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
+        for rank, i in enumerate(worst, start=1):
+            at = float(found.q[i]), float(found.x[i])
+            ax.annotate(str(rank), at, xytext=sides[rank % 4], textcoords="offset points", **words)
+            name = fill(shortened(pair.labels.cell(found.cell(i)), 132), 44, subsequent_indent="    ")
+            off = f"{residuals[i]:+.3g}{' sd' if pair.counts else ''}"
+            numbers = f"{plain_number(found.x[i])} {pair.seen}, {plain_number(found.q[i])} {pair.made} ({off})"
+            listed.append(f"{rank}  {name}\n    {numbers}")
+        if worst:
+            ax.text(1.02, 1.0, "\n\n".join(listed), transform=ax.transAxes, va="top", fontsize=SMALL)
+        notes = [f"{n:,} cells" + (f", one in {step} drawn" if step > 1 else ""), found.note, pair.note]
+        notes += ["none is off by more than rounding errors"] if most and not worst else []
+        ax.set(xlabel=pair.made, ylabel=pair.seen, title="; ".join(filter(None, notes)))
+        return ax
 
     def margins(self, modes: Sequence[Any] | None = None, *, most: int = 6) -> Figure:
         """Draw sums of X and of Q over all modes but one or two, and which share of the total Q has elsewhere.
@@ -90,7 +191,32 @@ class Plots:
         >>> [ax.get_title() for ax in figure.axes]
         ['mode 0: 0 % misplaced', 'mode 1: 0 % misplaced', 'mode 0 and mode 1: 24.0 % misplaced']
         """
-        return tables.draw_margins(self.pair, modes, most)
+        pair = self.pair
+        check_int(most, "plot.margins: most", 1, InvalidQuery)
+        if modes is not None:
+            tables = {group: pair.table(group, "plot.margins") for group in _read_groups(pair.labels, modes)}
+        else:
+            shape = pair.labels.shape
+            tables = _misplaced_most(pair, [(k,) for k in range(len(shape))], most)
+            among = range(len(shape)) if len(shape) <= 8 else sorted(k for (k,) in tables)  # all pairs of few modes
+            couples = [(i, j) for i, j in combinations(among, 2) if shape[i] * shape[j] <= limits.LARGEST_GRID]
+            tables |= _misplaced_most(pair, couples, most)
+        figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)
+        for ax, (group, table) in zip(axes, tables.items(), strict=True):
+            if len(group) == 1:
+                _draw_single(ax, pair, group[0], table)
+            else:
+                _draw_couple(ax, pair, table)
+            share = table.misplaced
+            amount = f"{100 * share:.1f} %" if share >= 0.0005 else "0 %" if share < 1e-8 else "< 0.1 %"
+            ax.set_title(f"{shortened(listed_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
+        singles = [ax for ax, group in zip(axes, tables, strict=True) if len(group) == 1]
+        if singles:
+            parts = singles[0].get_legend_handles_labels()
+            figure.legend(*parts, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+        head = f"Sums over all other modes; misplaced: what lies elsewhere in the {pair.made} ones"
+        figure.suptitle(f"{head}\n{pair.note}".rstrip(), fontsize=LARGE)
+        return figure
 
     def mosaic(self, modes: Mode | Sequence[Mode] | None = None, ax: Axes | None = None) -> Axes:
         """Draw a tile for each cell, its area the count, its shade the residual from the fit.
@@ -113,7 +239,7 @@ class Plots:
         >>> len(ax.patches), ax.get_xlabel(), ax.get_ylabel()
         (4, 'mode 0', 'mode 1')
         """
-        return mosaic.draw_mosaic(self.pair, modes, ax)
+        return draw_mosaic(self.pair, modes, ax)
 
     def history(self, ax: Axes | None = None) -> Axes:
         """Draw the certificate: how the residual, which is 0 at the minimum, fell from step to step.
@@ -124,123 +250,121 @@ class Plots:
         >>> ld.decompose([[1, 2], [3, 4]], "B1").plot.history().get_ylabel()
         'max|eta - eta_hat|'
         """
-        return effects.draw_history(self.result, self.residual_name, ax)
+        ax = axes_for("plot.history", ax)
+        tol, solver = getattr(self.result, "tol", 0.0), getattr(self.result, "solver", "")
+        residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in self.result.history]
+        ax.semilogy(
+            [step.iteration for step in self.result.history], residuals, "o-", color=BLUE, markersize=5, linewidth=2
+        )
+        if tol > 0:
+            ax.axhline(tol, color=ORANGE, linewidth=1.5)
+            words: dict[str, Any] = {
+                "xytext": (6, 5),
+                "textcoords": "offset points",
+                "color": ORANGE,
+                "fontsize": SMALL,
+            }
+            ax.annotate(f"tol = {tol:g}", (0, tol), xycoords=ax.get_yaxis_transform(), **words)
+        status = self.result.status.name
+        ax.set(xlabel="step", ylabel=self.residual_name, title=f"{solver}: {status}" if solver else status)
+        set_integer_ticks(ax)
+        return ax
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FitPlots(Plots):
-    """Pictures of a decomposition: those of `Plots`, and what needs its parameters.
+def _slice_modes(labels: Labels, mode: int | str | None) -> Modes:
+    """Choose the mode to slice along, by default the shortest of the three longest, and the two that are drawn."""
+    order = len(labels.shape)
+    if order == 1:
+        raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
+    if order == 2 and mode is not None:
+        raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
+    longest = sorted(range(order), key=lambda k: -labels.shape[k])[:3]
+    along = [] if order == 2 else [longest[-1] if mode is None else labels.find_mode(mode, "plot.slices")]
+    return *along, *sorted([k for k in longest if k not in along][:2])
 
-    ``.effects()``, ``.graph()``, ``.odds()``, ``.boxes()`` and ``.path()``.
-    """
 
-    fit: Decomposition
-    tests: Inference | None = None  # by default those of X
+def _choose_slices(table: PairTable, most: int) -> list[int]:
+    """Choose slices in turn: that with the largest total, and that with the largest misfit, among those left."""
+    by_total = np.argsort(-np.nansum(table.x, axis=(1, 2)), kind="stable").tolist()
+    by_misfit = np.argsort(-np.nansum(np.abs(table.x - table.q), axis=(1, 2)), kind="stable").tolist()
+    chosen = list[int]()
+    for turn in range(min(most, len(by_total))):
+        chosen.append(next(i for i in (by_misfit if turn % 2 else by_total) if i not in chosen))
+    return sorted(chosen)
 
-    def effects(self, *, measure: Measure = "uniform", most: int = 6) -> Figure:
-        """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
 
-        A line shows the factor by which a level multiplies the probability, on a logarithmic scale (dots, where levels
-        have no order); a map the factor of a pair of levels beyond those of its modes. Titles tell the share of the
-        variance of log Q.
+def _colours(values: FloatArray) -> dict[str, Any]:
+    """Choose a scale of colours: of square or fourth roots where a few entries are far larger than most."""
+    from matplotlib.colors import PowerNorm
 
-        Parameters
-        ----------
-        measure
-            What effects are centred under.
-        most
-            How many effects are drawn: those with the largest shares.
+    high, positive = float(np.nanmax(values)) or 1.0, values[values > 0]
+    skew = high / float(np.median(positive)) if positive.size else 1.0
+    return {"cmap": RISING, "norm": PowerNorm(1.0 if skew <= 4 else 0.5 if skew <= 300 else 0.25, 0.0, high)}
 
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> figure = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.effects()
-        >>> [ax.get_title() for ax in figure.axes[:3]]
-        ['mode 0: 63.5 %', 'mode 1: 32.9 %', 'modes 0 and 1: 3.7 %']
-        """
-        return effects.draw_effects(self.fit, measure, most)
 
-    def odds(
-        self,
-        first: Mode,
-        second: Mode,
-        given: Mapping[Any, Any] | None = None,
-        *,
-        contrasts: Literal["local", "treatment"] = "local",
-        confidence: float = 0.95,
-        ax: Axes | None = None,
-    ) -> Axes:
-        """Draw the odds ratios of two variables, with their intervals; see `Inference.odds`. X must hold counts.
+def _draw_table(ax: Axes, values: FloatArray, colours: dict[str, Any]) -> Any:
+    """Draw a table, NaN in grey; cells are square unless the picture would be a strip."""
+    square = min(values.shape) > 1 and max(values.shape) <= 3 * min(values.shape)
+    ax.set_facecolor(LIGHT)
+    aspect: Any = "equal" if square else "auto"
+    return ax.imshow(np.ma.masked_invalid(values), aspect=aspect, interpolation="nearest", **colours)
 
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ax = ld.decompose([[18, 7], [6, 19]], ld.full()).plot.odds(0, 1)
-        >>> [text.get_text() for text in ax.get_yticklabels()]
-        ['mode 0[1/0]:mode 1[1/0]']
-        """
-        tests = self.fit.inference() if self.tests is None else self.tests
-        return effects.draw_odds(tests, (first, second), given, contrasts, confidence, ax)
 
-    def graph(self, ax: Axes | None = None, *, by: graph.By = "share", measure: Measure = "uniform") -> Axes:
-        """Draw modes as boxes and the joint effects of pairs as lines, the stronger the thicker.
+def _scale_axes(ax: Axes, x: FloatArray, q: FloatArray, counts: bool) -> None:
+    """Make both axes logarithmic where entries differ by a factor of 30, and linear near 0."""
+    positive = x[x > 0]
+    if positive.size and positive.max() >= 30 * min(positive.min(), q.min()):
+        linear = 1.0 if counts else float(np.quantile(positive, 0.02))
+        for scale, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
+            scale("symlog", linthresh=linear, linscale=0.6)
+            axis.set_major_formatter(plain_number)
 
-        Parameters
-        ----------
-        ax
-            Where to draw; a new figure by default.
-        by
-            "share": by the share of the variance of log Q. "kl": by how much KL(P, Q) rises without the pair, and all
-            larger sets that hold it; the model is fitted again for each line.
-        measure
-            What effects are centred under.
 
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ax = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.graph()
-        >>> [text.get_text().split() for text in ax.texts]
-        [['3.7', '%'], ['mode', '0', '63.5', '%'], ['mode', '1', '32.9', '%']]
-        """
-        return graph.draw_graph(self.fit, ax, by, measure)
+def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
+    """Read the modes and pairs of modes that a caller lists."""
+    listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes)
+    if not listed:
+        raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
+    groups = [tuple(labels.find_mode(k, "plot.margins") for k in (entries(group) or [group])) for group in listed]
+    for group in groups:
+        if len(group) > 2 or len(set(group)) < len(group):
+            raise InvalidQuery(f"plot.margins: {group} is neither a mode nor a pair of modes.")
+    return groups
 
-    def boxes(self, *, most: int = 15) -> Figure:
-        """Draw which levels of each mode the parameters of `legendre.boxes` act on, and their factors.
 
-        A row is a box, its bars the levels that it holds: orange where it raises the probability, blue where it lowers
-        it. Levels are in the order in which the boxes grew: those that were arranged are named at the bars.
+def _misplaced_most(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Modes, PairTable]:
+    tables = {group: pair.table(group, "plot.margins") for group in groups}
+    kept = sorted(sorted(groups, key=lambda group: -tables[group].misplaced)[:most])
+    return {group: tables[group] for group in kept}
 
-        Parameters
-        ----------
-        most
-            How many boxes are drawn: those with the largest factors, or the smallest.
 
-        Examples
-        --------
-        >>> import numpy as np, legendre as ld
-        >>> X = np.ones((6, 8)); X[2:4, 3:7] = 5
-        >>> figure = ld.decompose(X, ld.boxes(1)).plot.boxes()
-        >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-        ['× 5']
-        """
-        return effects.draw_boxes(self.fit, most)
+def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
+    """Draw X as bars or, of more than 40 levels, as an area; Q as dots or a line before it."""
+    places, few = np.arange(len(table.x)), len(table.x) <= 40
+    line = is_ordered(pair.labels, k) and len(places) > 2
+    if few:
+        ax.bar(places, np.nan_to_num(table.x), color=LIGHT, label=pair.seen)
+    else:
+        ax.fill_between(places, np.nan_to_num(table.x), color=LIGHT, step="mid", label=pair.seen)
+    style = ("o-" if few else "-") if line else "o"
+    ax.plot(places, table.q, style, color=BLUE, markersize=4, linewidth=1.8, label=pair.made)
+    ax.set_ylim(bottom=0)
+    _set_few_ticks(ax.yaxis)
+    level_ticks(ax, "x", pair.labels, k, np.nan_to_num(table.x))
 
-    def path(self, ax: Axes | None = None, *, quantity: Quantity | None = None) -> Any:
-        """Draw how an adaptive basis got better as it grew, with the size that was chosen.
 
-        Parameters
-        ----------
-        ax
-            Where to draw one quantity, "kl" unless another is named.
-        quantity
-            "kl", "rmse", "aic", "bic" or "held_out", the loss by which ``adaptive("cv")`` chose. Default: a figure of
-            the first two and, where they say something, of "bic" and "held_out".
+def _draw_couple(ax: Axes, pair: Pair, table: PairTable) -> None:
+    """Draw each entry of a table, X against Q."""
+    inside = ~np.isnan(table.x)
+    x, q = table.x[inside], table.q[inside]
+    ax.plot([0, float(q.max())], [0, float(q.max())], color=GREY, linewidth=1)
+    ax.plot(q, x, "o", color=BLUE, markersize=3.5, alpha=0.5, markeredgewidth=0)
+    ax.set(xlabel=pair.made, ylabel=pair.seen)
+    _scale_axes(ax, x, q, pair.counts)
 
-        Examples
-        --------
-        >>> import numpy as np, legendre as ld
-        >>> fit = ld.decompose(np.arange(1, 28).reshape(3, 3, 3), "adaptive(6)")
-        >>> [ax.get_ylabel() for ax in fit.plot.path().axes]
-        ['KL(P, Q) in nats', 'root mean square error', 'BIC']
-        """
-        return effects.draw_path(self.fit, ax, quantity)
+
+def _set_few_ticks(axis: Any, most: int = 4) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=most))
+    axis.set_major_formatter(plain_number)

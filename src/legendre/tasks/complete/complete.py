@@ -114,7 +114,8 @@ class Completion(Result):
     @property
     def plot(self) -> Plots:
         """Pictures as of a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
-        from legendre.results.plots.plots import FitPlots, Plots
+        from legendre.results.plots.effects import FitPlots
+        from legendre.results.plots.plots import Plots
 
         if isinstance(self.fit, PenalisedFit):
             return Plots(self, self._pair(), "largest entry of the gradient")

@@ -24,7 +24,7 @@ from legendre.data.observation import Observation
 from legendre.data.readers.encode import Column, Table, find_codes, read_table
 from legendre.data.sparse import observe_rows
 from legendre.results.decomposition import Decomposition
-from legendre.results.plots.plots import FitPlots
+from legendre.results.plots.effects import FitPlots
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ from legendre.tasks.loglinear.formula import (
 )
 
 if TYPE_CHECKING:
-    from legendre.results.plots.plots import FitPlots
+    from legendre.results.plots.effects import FitPlots
 
 
 def loglinear(
