@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import legendre as ld
 from cases import Case
@@ -28,22 +28,6 @@ def twin(case: Case) -> int:
 def test_the_rank_is_that_of_the_design(case: Case) -> None:
     model = Model.of(Support(case.X.shape, case.mask), None, case.basis)
     assert len(independent(model)) == twin(case)
-
-
-@settings(max_examples=60)
-@given(problems())
-def test_without_a_matrix_the_constant_is_found(case: Case) -> None:
-    """Cells of B inside Omega are independent of each other; only the constant may depend on them."""
-    inside = case.basis[case.mask[tuple(case.basis.T)]]
-    mask = case.mask.copy()
-    mask[(0,) * mask.ndim] = False
-    if not mask.any():
-        return
-    model = Model.of(Support(mask.shape, mask), None, inside[mask[tuple(inside.T)]])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("legendre.core.limits.LARGEST_MATRIX", -1)
-        found = len(independent(model))
-    assert found == twin(Case(case.X, mask, model.basis))
 
 
 def test_nearly_constant_features_are_told_from_dependent_ones() -> None:

@@ -17,7 +17,6 @@ from legendre.model.cliques.tables import (
     Beliefs,
     Tables,
     closed_form,
-    covariance,
     excess,
     largest_sum,
     propagate,
@@ -46,33 +45,40 @@ class JunctionEngine(Engine):
         psi, beliefs = propagate(self.tables, theta)
         return Point(theta, self.tables.sums_above(beliefs.margins), psi, beliefs)
 
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        g = np.empty((self.n_params, self.n_params)) if out is None else out
-        covariance(self.tables, point.eta, self._beliefs(point), g)
+    def fisher(self, point: Point, out: FloatArray | None = None, most: int = 1 << 21) -> FloatArray:
+        """Differentiate eta along each parameter, as many at a time as hold `most` numbers in tables."""
+        k = self.n_params
+        g, step = np.empty((k, k)) if out is None else out, max(1, most // max(1, self.tables.size))
+        for start in range(0, k, step):
+            part = slice(start, min(start + step, k))
+            product = self.fisher_product(point, np.eye(k, part.stop - start, -start))
+            product[part] = 0.5 * (product[part] + product[part].T)  # rounding errors are not symmetric
+            g[start:, part], g[part, start:] = product[start:], product[start:].T
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Differentiate eta along the vector: the same messages, linearised.
+        """Differentiate eta along a vector, or along each column: the same messages, linearised.
 
         In every clique the mean of ``zeta(x)`` given its cell is needed: its parts inside, below and beyond.
         """
-        tables, beliefs = self.tables, self._beliefs(point)
+        tables, beliefs, rest = self.tables, self._beliefs(point), vector.shape[1:]
         inside = tables.sums_below(vector)
         below: list[FloatArray] = [np.empty(0)] * len(tables.tree.cliques)
         for c in reversed(range(len(below))):
             (where, shape), link = tables.matrices[c], tables.links[c]
-            below[c] = np.einsum("sr,sr->s", beliefs.given[where].reshape(shape), inside[where].reshape(shape))
+            below[c] = np.einsum(
+                "sr,sr...->s...", beliefs.given[where].reshape(shape), inside[where].reshape(*shape, *rest)
+            )
             if link is not None:
                 link.add(below[c], inside[tables.parents[c]])
-        change = np.empty(tables.size)
         for c, (where, shape) in enumerate(tables.matrices):
-            here = change[where].reshape(shape)
-            np.subtract(inside[where].reshape(shape), below[c][:, None], out=here)
-            here *= beliefs.margins[where].reshape(shape)
-            link = tables.links[c]
+            # `inside` becomes the change of the tables' margins
+            here, link, sides = inside[where].reshape(*shape, *rest), tables.links[c], (*shape, *[1] * len(rest))
+            here -= below[c][:, None]
+            here *= beliefs.margins[where].reshape(sides)
             if link is not None:
-                here += link.reduce(change[tables.parents[c]])[:, None] * beliefs.given[where].reshape(shape)
-        return tables.sums_above(change)
+                here += link.reduce(inside[tables.parents[c]])[:, None] * beliefs.given[where].reshape(sides)
+        return tables.sums_above(inside)
 
     def _beliefs(self, point: Point) -> Beliefs:
         """Return what `at` kept; a point read from a file has nothing."""

@@ -132,7 +132,7 @@ class Model:
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
         """Mark those of some merged cells (n x N) that can carry probability, or belong to a face."""
-        return self.marked(self.alive if alive is None else alive, boxes)
+        return np.asarray((self.alive if alive is None else alive)[tuple(boxes.T)])
 
     def below(self, vector: FloatArray) -> FloatArray:
         """Sum a vector of parameters at or below each merged cell."""
@@ -164,10 +164,6 @@ class Model:
         if self.n_cells <= limits.LARGEST_GRID and len(self.quotient.shape) <= limits.MOST_AXES:
             return np.asarray(self.below(vector)[tuple(boxes.T)])
         return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
-
-    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
-        """Look up marks of the merged cells at some of them (n x N)."""
-        return np.asarray(marks[tuple(boxes.T)])
 
     def on_grid(self, marks: BoolArray) -> BoolArray:
         """Give marks of the space, such as a face, an entry for every merged cell that it sums over."""
@@ -206,29 +202,13 @@ class Model:
     def patterns(self) -> dict[tuple[int, ...], int]:
         """For each set of modes in which a cell's coordinates are not 0, the number of such cells of B."""
         used = self.positions > 0
-        order = used.shape[1]
-        if order >= 63:
-            rows, counts = np.unique(used, axis=0, return_counts=True)
-            return {tuple(np.flatnonzero(row).tolist()): n for row, n in zip(rows, counts.tolist(), strict=True)}
-        # one number per set of modes: sorting numbers is far cheaper than sorting rows
-        codes, counts = np.unique(used @ (1 << np.arange(order)), return_counts=True)
-        pairs = zip(codes.tolist(), counts.tolist(), strict=True)
-        return {tuple(k for k in range(order) if code >> k & 1): n for code, n in pairs}
+        _, first, counts = np.unique(cell_keys(used.astype(np.int64)), return_index=True, return_counts=True)
+        return {tuple(np.flatnonzero(used[i]).tolist()): n for i, n in zip(first, counts.tolist(), strict=True)}
 
     @property
     def every_cell(self) -> bool:
         """True when B has every merged cell but the bottom one, none tied: its margins are known without counting."""
         return self.ties is None and 0 < len(self.basis) == self.quotient.n_merged - 1
-
-    @cached_property
-    def whole_interactions(self) -> bool:
-        """True when B has all cells of each interaction of which it has one: only then can it be a set of margins."""
-        cells, shape = self.positions, self.quotient.merged_shape
-        if self.ties is not None or self.every_cell:
-            return self.ties is None
-        if len(cells) and math.prod(n - 1 for n, at in zip(shape, cells[0].tolist(), strict=True) if at) > len(cells):
-            return False
-        return all(n == math.prod(shape[k] - 1 for k in modes) for modes, n in self.patterns.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,10 +244,10 @@ class CellList(Model):
         """Sum a vector of parameters at or below each of some merged cells (n x N), in the list or not."""
         return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
 
-    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
-        """Look up marks of the list at some merged cells (n x N); False for those that are not in the list."""
+    def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
+        """Mark those of some merged cells (n x N) that are in the list and can carry probability."""
         place = find(boxes, self.cells)
-        return (place >= 0) & marks[place]
+        return (place >= 0) & (self.alive if alive is None else alive)[place]
 
     def on_full_grid(self) -> Model:  # noqa: D102 - as above
         return replace(self._as_grid(), measure=None)
@@ -310,13 +290,13 @@ class Cliques(Model):
             return replace(self, tables=replace(self.tables, alive=alive))
         return super().on_face(alive)
 
-    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
-        """Look up marks at some merged cells (n x N)."""
-        if not self._on_tables(marks):
-            return super().marked(marks, boxes)
+    def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
+        """Mark those of some merged cells (n x N) that can carry probability: in every table."""
+        if alive is None or not self._on_tables(alive):
+            return super().carries(boxes, alive)
         out = np.ones(len(boxes), dtype=np.bool_)
         for c, (where, _) in enumerate(self.tables.matrices):
-            out &= marks[where][self.tables.flat(c, boxes.T)]
+            out &= alive[where][self.tables.flat(c, boxes.T)]
         return out
 
     def _on_tables(self, marks: BoolArray) -> bool:
@@ -399,11 +379,10 @@ def generating_margins(model: Model) -> list[Modes] | None:
 
     A list of cells has no axes along which margins could be summed: ``None`` there too.
     """
-    if isinstance(model, CellList) or not model.whole_interactions:
+    if isinstance(model, CellList) or model.ties is not None:
         return None
-    if model.every_cell:
-        return fitted_margins(model)
-    return fitted_margins(model) or None if _closed(model) == set(model.patterns) else None
+    only = model.every_cell or _closed(model) == set(model.patterns)
+    return fitted_margins(model) or None if only else None
 
 
 def _closed(model: Model) -> set[Modes]:

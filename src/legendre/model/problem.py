@@ -15,7 +15,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import Tables, clique_sums, laid_out, mode_margins, mode_tables, saturated
+from legendre.model.cliques.tables import Tables, clique_sums, laid_out, mode_margins, saturated
 from legendre.model.model import CellList, Cliques, Model, Modes
 
 
@@ -54,8 +54,9 @@ class Problem:
         for k, margin in enumerate(margins):
             rows = np.flatnonzero(model.positions[:, k])
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
-        # tables over single modes are these margins
-        tables = mode_tables(model.tables, margins) if isinstance(model, Cliques) else None
+        tables = None
+        if isinstance(model, Cliques):  # over single modes: these margins
+            tables = laid_out(model.tables, [margins[clique.modes[0]] for clique in model.tables.tree.cliques])
         return replace(problem, eta_hat=frozen(model.on_params(eta_hat)), clique_sums=tables, mode_margins=margins)
 
     @classmethod

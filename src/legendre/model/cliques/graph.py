@@ -37,7 +37,7 @@ class Clique:
 
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
-    """Cliques, each directly before all that lie below it; there may be several roots."""
+    """Cliques, each before its children; there may be several roots."""
 
     cliques: tuple[Clique, ...]  # every mode with more than one level is one clique's own
     home: IntArray  # for each mode that clique, or -1
@@ -182,27 +182,9 @@ def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) 
         members.append([*around, k])
         shared.append(set(around))
         parents.append(above)
-    cliques, number = _numbered(members, shared, parents, levels)
-    return CliqueTree(cliques, number[home], turn)
-
-
-def _numbered(
-    members: list[list[int]], shared: list[set[int]], parents: list[int], levels: Sequence[int]
-) -> tuple[tuple[Clique, ...], IntArray]:
-    """Give the cliques numbers: all below one follow it."""
-    children: list[list[int]] = [[] for _ in members]
-    for c, parent in enumerate(parents):
-        if parent >= 0:
-            children[parent].append(c)
     cliques: list[Clique] = []
-    number = np.full(len(members) + 1, -1, dtype=np.int64)
-    waiting = [c for c in reversed(range(len(members))) if parents[c] < 0]
-    while waiting:
-        c = waiting.pop()
-        above = int(number[parents[c]])
-        common = [k for k in cliques[above].modes if k in shared[c]] if above >= 0 else []
-        modes = (*common, *sorted(set(members[c]) - shared[c]))
-        number[c] = len(cliques)
-        cliques.append(Clique(modes, len(common), above, tuple(int(levels[k]) for k in modes)))
-        waiting += reversed(children[c])
-    return tuple(cliques), number
+    for held, common, above in zip(members, shared, parents, strict=True):
+        first = [k for k in cliques[above].modes if k in common] if common else []
+        modes = (*first, *sorted(set(held) - common))
+        cliques.append(Clique(modes, len(first), above, tuple(int(levels[k]) for k in modes)))
+    return CliqueTree(tuple(cliques), home, turn)

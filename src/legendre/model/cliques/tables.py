@@ -10,9 +10,9 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from legendre.core.sums.quotient import EXACT, Quotient
+from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Entries
 from legendre.model.cliques.graph import Clique, CliqueTree
 
@@ -42,23 +42,14 @@ class Link:
         )
 
     def add(self, values: FloatArray, table: FloatArray) -> None:
-        """Add what is said of the shared modes to the parent's table."""
-        view = table.reshape(self.parent)
-        view += values.reshape(self.kept)
+        """Add what is said of the shared modes to the parent's table; a second axis numbers tables."""
+        view = table.reshape(*self.parent, *table.shape[1:])
+        view += values.reshape(*self.kept, *table.shape[1:])
 
     def reduce(self, table: FloatArray, by: np.ufunc = np.add) -> FloatArray:
-        """Sum a parent's table over what is not shared, or take its maximum there."""
-        return np.asarray(by.reduce(table.reshape(self.parent), axis=self.summed)).ravel()
-
-    def times(self, rows: FloatArray, table: FloatArray) -> FloatArray:
-        """Multiply each row, values on the shared modes, by the parent's table: one table for each row."""
-        product: FloatArray = rows.reshape(-1, *self.kept) * table.reshape(self.parent)
-        return product.reshape(len(rows), -1)
-
-    def reduce_rows(self, tables: FloatArray) -> FloatArray:
-        """Sum tables, one in each row, over what is not shared."""
-        sums = tables.reshape(-1, *self.parent).sum(axis=tuple(axis + 1 for axis in self.summed))
-        return np.asarray(sums).reshape(len(tables), -1)
+        """Sum a parent's table over what is not shared, or take its maximum there; a second axis numbers tables."""
+        rest = table.shape[1:]
+        return np.asarray(by.reduce(table.reshape(*self.parent, *rest), axis=self.summed)).reshape(-1, *rest)
 
 
 def links_of(cliques: Sequence[Clique]) -> list[Link | None]:
@@ -184,19 +175,26 @@ class Tables:
         return float(sum(np.log(length) for merged, length in pairs if merged == 1))
 
     def sums_below(self, vector: FloatArray) -> FloatArray:
-        """Add up what a vector on B has at or below each cell of its table: the terms of ``zeta(vector)``."""
-        out = np.zeros(self.size)
+        """Add up what a vector on B, or each column, has at or below each cell of its table: the terms of ``zeta``."""
+        out = np.zeros((self.size, *vector.shape[1:]))
         out[self.positions] = vector
-        for start, stop, shape in self.groups:
-            accumulate(out[start:stop].reshape(-1, *shape), first=1)
+        for stack in self._stacks(out):
+            accumulate(stack, first=out.ndim)
         return out
 
     def sums_above(self, tables: FloatArray) -> FloatArray:
-        """Add up what stands at or above each parameter in its table."""
+        """Add up what stands at or above each parameter in its table, or in each column of tables."""
         out = tables.copy()
-        for start, stop, shape in self.groups:
-            accumulate(reverse(out[start:stop].reshape(-1, *shape)), first=1)
+        for stack in self._stacks(out):
+            # np.flip takes ten times as long to say the same
+            accumulate(stack[(..., *[slice(None, None, -1)] * (stack.ndim - out.ndim))], first=out.ndim)
         return np.asarray(out[self.positions])
+
+    def _stacks(self, tables: FloatArray) -> Iterator[FloatArray]:
+        """View the tables of each shape as one array, whose last axes are the modes."""
+        for start, stop, shape in self.groups:
+            stack = tables[start:stop].reshape(-1, *shape, *tables.shape[1:])
+            yield stack if tables.ndim == 1 else np.moveaxis(stack, -1, 0)
 
 
 def clique_sums(entries: Entries, tables: Tables, total: float) -> FloatArray:
@@ -231,14 +229,6 @@ def mode_margins(tables: Tables, sums: FloatArray) -> list[FloatArray]:
         (where, _), clique = tables.matrices[home], tables.tree.cliques[home]
         others = tuple(axis for axis, j in enumerate(clique.modes) if j != k)
         out.append(sums[where].reshape(clique.shape).sum(axis=others))
-    return out
-
-
-def mode_tables(tables: Tables, margins: Sequence[FloatArray]) -> FloatArray:
-    """Lay out the margins of single modes, where B couples none."""
-    out = np.empty(tables.size)
-    for (where, _), clique in zip(tables.matrices, tables.tree.cliques, strict=True):
-        out[where] = margins[clique.modes[0]]
     return out
 
 
@@ -297,11 +287,6 @@ def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float
     return max(gap, 0.0), float(np.expm1(drift))
 
 
-def reverse(stack: FloatArray) -> FloatArray:
-    """View a stack of tables with every mode reversed; np.flip takes ten times as long to say the same."""
-    return stack[(slice(None), *[slice(None, None, -1)] * (stack.ndim - 1))]
-
-
 # Cells that vanish. Where B fits the tables of a tree of cliques whole, the limit Q is the product of the data's tables
 # over what they share (Lauritzen 1996, section 4.4): a cell of the grid carries probability where all of its tables do.
 
@@ -353,30 +338,6 @@ def _along(table: BoolArray, modes: tuple[int, ...], every: tuple[int, ...]) -> 
     return np.expand_dims(turned, tuple(axis for axis, k in enumerate(every) if k not in modes))
 
 
-def n_carrying(tables: Tables) -> int:
-    """Count the cells of the grid, not merged, that carry probability: exactly, by messages that are whole numbers."""
-    quotient = tables.quotient
-    if tables.alive is None:
-        return math.prod(quotient.shape)
-    kind = np.int64 if math.prod(quotient.shape) < EXACT else object
-    pairs = zip(quotient.cuts, quotient.shape, strict=True)
-    lengths = [np.diff(cut, append=length).astype(kind) for cut, length in pairs]
-    total = math.prod(n for n, merged in zip(quotient.shape, quotient.merged_shape, strict=True) if merged == 1)
-    counts: AnyArray = tables.alive.astype(kind)
-    for c in reversed(range(len(tables.links))):
-        (where, shape), clique, link = tables.matrices[c], tables.tree.cliques[c], tables.links[c]
-        table = counts[where].reshape(clique.shape)
-        for axis in range(clique.shared, len(clique.shape)):
-            table = table * lengths[clique.modes[axis]].reshape(-1, *[1] * (len(clique.shape) - axis - 1))
-        sums = table.reshape(shape).sum(axis=1)
-        if link is None:
-            total *= int(sums[0])
-        else:
-            above = counts[tables.parents[c]].reshape(link.parent)
-            above *= sums.reshape(link.kept)
-    return total
-
-
 def n_free(tables: Tables) -> int:
     """Count the independent parameters where B fits all tables whole: what is free in each, given what it shares."""
     assert tables.alive is not None
@@ -384,11 +345,9 @@ def n_free(tables: Tables) -> int:
     return sum(int(table.sum()) - int(table.any(axis=1).sum()) for table in marks)
 
 
-# Messages between the tables: exact sums, maxima and covariances over grids of any size. What two neighbouring cliques
+# Messages between the tables: exact sums and maxima over grids of any size. What two neighbouring cliques
 # share is all that they need to know of each other: the sums of one table over the modes that are not shared are added
-# to the other (Lauritzen and Spiegelhalter 1988). The covariance of two parameters is computed in their lowest common
-# ancestor: given the cell of a clique, what lies below it in different children is independent, so that the mean of
-# each feature below given the modes shared with the parent, less eta, is carried up.
+# to the other (Lauritzen and Spiegelhalter 1988).
 
 
 @dataclass(frozen=True, eq=False)
@@ -449,6 +408,15 @@ def _normalise(table: FloatArray, *, partial: bool) -> FloatArray:
     return message
 
 
+def n_carrying(tables: Tables) -> int:
+    """Count the cells of the grid, not merged, that carry probability: exactly below 10^13, else to 13 digits."""
+    if tables.alive is None:
+        return math.prod(tables.quotient.shape)
+    bits = propagate(tables, np.zeros(len(tables.basis)))[0] / math.log(2.0)
+    spare = max(int(bits) - 60, 0)
+    return round(2.0 ** (bits - spare)) << spare
+
+
 def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
     """Return the largest value of a sum over cliques; overwrite its terms `parts` with the largest sum at each cell."""
     links, matrices = tables.links, tables.matrices
@@ -471,120 +439,3 @@ def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
             inside = np.where(messages[c] > -np.inf, messages[c], 0.0)  # of rows without a cell nothing is taken out
             table += (link.reduce(parts[tables.parents[c]], np.maximum) - inside)[:, None]
     return total, parts
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """Parameters below a clique, and the means of their features given the shared modes, less eta."""
-
-    rows: IntArray
-    means: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Station:
-    """A clique, the parameters in its table, and Q there: the margin, and own modes given the shared ones."""
-
-    clique: Clique
-    rows: IntArray
-    cells: IntArray
-    margin: FloatArray
-    given: FloatArray
-
-    def joins(self, eta: FloatArray) -> FloatArray:
-        """Read the covariances of the own features from eta at joins."""
-        above = _suffix_sums(self.margin[None], self.clique.shape)[0]
-        levels = np.unravel_index(self.cells, self.clique.shape)
-        joint = np.zeros((len(self.cells), len(self.cells)), dtype=np.int64)
-        for level, length in zip(levels, self.clique.shape, strict=True):
-            joint *= length
-            joint += np.maximum.outer(level, level)
-        return np.asarray(above[joint] - np.multiply.outer(eta, eta))
-
-    def own_means(self) -> FloatArray:
-        """Compute the means of the own features given the shared modes: where those are high enough, a suffix sum."""
-        shared, own = self.clique.shape[: self.clique.shared], self.clique.shape[self.clique.shared :]
-        n, (states, inside) = len(self.cells), self.given.shape
-        reached = np.zeros((n, states))
-        reached[np.arange(n), self.cells // inside] = 1.0
-        accumulate(reached.reshape(n, *shared), first=1)
-        reached *= _suffix_sums(self.given, own)[:, self.cells % inside].T
-        return reached
-
-
-def covariance(tables: Tables, eta: FloatArray, q: Beliefs, out: FloatArray) -> None:
-    """Fill a k x k matrix with the covariances of the features, from their expectations eta and Q on the cliques."""
-    out[:] = 0.0
-    waiting: dict[int, list[tuple[Link, Carried]]] = {}
-    own: dict[int, IntArray] = dict(tables.by_clique())
-    nothing = np.empty(0, dtype=np.int64)
-    for c in reversed(range(len(tables.links))):
-        (where, shape), link, rows = tables.matrices[c], tables.links[c], own.get(c, nothing)
-        cells, clique = tables.positions[rows] - where.start, tables.tree.cliques[c]
-        station = Station(clique, rows, cells, q.margins[where], q.given[where].reshape(shape))
-        below = _joined(out, station, waiting.pop(c, []))
-        _meet(out, station, below, eta)
-        if link is not None:
-            waiting.setdefault(clique.parent, []).append((link, _carry(station, below, eta)))
-
-
-def _joined(out: FloatArray, station: Station, children: list[tuple[Link, Carried]]) -> list[tuple[Link, Carried]]:
-    """Take children together that share the same modes: one product gives the covariances between them."""
-    together: dict[Link, list[Carried]] = {}
-    for link, carried in children:
-        together.setdefault(link, []).append(carried)
-    joined = []
-    for link, parts in together.items():
-        every = Carried(np.concatenate([p.rows for p in parts]), np.concatenate([p.means for p in parts]))
-        joined.append((link, every))
-        shared, stop = link.reduce(station.margin), 0
-        for part in parts[:-1]:
-            stop += len(part.rows)
-            joint = (part.means * shared) @ every.means[stop:].T
-            _put(out, part.rows, every.rows[stop:], joint)
-    return joined
-
-
-def _meet(out: FloatArray, station: Station, below: list[tuple[Link, Carried]], eta: FloatArray) -> None:
-    """Write the covariances of the clique's own parameters, with those below, and of those below different links."""
-    out[station.rows[:, None], station.rows] = station.joins(eta[station.rows])
-    for i, (link, carried) in enumerate(below):
-        for block in _blocks(carried, len(station.margin)):
-            joint = link.times(block.means, station.margin)
-            _put(out, block.rows, station.rows, _suffix_sums(joint, station.clique.shape)[:, station.cells])
-            for other, theirs in below[:i]:
-                reduced = other.reduce_rows(joint)
-                between = reduced @ theirs.means.T
-                _put(out, block.rows, theirs.rows, between)
-
-
-def _carry(station: Station, below: list[tuple[Link, Carried]], eta: FloatArray) -> Carried:
-    """Take the means from the modes that children share to those that the clique shares with its parent."""
-    rows, means = [station.rows], [station.own_means() - eta[station.rows, None]]
-    table, (states, _) = station.given.ravel(), station.given.shape
-    for link, carried in below:
-        rows.append(carried.rows)
-        means += [
-            link.times(block.means, table).reshape(len(block.rows), states, -1).sum(axis=2)
-            for block in _blocks(carried, len(station.margin))
-        ]
-    return Carried(np.concatenate(rows), np.concatenate(means))
-
-
-def _put(out: FloatArray, rows: IntArray, columns: IntArray, values: FloatArray) -> None:
-    out[rows[:, None], columns] = values
-    out[columns[:, None], rows] = values.T
-
-
-def _blocks(carried: Carried, n_cells: int, most: int = 1 << 20) -> Iterator[Carried]:
-    """Cut rows of parameters so that `most` numbers are held at a time."""
-    step = max(1, most // n_cells)
-    for start in range(0, len(carried.rows), step):
-        yield Carried(carried.rows[start : start + step], carried.means[start : start + step])
-
-
-def _suffix_sums(tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Add up what stands at or above each cell of tables, one in each row."""
-    out = tables.copy().reshape(-1, *shape)
-    accumulate(reverse(out), first=1)
-    return out.reshape(len(tables), -1)

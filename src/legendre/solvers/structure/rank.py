@@ -13,14 +13,14 @@ from typing import TypeGuard
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.cell_sums import above, zeta_rows
+from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine
 from legendre.model.cliques.tables import Tables, n_carrying, n_free, saturated
-from legendre.model.model import CellList, Cliques, Model, generating_margins
+from legendre.model.model import Cliques, Model, generating_margins
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,11 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
         return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
     if k == math.prod(model.quotient.merged_shape) - 1:  # all cells but the bottom span all functions
         return Rank(model.n_alive - 1)
-    own = model.carries(model.positions)
-    if columns is not None and (k <= limits.LARGEST_MATRIX or own.all()):
+    if columns is not None and (k <= limits.LARGEST_MATRIX or model.carries(model.positions).all()):
         return Rank(len(columns))
-    most = _at_most(min(k, max(model.n_alive - 1, 0)), _by_reference(model))
-    return most if most.exact else _at_most(most.n, _by_own_cells(model, own))
-
-
-def _at_most(n: int, counted: Rank | None) -> Rank:
-    """Of a bound and what was counted take the better one."""
-    if counted is None or (n < counted.n and not counted.exact):
-        return Rank(n, exact=False)
-    return counted
+    most = Rank(min(k, max(model.n_alive - 1, 0)), exact=False)
+    counted = _by_reference(model)
+    return counted if counted is not None and (counted.exact or counted.n < most.n) else most
 
 
 def _by_reference(model: Model) -> Rank | None:
@@ -84,41 +77,23 @@ def _by_reference(model: Model) -> Rank | None:
     return Rank(most, exact=most == least)
 
 
-def _by_own_cells(model: Model, own: BoolArray) -> Rank:
-    """Count the parameters whose own box is in Omega, if the others are 0 on all of it; elsewhere a bound.
-
-    The former are independent, see `independent`, and the constant of them too if some cell is above none of them.
-    """
-    above = model.above(model.alive.astype(np.float64)) > 0
-    free = bool((model.below(own.astype(np.float64))[model.alive] == 0).any())
-    return Rank(int(above.sum()), exact=free and bool((above == own).all()))
-
-
 def independent(model: Model) -> IntArray:
     """List the rows of the basis that are kept: a maximal independent set.
 
     Where the box of every basis cell holds a cell of Omega the zeta matrix of those boxes is unitriangular; if some
     cell of Omega, such as the bottom, is above no basis cell, the constant is independent of the features too.
-    Elsewhere a pivoted Cholesky factor of their covariance decides. Bases too large for a matrix are searched for a
-    dependence on the constant only; what is not found costs theta its uniqueness, not Q (`rank_of` counts).
+    Elsewhere a pivoted Cholesky factor of their covariance decides. Bases too large for a matrix are taken as they are;
+    what depends on others costs theta its uniqueness, not Q (`rank_of` counts).
     """
     every = np.arange(model.n_params)
-    if model.plain:
+    if model.plain or model.n_params > limits.LARGEST_MATRIX:
         return every
     if _a_product(model):
-        return every if len(every) > limits.LARGEST_MATRIX else _free_in_tables(model.tables)
-    if model.ties is not None:
-        large = len(every) > limits.LARGEST_MATRIX
-        return every if large else every[independent_columns(covariance(model), model.n_cells)]
-    reached = bool(model.carries(model.positions).all())
-    if reached:
+        return _free_in_tables(model.tables)
+    if model.ties is None and model.carries(model.positions).all():
         bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)
         if model.carries(bottom)[0] or (model.below(np.ones(model.n_params))[model.alive] == 0).any():
             return every
-    if model.n_params > limits.LARGEST_MATRIX:
-        if not reached or (model.below(makes_one := _upwards(model))[model.alive] != 1.0).any():
-            return every
-        return np.delete(every, np.flatnonzero(makes_one)[-1])  # the features make up the constant: one is left out
     return every[independent_columns(covariance(model), model.n_cells)]
 
 
@@ -196,19 +171,3 @@ def same_on_face(model: Model, columns: IntArray, theta: FloatArray) -> FloatArr
     centred = np.where(model.alive, values - values.sum() / n, 0.0) / n
     right = model.above(centred)[columns]
     return factorise(g, model.n_summed).solve(right)
-
-
-def _upwards(model: Model) -> FloatArray:
-    """Find coefficients, whole numbers, whose sum at or below each basis cell is 1, cell by cell upwards."""
-    level, coefficients = model.positions.sum(axis=1), np.zeros(model.n_params)
-    if not isinstance(model, CellList):
-        for s in np.unique(level):  # cells of one coordinate sum are incomparable; in a list such cells are few
-            here = np.flatnonzero(level == s)
-            coefficients[here] = 1.0 - model.below_at(coefficients, model.positions[here])
-        return coefficients
-    columns, below = np.asfortranarray(model.positions), np.zeros(model.n_params)
-    for i in np.argsort(level, kind="stable"):
-        coefficients[i] = 1.0 - below[i]
-        if coefficients[i]:
-            below[above(columns, columns[i])] += coefficients[i]
-    return coefficients
