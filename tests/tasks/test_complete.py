@@ -22,7 +22,7 @@ from legendre.data.observation import Support
 from legendre.fitting.fit import Settings, fit_on
 from legendre.model.model import Model
 from legendre.solvers.structure import identifiability as identification
-from legendre.solvers.structure.identifiability import from_gram, from_tables, identify
+from legendre.solvers.structure.identifiability import from_covariance, from_tables, identify
 from legendre.tasks.complete.crossval import Folding, select
 from oracles import FloatArray, IntArray, zeta_matrix
 from strategies import bases, count_tables, positive_tensors, shapes
@@ -113,7 +113,7 @@ def test_tables_and_the_gram_matrix_agree(sets: int | list[tuple[int, ...]], rat
     assert data is not None
     model = Model.of(Support(mask.shape, mask), None, ld.interactions(sets).select(data))
     groups = [(0,), (1,), (2,)] if sets == 1 else [(0, 1), (0, 2), (1, 2)] if sets == 2 else sets
-    by_tables, by_gram = from_tables(list(groups), mask), from_gram(model, mask)  # type: ignore[arg-type]
+    by_tables, by_gram = from_tables(list(groups), mask), from_covariance(model, mask)  # type: ignore[arg-type]
     assert by_tables is not None
     assert by_gram is not None
     twin = in_row_space(design(mask.shape, model.basis), mask.ravel()).reshape(mask.shape)
@@ -126,7 +126,7 @@ def test_large_margins_are_checked_without_a_matrix(monkeypatch: pytest.MonkeyPa
     X = np.where(rng.random((9, 8, 5)) > 0.7, rng.random((9, 8, 5)) + 0.1, NAN)
     small = ld.complete(X, ld.interactions(2))
     monkeypatch.setattr(limits, "TABLES_FROM", 0)
-    monkeypatch.setattr(identification, "from_gram", None)
+    monkeypatch.setattr(identification, "from_covariance", None)
     large = ld.complete(X, ld.interactions(2))
     assert small.determined is not None
     assert large.determined is not None

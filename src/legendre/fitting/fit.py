@@ -41,7 +41,7 @@ from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Targe
 from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_tilt
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.structure.faces import Face, search_face, structural_face
-from legendre.solvers.structure.rank import Rank, independent, rank_of, same_on_face
+from legendre.solvers.structure.rank import Rank, independent, rank_of
 
 if TYPE_CHECKING:
     from legendre.fitting.growing.seriate import Unordered
@@ -414,7 +414,8 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
         outcome = run(scaling, target.full, theta, scaling.max_iter, callback)
         if outcome.status in (Status.CONVERGED, Status.STOPPED):
             return outcome
-    start = theta if target.columns is None else _independent_start(plan, theta)
+    # parameters of +80 and -80 may cancel each other, so that one of them alone is no start
+    start = theta if target.columns is None else np.zeros(len(target.columns))
     outcome = run_in_turn(plan.solvers, target, start, max_iter=max_iter, callback=callback)
     ended = outcome.status in (Status.CONVERGED, Status.STOPPED) or max_iter is not None
     if not given or ended or not theta.any():
@@ -436,21 +437,6 @@ def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
             f"start must hold {k} finite numbers, one per parameter; got shape {theta.shape}, dtype {theta.dtype}."
         )
     return theta.astype(np.float64)
-
-
-def _independent_start(plan: Plan, theta: FloatArray) -> FloatArray:
-    """Find the independent parameters that make the same tensor on the face as all of a start; 0 if that is nearer.
-
-    A basis that grew to a boundary has parameters of +80 and -80 that cancel each other: one of them alone is so far
-    off that no step leads back.
-    """
-    nothing = np.zeros(len(plan.columns))
-    if not theta.any():
-        return nothing
-    starts = [same_on_face(plan.problem.model.on_face(plan.face.alive), plan.columns, theta), nothing]
-    with np.errstate(all="ignore"):
-        objectives = [plan.target.at(start).objective if np.isfinite(start).all() else np.nan for start in starts]
-    return starts[0] if objectives[0] <= objectives[1] else nothing
 
 
 def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposition:

@@ -184,7 +184,7 @@ def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) 
         parents.append(above)
     cliques: list[Clique] = []
     for held, common, above in zip(members, shared, parents, strict=True):
-        first = [k for k in cliques[above].modes if k in common] if common else []
-        modes = (*first, *sorted(set(held) - common))
-        cliques.append(Clique(modes, len(first), above, tuple(int(levels[k]) for k in modes)))
+        modes = [k for k in cliques[above].modes if k in common] if common else []
+        modes += sorted(set(held) - common)
+        cliques.append(Clique(tuple(modes), len(common), above, tuple(int(levels[k]) for k in modes)))
     return CliqueTree(tuple(cliques), home, turn)

@@ -187,7 +187,8 @@ class Tables:
         out = tables.copy()
         for stack in self._stacks(out):
             # np.flip takes ten times as long to say the same
-            accumulate(stack[(..., *[slice(None, None, -1)] * (stack.ndim - out.ndim))], first=out.ndim)
+            modes = [slice(None, None, -1)] * (stack.ndim - out.ndim)
+            accumulate(stack[(slice(None),) * out.ndim + tuple(modes)], first=out.ndim)
         return np.asarray(out[self.positions])
 
     def _stacks(self, tables: FloatArray) -> Iterator[FloatArray]:
@@ -199,11 +200,7 @@ class Tables:
 
 def clique_sums(entries: Entries, tables: Tables, total: float) -> FloatArray:
     """Sum P over each cell of each clique's table."""
-    values = entries.values
-    equal = bool((values == values[0]).all())  # counting is faster than adding up
-    out = tables.counts(entries.cells, None if equal else values.astype(np.float64))
-    if equal:
-        out *= float(values[0])
+    out = tables.counts(entries.cells, entries.values.astype(np.float64))
     if entries.even:  # each cell of each table stands for a share of the whole grid
         shares = [lengths / lengths.sum() for lengths in tables.quotient.lengths]
         for clique, (where, _) in zip(tables.tree.cliques, tables.matrices, strict=True):
@@ -414,7 +411,7 @@ def n_carrying(tables: Tables) -> int:
         return math.prod(tables.quotient.shape)
     bits = propagate(tables, np.zeros(len(tables.basis)))[0] / math.log(2.0)
     spare = max(int(bits) - 60, 0)
-    return round(2.0 ** (bits - spare)) << spare
+    return round(math.pow(2.0, bits - spare)) << spare
 
 
 def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:

@@ -74,10 +74,12 @@ def structural_face(problem: Problem) -> Face:
         return attained
     margins = fitted_margins(model)
     # where eta_hat_u = 0 all that lies above u vanishes as theta_u falls
-    recession = np.where(_never_seen(problem), -1.0, 0.0)
+    never = problem.eta_hat == 0
+    if model.ties is not None:  # tied features may be negative
+        never &= model.ties.own >= 0
+    recession = np.where(never, -1.0, 0.0)
     if model.ties is None:
         recession += _empty_margins(problem, margins)
-        recession += _empty_between(model, positive)
     alive, face = model.alive, attained
     if recession.any():
         fall = model.below(recession)
@@ -93,23 +95,6 @@ def _empty_tables(problem: Problem) -> Face | None:
         return None
     alive = sums > 0
     return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
-
-
-def _never_seen(problem: Problem) -> BoolArray:
-    """Mark the parameters whose feature is 0 wherever there is data, and nowhere below 0."""
-    model = problem.model
-    never: BoolArray = problem.eta_hat == 0
-    if model.ties is None:
-        return never
-    # values of features, and differences of sums, need not be exactly 0
-    rounding = 64 * float(np.finfo(np.float64).eps) * model.ties.collect_sizes(np.ones(model.ties.n_cells))
-    near = np.abs(problem.eta_hat) <= rounding
-    for j in np.flatnonzero(near & (model.ties.own < 0)).tolist():
-        feature = model.below(np.eye(1, model.n_params, j)[0])
-        never[j] = bool(
-            (feature[model.alive] >= -rounding[j]).all() and (feature[problem.mass > 0] <= rounding[j]).all()
-        )
-    return never
 
 
 def _a_product(model: Model, margins: list[Modes]) -> bool:
@@ -129,35 +114,6 @@ def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
         corner = tuple(slice(None) if k in modes else slice(0, 1) for k in range(direction.ndim))
         direction[corner] -= moebius(empty.astype(np.float64))
     return np.asarray(direction[tuple(model.positions.T)])
-
-
-def _empty_between(model: Model, positive: BoolArray, most_alike: int = 1_000) -> FloatArray:
-    """Where the same data lie above u and above w, u < w, what is above u but not above w vanishes.
-
-    Both are in B, or u is the bottom, which needs no parameter; the direction lowers theta_u and raises theta_w. Sets
-    of data are told apart by sums of random whole numbers, one for each cell with data.
-    """
-    direction, shape = np.zeros(model.n_params), model.quotient.merged_shape
-    if positive.shape != shape:  # a list of cells
-        return direction
-    marks = np.zeros(shape, dtype=np.uint64)
-    marks[positive] = np.random.default_rng(0).integers(1, 1 << 63, int(positive.sum()), dtype=np.uint64)
-    for axis in range(marks.ndim):
-        back = np.flip(marks, axis)
-        np.add.accumulate(back, axis=axis, out=back)
-    corners = np.concatenate([np.zeros((1, len(shape)), dtype=np.int64), model.positions])
-    found = marks[tuple(corners.T)]
-    order = np.argsort(found, kind="stable")
-    ends = np.flatnonzero(np.diff(found[order])) + 1
-    for group in np.split(order, ends):
-        if len(group) < 2 or len(group) > most_alike or found[group[0]] == 0:
-            continue
-        below = (corners[group][:, None] <= corners[group]).all(axis=2)
-        rises, falls = below.sum(axis=0) - 1.0, below.sum(axis=1) - 1.0
-        for place, change in zip((group - 1).tolist(), (rises - falls).tolist(), strict=True):
-            if place >= 0:
-                direction[place] += change
-    return direction
 
 
 def features(model: Model, cells: BoolArray) -> FloatArray:
@@ -281,11 +237,14 @@ def _exact(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_0
     """
     out = round_near(directions, rounding)
     for row in out:
-        parts = np.unique(row[row != np.rint(row)])
-        common = math.lcm(*{Fraction(part).limit_denominator(largest).denominator for part in parts.tolist()})
-        scaled = np.rint(row * common)
-        if 1 < common <= largest and float(np.abs(row * common - scaled).max()) < rounding * common:
-            row[:] = scaled
+        common = 1
+        for part in np.unique(row[row != np.rint(row)]).tolist():
+            if abs(part * common - round(part * common)) >= rounding * common:
+                common = math.lcm(common, Fraction(part).limit_denominator(largest).denominator)
+            if common > largest:
+                break
+        if 1 < common <= largest and float(np.abs(row * common - np.rint(row * common)).max()) < rounding * common:
+            row[:] = np.rint(row * common)
     return out
 
 
@@ -318,19 +277,11 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
 
 
 def _outweighing(model: Model, face: Face, positive: BoolArray, direction: FloatArray) -> float:
-    """Return a multiple of the first direction that lowers what it lowers by more than the second one raises it.
-
-    Features of cells are 0 or 1: what falls does so by 1 at least, and none rises by more than 2 sum|direction|. Tied
-    ones have any size, so that falls and rises are computed.
-    """
-    if model.ties is None:
-        return float(1 + 2 * np.abs(direction).sum())
-    if face.alive is None:
-        return 1.0
+    """Return a multiple of the first direction that lowers what it lowers by more than the second one raises it."""
     fall, rise = model.below(face.recession), model.below(direction)
-    gone = fall < fall[positive].max() - LOWERED
-    falls, rises = fall[positive].max() - fall[gone], rise[gone] - rise[positive].max()
-    return 1.0 + 2.0 * float((np.maximum(rises, 0.0) / falls).max(initial=0.0))
+    fall, rise = fall[positive].max() - fall, rise - rise[positive].max()
+    gone = fall > LOWERED
+    return 1.0 + 2.0 * float((np.maximum(rise[gone], 0.0) / fall[gone]).max(initial=0.0))
 
 
 def _falling_rows(rows: FloatArray, max_programs: int = 300) -> tuple[BoolArray, FloatArray] | None:

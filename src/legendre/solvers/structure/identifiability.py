@@ -8,15 +8,14 @@ cells is 0 at v too. A few random such functions decide for all cells at once: e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.linalg import factorise, independent_columns
-from legendre.core.sums.zeta import zeta, zeta_adjoint
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray
 from legendre.model.model import Model, Modes, generating_margins
+from legendre.solvers.structure.rank import covariance
 
 # Values of random functions, which have coefficients of size 1; between these bounds nothing is claimed.
 SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5
@@ -63,7 +62,7 @@ def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
     functions = None if margins is None else from_tables(margins, seen)
     if functions is not None and _clear(functions, seen):
         return functions
-    functions = from_gram(model, seen) if len(model.positions) <= limits.LARGEST_MATRIX else None
+    functions = from_covariance(model, seen) if len(model.positions) <= limits.LARGEST_MATRIX else None
     return functions if functions is not None and _clear(functions, seen) else None
 
 
@@ -73,64 +72,32 @@ def _clear(functions: FloatArray, seen: BoolArray) -> bool:
     return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
 
 
-def from_gram(
+def from_covariance(
     model: Model, seen: BoolArray, *, n_draws: int = 4, every: bool = False, most_directions: int = 300
 ) -> FloatArray | None:
-    """Find them through the Gram matrix of (1, features) on the observed cells; with `every`, a basis of them all.
+    """Find them through the covariance of the features on the observed cells; with `every`, a basis of them all.
 
-    The chance that all of `n_draws` random functions are near 0 at a cell where one need not be is nil.
-
-    Coefficients of dependent features are drawn freely, those of the others follow; a second solve removes the rounding
-    error that the first one left on the observed cells.
+    The chance that all of `n_draws` random functions are near 0 at a cell where one need not be is nil. Coefficients of
+    dependent features are drawn freely, those of the others follow; a second solve removes what rounding left.
     """
-    places = np.concatenate([np.zeros((1, seen.ndim), dtype=np.int64), model.positions])
-    gram, ties = _gram(places, seen), _tied(model)
-    if ties is not None:
-        gram = ties.T @ (ties.T @ gram).T
-    kept = independent_columns(gram.copy(), int(seen.sum()))
-    lost = np.setdiff1d(np.arange(len(gram)), kept)
+    observed = model.on_face(seen)
+    g = covariance(observed)
+    kept = independent_columns(g.copy(), observed.n_cells)
+    lost = np.setdiff1d(np.arange(len(g)), kept)
     if every and len(lost) > most_directions:
         return None
-    factor = factorise(gram[np.ix_(kept, kept)], int(seen.sum()))
+    factor = factorise(g[np.ix_(kept, kept)], observed.n_cells)
+    sizes = np.ones(len(g)) if model.ties is None else model.ties.collect_sizes(np.ones(model.ties.n_cells))
     draws = np.eye(len(lost)) if every else np.random.default_rng(0).normal(size=(n_draws, len(lost)))
     functions = np.empty((len(draws), *seen.shape))
     for function, draw in zip(functions, draws, strict=True):
-        coefficients = np.zeros(len(gram))
-        coefficients[lost] = draw
-        function[...] = _on_grid(places, coefficients if ties is None else ties @ coefficients, seen.shape)
+        theta = np.zeros(len(g))
+        theta[lost] = draw / np.maximum(sizes[lost], np.finfo(np.float64).tiny)
         for _ in range(2):
-            above = zeta_adjoint(np.where(seen, function, 0.0))[tuple(places.T)]
-            coefficients[kept] -= factor.solve((above if ties is None else ties.T @ above)[kept])
-            function[...] = _on_grid(places, coefficients if ties is None else ties @ coefficients, seen.shape)
+            theta[kept] -= factor.solve(g[kept] @ theta)
+        function[...] = model.below(theta)
+        function -= function[seen].mean()
     return functions
-
-
-def _tied(model: Model) -> Any:
-    """Return how cells of the basis are tied, the bottom first, as a sparse matrix whose features are at most 1."""
-    if model.ties is None:
-        return None
-    from scipy.sparse import block_diag, diags
-
-    matrix = model.ties.matrix()
-    sizes = np.asarray(abs(matrix).sum(axis=0)).ravel()
-    return block_diag([np.ones((1, 1)), matrix @ diags(1.0 / np.maximum(sizes, np.finfo(np.float64).tiny))]).tocsr()
-
-
-def _gram(places: IntArray, seen: BoolArray) -> FloatArray:
-    """Count the observed cells above the join of each two places, row by row: index arrays of k^2 would not fit."""
-    above = zeta_adjoint(seen.astype(np.float64))
-    strides = np.cumprod((1, *seen.shape[:0:-1]))[::-1].astype(np.int64)
-    flat, steps = above.ravel(), places * strides
-    gram = np.empty((len(places), len(places)))
-    for row, step in zip(gram, steps, strict=True):
-        row[:] = flat[np.maximum(steps, step).sum(axis=1)]
-    return gram
-
-
-def _on_grid(places: IntArray, column: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    grid = np.zeros(shape)
-    grid[tuple(places.T)] = column
-    return zeta(grid)
 
 
 def from_tables(
@@ -194,7 +161,7 @@ def _in_cone(
     zero = gone.copy()
     zero[unknown] = cKDTree(_unit(functions[:, gone])).query(_unit(functions[:, unknown]))[0] <= same
     left = unknown & ~zero
-    basis = from_gram(model, seen, every=True) if left.any() and model.n_params <= limits.LARGEST_MATRIX else None
+    basis = from_covariance(model, seen, every=True) if left.any() and model.n_params <= limits.LARGEST_MATRIX else None
     if basis is not None:
         rows, place = np.unique(_unit(basis[:, left]).round(9), axis=0, return_inverse=True)
         if len(rows) <= most_cones:

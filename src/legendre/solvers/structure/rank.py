@@ -14,7 +14,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.cell_sums import zeta_rows
-from legendre.core.sums.linalg import factorise, independent_columns
+from legendre.core.sums.linalg import independent_columns
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import engine_for
@@ -157,17 +157,3 @@ def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
             g[j] = g[:, j] = 0.0
         unit[j] = 0.0
     return g
-
-
-def same_on_face(model: Model, columns: IntArray, theta: FloatArray) -> FloatArray:
-    """Find parameters of some independent columns that make the same tensor as theta of all, on the model's cells."""
-    g = covariance(model.with_columns(columns))
-    if isinstance(model, Cliques):
-        engine = engine_for(model)
-        right = engine.fisher_product(engine.at(np.zeros(model.n_params)), theta)[columns]
-        return factorise(g, model.n_summed).solve(right)
-    values = np.where(model.alive, model.below(theta), 0.0)
-    n = float(model.alive.sum())
-    centred = np.where(model.alive, values - values.sum() / n, 0.0) / n
-    right = model.above(centred)[columns]
-    return factorise(g, model.n_summed).solve(right)
