@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import secrets
@@ -17,12 +16,9 @@ from pathlib import Path
 from typing import Any
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-FAILURES = Path("fuzz-failures")
-LATEST = "summary.json"
 BATCH = 25  # cases that a process is given at a time
 MEMORY = Path("/dev/shm")  # where it is there, files are written to memory: no case waits for a disk
 COLUMNS = ("right", "boundary", "unconverged", "refused", "wrong", "exception", "warning", "hang", "changed", "differs")
-MARKS = ("<!-- the last long run: written by make fuzz-report -->", "<!-- the end of the last long run -->")
 Found = tuple[str, int, str, str, float]  # target, number, kind, sentence, seconds
 
 
@@ -34,6 +30,26 @@ def arguments_of(target: str, seed: int, number: int) -> dict[str, Any]:
 
     rng = np.random.default_rng([seed, zlib.crc32(target.encode()), number])
     return all_targets()[target].draw(rng)
+
+
+def to_text(target: str, args: dict[str, Any]) -> str:
+    """Write a case down, so that it stays one when the generators change."""
+    import numpy as np
+
+    with np.printoptions(threshold=sys.maxsize, linewidth=118, floatmode="unique"):
+        return f"{target}\n{args!r}\n"
+
+
+def from_text(text: str) -> tuple[str, dict[str, Any]]:
+    """Read the target and the arguments back."""
+    import numpy as np
+
+    def array(values: Any, dtype: Any = None, shape: Any = None) -> Any:
+        made = np.array(values, dtype)
+        return made if shape is None else made.reshape(shape)
+
+    target, args = text.split("\n", 1)
+    return target, eval(args, {**vars(np), "np": np, "array": array})
 
 
 def run_case(target: str, args: dict[str, Any], seconds: float = 10.0) -> Any:
@@ -51,83 +67,8 @@ def run_batch(target: str, seed: int, numbers: list[int]) -> list[Found]:
     return [(target, number, verdict.kind, verdict.said, verdict.seconds) for number, verdict in verdicts]
 
 
-class Tally:
-    """What has been found so far."""
-
-    def __init__(self, seed: int, folder: Path, quiet: bool = False) -> None:
-        self.seed, self.folder, self.quiet = seed, folder, quiet
-        self.counts: dict[str, Counter[str]] = {}
-        self.slowest: dict[str, tuple[float, int]] = {}
-        self.seconds: Counter[str] = Counter()
-
-    def add(self, target: str, number: int, kind: str, said: str, seconds: float) -> None:
-        """Count a case; keep its arguments if it failed."""
-        self.counts.setdefault(target, Counter())[kind] += 1
-        self.seconds[target] += seconds  # type: ignore[assignment]
-        self.slowest[target] = max(self.slowest.get(target, (0.0, 0)), (seconds, number))
-        if kind in COLUMNS[4:]:
-            self._keep(target, number, kind, said)
-
-    def _keep(self, target: str, number: int, kind: str, said: str) -> None:
-        from .codec import to_json
-
-        self.folder.mkdir(parents=True, exist_ok=True)
-        case = {
-            "target": target,
-            "seed": self.seed,
-            "case": number,
-            "kind": kind,
-            "said": said,
-        }
-        try:
-            case["args"] = to_json(arguments_of(target, self.seed, number))
-        except Exception as problem:
-            case["args"] = f"not kept: {problem}"
-        (self.folder / f"{target}-{self.seed}-{number}.json").write_text(json.dumps(case, indent=1))
-        if not self.quiet:
-            print(f"FAILED {kind}: --target {target} --seed {self.seed} --case {number}: {said[:300]}", flush=True)
-
-    @property
-    def failed(self) -> int:
-        """How many cases broke a rule."""
-        return sum(count[kind] for count in self.counts.values() for kind in COLUMNS[4:])
-
-    def summary(self) -> dict[str, Any]:
-        """Return the counts, as they are written to a file."""
-        rows = {
-            name: {
-                "cases": sum(count.values()),
-                **{kind: count[kind] for kind in COLUMNS},
-                "slowest": round(self.slowest[name][0], 3),
-                "slowest_case": self.slowest[name][1],
-                "mean_ms": round(1e3 * self.seconds[name] / max(1, sum(count.values())), 2),
-            }
-            for name, count in self.counts.items()
-        }
-        return {"seed": self.seed, "targets": rows}
-
-
-def table(summary: dict[str, Any]) -> str:
-    """Write the counts as a table of Markdown."""
-    head = ["target", "cases", *COLUMNS, "slowest (s)"]
-    rows = [
-        [name, f"{row['cases']:,}", *(f"{row[kind]:,}" for kind in COLUMNS), f"{row['slowest']:.2f}"]
-        for name, row in summary["targets"].items()
-    ]
-    every = summary["targets"].values()
-    sums = [sum(row[kind] for row in every) for kind in ("cases", *COLUMNS)]
-    rows.append(["all", *(f"{n:,}" for n in sums), f"{max((row['slowest'] for row in every), default=0.0):.2f}"])
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [
-        [text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))]
-        for row in [head, *rows]
-    ]
-    rule = ["-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
-
-
-def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: Path, quiet: bool = False) -> Tally:
-    """Share the cases out among the targets and the targets' cases among the processes.
+def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: Path) -> list[Found]:
+    """Share the cases out among the targets and the targets' cases among the processes; keep those that fail.
 
     A case that takes too long ends itself. A process that dies ends the campaign, and the error names its batch.
     """
@@ -140,76 +81,62 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
         n = max(1, round(cases * t.share / share))
         batches += [(name, seed, list(range(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)]
     batches.sort(key=lambda batch: batch[2][0])  # all targets side by side
-    before = dict(os.environ)
     os.environ.update(dict.fromkeys(THREADS, "1"))  # of the processes that start
-    tally, begun, done = Tally(seed, folder, quiet), time.monotonic(), 0
+    found: list[Found] = []
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         futures = {pool.submit(run_batch, *batch): batch for batch in batches}
         for future in as_completed(futures):
             try:
-                found = future.result()
+                part = future.result()
             except Exception as problem:
                 raise RuntimeError(f"{futures[future]}: {problem}") from problem
-            for case in found:
-                tally.add(*case)
-            done += len(found)
-            if not quiet and done % 2000 < len(found):
-                print(f"{done:,} cases, {tally.failed} failed, {time.monotonic() - begun:.0f} s", flush=True)
-    for name in THREADS:
-        os.environ.pop(name)
-    os.environ.update(before)
-    return tally
+            found += part
+            for name, number, kind, said, _ in filter(failed, part):
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{name}-{seed}-{number}.txt").write_text(to_text(name, arguments_of(name, seed, number)))
+                print(f"FAILED {kind}: --target {name} --seed {seed} --case {number}: {said[:300]}", flush=True)
+    return found
 
 
-def report(page: Path, folder: Path) -> None:
-    """Write the table of the last run into a page of the documentation."""
-    summary = json.loads((folder / LATEST).read_text())
-    cases = sum(row["cases"] for row in summary["targets"].values())
-    text = page.read_text()
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    said = f"Seed {summary['seed']}, {cases:,} cases, {summary['minutes']:.0f} minutes on {summary['jobs']} cores."
-    page.write_text(f"{before}{MARKS[0]}\n\n{said}\n\n{table(summary)}\n\n{MARKS[1]}{after}")
+def failed(case: Found) -> bool:
+    """Whether a case broke a rule."""
+    return case[2] in COLUMNS[4:]
 
 
-def one_case(target: str, seed: int, number: int) -> int:
-    """Run one case in this process and print all about it."""
-    from .codec import to_json
-
-    args = arguments_of(target, seed, number)
-    print(json.dumps(to_json(args), indent=None)[:4000])
-    verdict = run_case(target, args)
-    print(f"{verdict.kind} after {verdict.seconds:.3f} s\n{verdict.said}")
-    return int(verdict.failed)
+def table(found: list[Found]) -> str:
+    """Write the counts as a table of Markdown."""
+    lines = [["target", "cases", *COLUMNS, "slowest (s)"], ["---", *["--:"] * (len(COLUMNS) + 2)]]
+    for name in [*dict.fromkeys(case[0] for case in found), "all"]:
+        own = [case for case in found if name in (case[0], "all")]
+        kinds = Counter(case[2] for case in own)
+        slowest = f"{max(case[4] for case in own):.2f}"
+        lines.append([name, f"{len(own):,}", *(f"{kinds[kind]:,}" for kind in COLUMNS), slowest])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
-    parser.add_argument("--cases", type=int, help="how many in all")
+    parser.add_argument("--cases", type=int, default=3000, help="how many in all")
     parser.add_argument("--seed", type=int, help="by default a fresh one, which is printed")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--target", action="append", help="one target or several; by default all")
     parser.add_argument("--case", type=int, help="run only this case of the target")
-    parser.add_argument("--failures", type=Path, default=FAILURES, help="folder for failures and for the summary")
-    parser.add_argument("--report", type=Path, help="write the table of the last run into this page")
+    parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for cases that fail")
     given = parser.parse_args(argv)
-    if given.case is not None:
-        return one_case(given.target[0], given.seed or 0, given.case)
-    if given.cases is None and given.report is not None:
-        report(given.report, given.failures)
-        return 0
     seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
-    print(f"seed {seed}", flush=True)
     begun = time.monotonic()
-    tally = campaign(given.cases or 3000, seed, given.jobs, given.target, given.failures)
-    summary = tally.summary() | {"minutes": (time.monotonic() - begun) / 60.0, "jobs": given.jobs}
-    given.failures.mkdir(parents=True, exist_ok=True)
-    (given.failures / LATEST).write_text(json.dumps(summary, indent=1))
-    print(f"{table(summary)}\nseed {seed}, {time.monotonic() - begun:.0f} s")
-    if given.report is not None:
-        report(given.report, given.failures)
-    return int(tally.failed > 0)
+    if given.case is not None:
+        print(to_text(given.target[0], arguments_of(given.target[0], seed, given.case)))
+        found = run_batch(given.target[0], seed, [given.case])
+        print(found[0][3])
+    else:
+        print(f"seed {seed}", flush=True)
+        found = campaign(given.cases, seed, given.jobs, given.target, given.failures)
+    print(
+        f"{table(found)}\nseed {seed}, {len(found):,} cases, {time.monotonic() - begun:.0f} s on {given.jobs} processes"
+    )
+    return int(any(map(failed, found)))
 
 
 if __name__ == "__main__":

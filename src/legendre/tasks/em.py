@@ -197,7 +197,7 @@ class Likelihood:
         for axis, k in enumerate(pattern.modes):
             reached = np.arange(self.fit.shape[k])[:, None] >= basis[:, k]
             out = out * np.expand_dims(reached, tuple(i for i in range(len(pattern.modes)) if i != axis))
-        flat = out.reshape(-1, out.shape[-1])
+        flat = out.reshape(math.prod(out.shape[:-1]), out.shape[-1])  # there may be no parameter
         return flat if self.fit.ties is None else np.asarray(flat @ self.fit.ties.matrix())
 
     def _products(self, weights: FloatArray) -> FloatArray:

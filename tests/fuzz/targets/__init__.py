@@ -26,7 +26,7 @@ class Target:
 
 def all_targets() -> dict[str, Target]:
     """List the targets by name."""
-    from . import cliques, commands, fits, labelled, lacking, readers, stored, tasks, tied, uncertain
+    from . import cliques, fits, lacking, readers, tasks, tied, uncertain
 
-    parts = (fits, tied, cliques, tasks, uncertain, labelled, lacking, readers, stored, commands)
+    parts = (fits, tied, cliques, tasks, uncertain, lacking, readers)
     return {target.name: target for part in parts for target in part.TARGETS}

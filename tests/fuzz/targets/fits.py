@@ -24,52 +24,19 @@ def fit_bits(fit: Any) -> Any:
     return [fit.basis, fit.theta, fit.eta, fit.psi, fit.kl, fit.rmse, fit.status.name, fit.n_iter, fit.vanishing_cells]
 
 
-def readable(X: Any) -> bool:
-    """Whether X is a tensor at all."""
-    return isinstance(X, np.ndarray) and X.dtype.kind in "iuf" and X.ndim > 0 and X.size > 0
-
-
-def problem_of(args: Args, cells: Any = None) -> Problem | None:
-    """State the problem for brute force; ``None`` where the arguments do not make one."""
-    X, support, base = args["X"], args.get("support", "all"), args.get("base")
-    if not readable(X):
+def problem_of(args: Args) -> Problem | None:
+    """State the problem for brute force; ``None`` where no cell of the sample space is positive."""
+    X, base = args["X"], args["base"]
+    mask = omega_mask(X, args["support"], base)
+    if not X[mask].any():
         return None
-    with np.errstate(invalid="ignore"):
-        if (X < 0).any() or (X.dtype.kind == "f" and np.isinf(X).any()):
-            return None
-    if isinstance(support, str):
-        if support not in ("all", "nonzero"):
-            return None
-    elif support.dtype != np.bool_ or support.shape != X.shape:
-        return None
-    if base is not None and (base.shape != X.shape or not (base >= 0).all() or not np.isfinite(base).all()):
-        return None
-    mask = omega_mask(X, support, base)
-    if not mask.any() or not X[mask].any():
-        return None
-    full = omega_mask(X, support, None)
-    if base is not None and (X[full & (base == 0)] > 0).any():
-        return None
-    if cells is None:
-        try:
-            cells = the_cells(args["basis"], X, mask)
-        except Exception:
-            return None
+    cells = the_cells(args["basis"], X, mask)
     return Problem.of(X, mask, np.array(sorted(cells), dtype=np.int64).reshape(len(cells), X.ndim), base)
 
 
 def the_cells(basis: Any, X: Array, mask: Array) -> set[tuple[int, ...]]:
     """List the cells of a basis by its definition."""
-    if isinstance(basis, str):
-        return basis_cells(basis, X, mask)
-    index = np.asarray(basis)
-    if index.size == 0:
-        return set()
-    if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != X.ndim:
-        raise ValueError("cells")
-    if (index < 0).any() or (index >= X.shape).any() or not index.any(axis=1).all():
-        raise ValueError("cells")
-    return {tuple(map(int, v)) for v in index}
+    return basis_cells(basis, X, mask) if isinstance(basis, str) else {tuple(map(int, v)) for v in np.asarray(basis)}
 
 
 def moderate(problem: Problem | None) -> bool:
@@ -90,7 +57,7 @@ def ordinary(args: Args, problem: Problem | None) -> bool:
         and args.get("solver", "auto") in ("auto", "natural")
         and args.get("max_iter") is None
         and args.get("tol", 1e-10) >= 1e-12
-        and (start is None or (len(start) == len(problem.basis) and float(np.abs(start).max(initial=0.0)) <= 5.0))
+        and (start is None or float(np.abs(start).max(initial=0.0)) <= 5.0)
     )
 
 
@@ -99,19 +66,18 @@ def ordinary(args: Args, problem: Problem | None) -> bool:
 
 def draw_decompose(rng: np.random.Generator) -> Args:
     X = draw.tensor(rng)
-    dims = X.shape if X.ndim and X.size else (2, 3)
     args: Args = {
         "X": X,
-        "basis": draw.basis(rng, dims),
+        "basis": draw.basis(rng, X.shape),
         "support": draw.support(rng, X),
         "base": draw.base(rng, X),
         **draw.settings(rng),
         "start": None,
         "seed": int(rng.integers(1 << 30)),
     }
-    if chance(rng, 0.1) and not isinstance(args["basis"], (str, list)):
+    if chance(rng, 0.1) and not isinstance(args["basis"], str):
         k = len(np.unique(args["basis"], axis=0))
-        args["start"] = rng.normal(size=k + chance(rng, 0.1)) * pick(rng, 1.0, 1.0, 5.0, 50.0, 1000.0)
+        args["start"] = rng.normal(size=k) * pick(rng, 1.0, 1.0, 5.0, 50.0, 1000.0)
     return args
 
 
@@ -144,7 +110,7 @@ def try_decompose(args: Args, folder: Path) -> Trial:
 
 def draw_adaptive(rng: np.random.Generator) -> Args:
     dims = draw.shape(rng, 30, (1, 2, 2, 3, 3, 4))
-    X = draw.tensor(rng, dims, wrong=0.0)
+    X = draw.tensor(rng, dims)
     size: Any = pick(rng, *range(1, 7), 40, "aic", "bic", "cv")
     extra = {"swaps": int(rng.integers(0, 3))} if chance(rng, 0.4) else {}
     if chance(rng, 0.3):
@@ -204,42 +170,26 @@ def try_adaptive(args: Args, folder: Path) -> Trial:
 def draw_queries(rng: np.random.Generator) -> Args:
     X = draw.values(rng, draw.shape(rng, 30), pick(rng, "even", "counts", "sparse"))
     order = X.ndim
-    modes = [
-        pick(rng, *range(-1, order + 1)) if chance(rng, 0.1) else int(rng.integers(order))
-        for _ in range(int(rng.integers(0, order + 1)))
-    ]
-    odd: Any = pick(rng, None, "0", 0.0, True, [0, 0], [], (0,), [None], {0: 1}, 1 << 70)
-    given: Any = {
-        int(rng.integers(order)): int(rng.integers(-1 if chance(rng, 0.1) else 0, 3))
-        for _ in range(int(rng.integers(0, 3)))
-    }
-    if chance(rng, 0.05):
-        given = pick(rng, {"0": 1}, {0: 0.0}, {0: True}, {0: None}, [(0, 1)], {0: 1 << 70}, {True: 0})
-    cells: Any = np.stack([rng.integers(0, n, 3) for n in X.shape], axis=1)
-    if chance(rng, 0.15):
-        cells = pick(rng, [[0.0] * order], [[9] * order], [0] * order, [], [[0]], "cells", [[-1] * order], None)
-    f: Any = rng.normal(size=X.shape) * pick(rng, 1.0, 1e150, 1e-200)
-    if chance(rng, 0.2):
-        f = pick(
-            rng, np.ones((7, 7)), X > 1, "f", None, np.full(X.shape, np.nan), X.astype(np.complex128), [[1], [1, 2]]
-        )
+    some = [int(k) for k in rng.permutation(order)]
+    cut = int(rng.integers(0, order + 1))
+    given = {k: int(rng.integers(X.shape[k])) for k in some[cut : cut + 2]}
     return {
         "X": X,
-        "basis": draw.basis(rng, X.shape, 0.0),
-        "support": draw.support(rng, X, 0.0),
-        "base": draw.base(rng, X, 0.0),
-        "modes": odd if chance(rng, 0.1) else modes,
+        "basis": draw.basis(rng, X.shape),
+        "support": draw.support(rng, X),
+        "base": draw.base(rng, X),
+        "modes": some[:cut],
         "given": given,
-        "cells": cells,
-        "f": f,
-        "n": pick(rng, 0, 1, 5, 5, 5, -1, 2.0, "3", True),
-        "rng": pick(rng, 0, 7, 7, -1, "a", None, 1.5),
+        "cells": np.stack([rng.integers(0, n, 3) for n in X.shape], axis=1),
+        "f": rng.normal(size=X.shape) * pick(rng, 1.0, 1e150, 1e-200),
+        "n": pick(rng, 0, 1, 5),
+        "rng": pick(rng, 0, 7, None),
         "what": pick(rng, "marginal", "condition", "expectation", "sample", "log_prob", "modes"),
     }
 
 
 def try_queries(args: Args, folder: Path) -> Trial:
-    """Fit, then ask one question with arguments that may be odd."""
+    """Fit, then ask one question."""
     del folder
     asked, modes, given = args["what"], args["modes"], args["given"]
 
@@ -264,9 +214,6 @@ def try_queries(args: Args, folder: Path) -> Trial:
 
     def check(found: Any) -> str:
         fit, answer = found
-        problem = problem_of(args)
-        if problem is None:
-            raise Wrong("brute force finds no problem")
         problem = Problem.of(args["X"], omega_mask(args["X"], args["support"], args["base"]), fit.basis, args["base"])
         from ..fit_rules import vanished
 
@@ -276,8 +223,8 @@ def try_queries(args: Args, folder: Path) -> Trial:
         if not fit.converged and relative > 1e-3:
             return "unconverged"
         if asked in ("marginal", "modes"):
-            kept = list(range(order)) if modes is None else [modes] if isinstance(modes, int) else list(modes)
-            at = (given or {}) if asked == "marginal" else {}
+            kept = list(modes)
+            at = given if asked == "marginal" else {}
             part = grid[tuple(slice(at[k], at[k] + 1) if k in at else slice(None) for k in range(order))]
             part = part / part.sum()
             table = part.sum(axis=tuple(k for k in range(order) if k not in kept))
@@ -291,15 +238,14 @@ def try_queries(args: Args, folder: Path) -> Trial:
             part = grid[tuple(given.get(k, slice(None)) for k in range(order))]
             close(answer, part / part.sum(), 2 * relative, f"condition({given})")
         elif asked == "expectation":
-            f = np.where(grid > 0, np.asarray(args["f"]), 0)
+            f = np.where(grid > 0, args["f"], 0)
             close(answer, (grid * f).sum(), relative * float((grid * np.abs(f)).sum()) + 1e-300, "expectation")
         elif asked == "sample":
             need(answer.shape == (args["n"], order), f"sample has shape {answer.shape}")
             need(bool((grid[tuple(answer.T)] > 0).all()), "sample drew a cell of probability 0")
         else:
-            rows = np.atleast_2d(np.asarray(args["cells"]))
             with np.errstate(divide="ignore"):
-                right = np.log(grid[tuple(rows.T)])
+                right = np.log(grid[tuple(args["cells"].T)])
             close(answer, right, relative * (1 + np.abs(np.where(np.isfinite(right), right, 0))), "log_prob")
         return "right"
 
@@ -317,14 +263,12 @@ def draw_inference(rng: np.random.Generator) -> Args:
         X = X * pick(rng, 10**6, 10**12, 0)
     if chance(rng, 0.4):
         X = X.astype(np.float64)
-        if chance(rng, 0.1):
-            X = X + 0.5
     return {
         "X": X,
-        "basis": draw.basis(rng, dims, 0.0),
-        "support": draw.support(rng, X, 0.0),
-        "level": pick(rng, 0.95, 0.5, 0.999, 0.9, 0.8, 0.99, 0.0) if chance(rng, 0.9) else pick(rng, 1.5, "a", None),
-        "kind": pick(rng, "pearson", "deviance", "adjusted") if chance(rng, 0.95) else "raw",
+        "basis": draw.basis(rng, dims),
+        "support": draw.support(rng, X),
+        "level": pick(rng, 0.95, 0.5, 0.999, 0.9, 0.0),
+        "kind": pick(rng, "pearson", "deviance", "adjusted"),
         "seed": int(rng.integers(1 << 30)),
     }
 

@@ -34,8 +34,8 @@ def draw_uncertain(rng: np.random.Generator) -> Args:
         "X": X,
         "basis": sets,
         "support": rng.random(dims) < 0.85 if chance(rng, 0.15) else "all",
-        "alpha": pick(rng, 1.0, 1.0, 0.5, 4.0, 0.0, -1.0, "a") if chance(rng, 0.3) else 1.0,
-        "n": pick(rng, 1, 2, 3, 0, 2.5) if chance(rng, 0.2) else 2,
+        "alpha": pick(rng, 1.0, 1.0, 0.5, 4.0),
+        "n": pick(rng, 1, 2, 3),
         "rng": int(rng.integers(1 << 20)),
         "what": pick(rng, "evidence", "bootstrap"),
     }
