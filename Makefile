@@ -11,7 +11,7 @@ define INSTALL
 	touch $@
 endef
 
-.PHONY: demo test test-browser traced checked untraced uncompiled threads lint fuzz fuzz-long fuzz-report
+.PHONY: demo test test-browser traced checked untraced uncompiled threads lint fuzz fuzz-long
 .PHONY: docs test-matrix bench bench-quick bench-against race experiments clean
 
 demo: $(VENV)/.demo
@@ -79,10 +79,6 @@ fuzz: $(VENV)/.dev
 
 fuzz-long: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.run --cases $(CASES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
-
-# writes the table of the last run into the documentation
-fuzz-report: $(VENV)/.dev
-	$(BIN)/python -m tests.fuzz.run --report docs/background/reliability.md
 
 # Tests in four threads at once, one folder after the other. Left to `make test`: those that change what all threads share
 # (monkeypatch, captured output, numbers of threads), and folders that start processes, time their cases by signals, or

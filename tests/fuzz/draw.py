@@ -77,8 +77,8 @@ def tensor(rng: Rng, dims: tuple[int, ...] | None = None) -> Array:
 def out_of_range(rng: Rng, shape: tuple[int, ...]) -> Array:
     """Draw numbers of which one is beyond what is promised."""
     X = rng.uniform(0.1, 2.0, shape)
-    far = [-1.0, np.inf, 10.0 ** rng.uniform(-300, -101), 10.0 ** rng.uniform(101, 300)]
-    X.flat[int(rng.integers(X.size))] = pick(rng, *far, *([10.0 ** rng.uniform(20, 90)] * 2 if X.size > 1 else []))
+    far = rng.uniform(-300, -101), rng.uniform(101, 300), rng.uniform(20, 99)
+    X.flat[int(rng.integers(X.size))] = 10.0 ** pick(rng, *(far if X.size > 1 else far[:2]))
     return X
 
 
