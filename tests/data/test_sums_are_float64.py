@@ -87,7 +87,7 @@ def test_a_sparse_tensor_of_any_type_made_by_hand_is_summed_in_float64(dtype: st
     X = (100 * np.random.default_rng(0).random(SHAPE)).astype(dtype)
     X[0, 1] = 0
     cells = np.argwhere(X)
-    fit = ld.decompose(ld.SparseTensor(cells, X[X > 0], SHAPE, None, None), ld.interactions(1), support=support)
+    fit = ld.decompose(ld.SparseTensor(cells, X[X > 0], SHAPE), ld.interactions(1), support=support)
     check(fit, X.astype(np.float64))
 
 

@@ -263,11 +263,11 @@ def test_columns_of_events_keep_their_order(events: pd.DataFrame, column: str, t
     fit = ld.decompose(x, ld.adaptive(3))
     assert list(fit.arrangement) == ["who"]
     fit.save(tmp_path / "fit.npz")
-    assert ld.load(tmp_path / "fit.npz").origin.ranked == fit.origin.ranked == x.ranked
+    assert ld.load(tmp_path / "fit.npz").origin.ranked == fit.origin.ranked == x.origin.ranked
     table = ld.decompose(pd.crosstab(events["who"], events[column]), ld.adaptive(3))
     assert list(table.arrangement) == ["who"]
     parts = ld.from_rows([events[:100], events[100:]], [column, "who"])
-    assert parts.ranked == x.ranked
+    assert parts.origin.ranked == x.origin.ranked
     assert_array_equal(parts.toarray(), x.toarray())
 
 

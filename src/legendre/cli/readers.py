@@ -14,6 +14,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError, unknown_name
 from legendre.core.files import numpy_file
+from legendre.core.labels import Labels
 from legendre.core.progress import Say, line
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.coordinates import as_sparse_tensor, from_coords
@@ -221,7 +222,8 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
                 say(f"{piece.index[-1] if len(piece) else 0:,} rows")
 
         x = from_rows(tables(), modes, options.counts, missing=cast(Any, options.missing))
-    return replace(x, levels=tuple(_as_whole_numbers(own) for own in x.levels or ()))
+    levels = tuple(_as_whole_numbers(own) for own in x.levels or ())
+    return replace(x, origin=replace(x.origin, labels=Labels(x.shape, x.names, levels)))
 
 
 def _read_wide(path: Path, table: Any, options: Options) -> Any:

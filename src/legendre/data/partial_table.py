@@ -23,7 +23,7 @@ from legendre.data.observation import beyond_memory
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.encode import Encoded, Missing, Table, encode, read_table
 from legendre.data.readers.labelled import FRAMES, unwrap
-from legendre.data.readers.rows import frame_library, row_counts
+from legendre.data.readers.rows import frame_origin, row_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +150,7 @@ def _read_rows(data: Any, columns: Any, counts: Any, levels: Any, missing: Missi
             f"counts holds {weights[row]:g} in row {row}; counts are whole numbers >= 0 ({int(wrong.sum())} of "
             f"{len(weights)} rows hold something else). If they were rescaled, pass the counts themselves."
         )
-    library = frame_library(data)
-    labels = Labels(found.shape, tuple(map(str, modes)), found.levels)
-    form: Any = "array" if library is None else "series" if library == "pandas" else "rows"
-    origin = Origin(labels, form=form, library=library or "pandas", notes=found.notes, ranked=found.ranked)
+    origin = frame_origin(data, tuple(map(str, modes)), found)
     return _leave_out_constants(found.shape, origin, _count_patterns(found, weights))
 
 

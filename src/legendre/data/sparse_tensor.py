@@ -38,17 +38,9 @@ class SparseTensor:
         The entries, all > 0: float64, or int64 where whole numbers came in.
     shape
         The grid ``(I_1, ..., I_N)``.
-    names
-        What the modes are called, where the table they come from says so.
-    levels
-        For each mode the values that its indices 0, 1, ... stand for; ``None`` for modes that came as indices.
-    library
-        The library of the data frame that it was counted from, where there was one: answers go back there.
-    ranked
-        Modes whose levels have an order of their own: ordered categories. Others that are names are arranged where a
-        basis grows.
-    notes
-        Sentences about how the data were read.
+    origin
+        The object that it was counted from: its names of modes and levels, its library, and sentences about how it was
+        read. Answers of a fit go back there.
 
     See Also
     --------
@@ -75,24 +67,26 @@ class SparseTensor:
     cells: AnyArray
     values: AnyArray
     shape: tuple[int, ...]
-    names: tuple[str, ...] | None = None
-    levels: tuple[AnyArray | None, ...] | None = None
-    library: str | None = None
-    ranked: tuple[int, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def origin(self) -> Origin:
-        """What answers should be like: Series for rows of pandas, data frames for those of other libraries."""
-        if self.names is None and self.levels is None:
-            return PLAIN
-        form: Any = {None: "array", "pandas": "series"}.get(self.library, "rows")
-        library = self.library or "pandas"
-        return Origin(self._labels, form=form, library=library, notes=self.notes, ranked=self.ranked)
+    origin: Origin = PLAIN
 
     @property
     def _labels(self) -> Labels:
-        return Labels(self.shape, self.names, self.levels)
+        return self.origin.of(self.shape)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What the modes are called, where the table they come from says so."""
+        return self._labels.names
+
+    @property
+    def levels(self) -> tuple[AnyArray | None, ...] | None:
+        """For each mode the values that its indices 0, 1, ... stand for; ``None`` for modes that came as indices."""
+        return self._labels.levels
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about how the data were read."""
+        return self.origin.notes
 
     @property
     def nnz(self) -> int:
@@ -133,15 +127,12 @@ class SparseTensor:
         kept = [self._labels.find_mode(name, "margin") for name in listed]
         if not kept or len(set(kept)) < len(kept):
             raise InvalidQuery(f"margin({columns!r}): name one or more different modes.")
-        part = self._labels.part(kept)
-        cells, values = merged_cells([self.cells[:, k] for k in kept], self.values, part.shape)
-        ranked = tuple(i for i, k in enumerate(kept) if k in self.ranked)
-        own = SparseTensor(frozen(cells), frozen(values), part.shape, part.names, part.levels, self.library)
-        return replace(own, ranked=ranked, notes=self.notes)
+        cells, shape = [self.cells[:, k] for k in kept], tuple(self.shape[k] for k in kept)
+        return merge(cells, self.values, shape, self.origin.part(kept))
 
     def to_frame(self, values: str = "count") -> Any:
         """Return a data frame of pandas with a row for each cell, zeros included."""
-        return Origin(self._labels, form="rows").give(self.toarray(), what=values)
+        return replace(self.origin, labels=self._labels, form="rows").give(self.toarray(), what=values)
 
     def _lay_out(self) -> Columns | None:
         """Put a small table of counts in lines, the last mode across and the others down."""
@@ -181,8 +172,6 @@ def assemble(
     shape: Sequence[int] | None,
     place: NameOfPlace,
     error: type[ValueError],
-    names: tuple[str, ...] | None = None,
-    levels: tuple[AnyArray | None, ...] | None = None,
 ) -> SparseTensor:
     """Check the indices, find the shape, leave zeros out, sort and merge; values have been checked."""
     sizes = None if shape is None else check_shape(shape, len(columns), error)
@@ -191,14 +180,19 @@ def assemble(
         if not len(columns[0]):
             raise error("the list of cells is empty, so that it does not tell the shape. Pass shape.")
         sizes = tuple(int(column.max()) + 1 for column in indices)
+    return merge(indices, values, sizes)
+
+
+def merge(
+    indices: Sequence[AnyArray], values: AnyArray | None, shape: tuple[int, ...], origin: Origin = PLAIN
+) -> SparseTensor:
+    """Make a tensor of cells that may occur more than once: leave zeros out, sort, and add values of equal cells."""
     if values is not None and not values.all():
         listed = values > 0
         indices, values = [column[listed] for column in indices], values[listed]
-    cells, numbers = merged_cells(indices, values, sizes)
-    labels = tuple(None if level is None else frozen(level) for level in levels or ())
-    named = any(level is not None for level in labels)
+    cells, numbers = merged_cells(indices, values, shape)
     own = numbers.copy() if numbers is values else numbers
-    return SparseTensor(frozen(cells), frozen(own), sizes, names, labels if named else None)
+    return SparseTensor(frozen(cells), frozen(own), shape, origin)
 
 
 def check_shape(shape: Sequence[int], order: int, error: type[ValueError]) -> tuple[int, ...]:

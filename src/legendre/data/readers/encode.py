@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -297,10 +296,9 @@ def _read_frame(table: Any, name: str) -> Any:
         frame: Any = nw.from_native(table, pass_through=True)
         if frame is table and hasattr(table, "__arrow_c_stream__") and hasattr(table, "column_names"):
             frame = nw.from_arrow(table, backend="pyarrow")  # a record batch
-    except nw.exceptions.DuplicateError:
-        names = getattr(table, "column_names", None) or list(table.columns)
-        twice = Counter(names).most_common(1)[0][0]
-        raise InvalidSamples(f"the {name} has two columns named {twice!r}. Rename one.") from None
+    except nw.exceptions.DuplicateError as problem:
+        said = " ".join(str(problem).split())
+        raise InvalidSamples(f"the {name} has two columns of the same name. Rename one ({said}).") from None
     if isinstance(frame, nw.LazyFrame):
         raise InvalidSamples(
             f"{name} is a {type(table).__name__}, whose rows are not in memory; .collect() it first, or .compute() it."

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidSamples, InvalidSetting
-from legendre.core.origin import rectangular
+from legendre.core.labels import Labels
+from legendre.core.origin import Origin, rectangular
 from legendre.core.types import AnyArray
 from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table
-from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
+from legendre.data.sparse_tensor import SparseTensor, check_values, merge
 
 
 def from_rows(
@@ -114,15 +115,16 @@ def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> S
     modes = source.choose(columns, counts)
     found = encode(source, modes, levels, missing)
     names = None if source.array is not None else tuple(map(str, modes))
-    values = row_counts(source, counts, found)
-    x = assemble(found.codes, values, found.shape, "row {0} of mode {1}".format, InvalidSamples, names, found.levels)
-    return replace(x, library=frame_library(data), ranked=found.ranked, notes=found.notes)
+    return merge(found.codes, row_counts(source, counts, found), found.shape, frame_origin(data, names, found))
 
 
-def frame_library(data: Any) -> str | None:
-    """Name the library of a data frame, in which answers are given; ``None`` for other data."""
+def frame_origin(data: Any, names: tuple[str, ...] | None, found: Encoded) -> Origin:
+    """Return what answers should be like: Series for rows of pandas, data frames for those of polars and pyarrow."""
+    labels = Labels(found.shape, names, found.levels if any(own is not None for own in found.levels) else None)
     root = type(data).__module__.partition(".")[0]
-    return root if root in ("pandas", "polars", "pyarrow") else None
+    form: Any = {"pandas": "series", "polars": "rows", "pyarrow": "rows"}.get(root, "array")
+    library = root if form == "rows" else "pandas"
+    return Origin(labels, form=form, library=library, notes=found.notes, ranked=found.ranked)
 
 
 def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
@@ -182,12 +184,12 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
             own = Column(np.concatenate(known)).levels(label)
             known = [some.astype(own.dtype) if own.dtype.kind in "mM" else some for some in known]  # dates of any unit
             places = [Column(some, at).codes_in(own) for some, at in zip(known, places, strict=True)]
-        elif all(k in part.ranked for part in parts):
+        elif all(k in part.origin.ranked for part in parts):
             ranked.append(k)
         codes.append(np.concatenate(places))
         levels.append(own)
         shape.append(size if own is None else len(own))
-    values = np.concatenate([part.values for part in parts])
-    x = assemble(codes, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, tuple(levels))
+    labels = Labels(tuple(shape), first.names, None if first.levels is None else tuple(levels))
     notes = tuple(note for part in parts for note in part.notes)
-    return replace(x, library=first.library, ranked=tuple(ranked), notes=notes)
+    origin = replace(first.origin, labels=labels, ranked=tuple(ranked), notes=notes)
+    return merge(codes, np.concatenate([part.values for part in parts]), labels.shape, origin)
