@@ -285,7 +285,7 @@ DOORS: dict[str, Door] = {
     "save": Door(save_and_load),
 }
 REFUSED: dict[tuple[str, str], str] = {
-    ("masked array", "loglinear"): r"the count of \(A 3, B 2, C 0\) is nan \(2 of",
+    ("masked array", "loglinear"): r"the count of \[3, 2, 0\] is NaN",
     ("masked array", "balance"): r"X has 2 entries that are NaN; the first is X\[3, 2, 0\]\.",
 }
 """The sentences of the pairs that have no answer."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +14,7 @@ from scipy.special import gammaln
 import legendre as ld
 from legendre.core import limits
 from legendre.results.inference.bootstrap import tables_with_margins
-from oracles import FloatArray, coded_design
-
-FOLDER = Path(__file__).parents[1] / "oracles"
-LOGLIN: dict[str, Any] = json.loads((FOLDER / "contingency_oracle.json").read_text())["tables"]
-TABLES = dict(np.load(FOLDER / "contingency.npz", allow_pickle=False))
-ONE_ZERO = np.array([[4, 0, 5], [6, 8, 3]])  # saturated: R's glm has column3 = 0.2231, s.e. 0.6708
-
+from oracles import FloatArray
 
 # --- criteria --------------------------------------------------------------------------------------------------------
 
@@ -32,8 +24,7 @@ def test_criteria_at_the_boundary_charge_for_every_parameter_of_the_support() ->
     tests = ld.decompose(ld.datasets.titanic(), ld.interactions(2)).inference()
     assert (tests.rank, tests.fit.rank, tests.fit.status.name) == (18, 17, "AT_BOUNDARY")
     assert tests.aic == pytest.approx(281.9902, abs=1e-3)
-    assert tests.aic - tests.aic_on_face == pytest.approx(2.0)
-    assert tests.bic - tests.bic_on_face == pytest.approx(np.log(2201))
+    assert tests.bic - tests.aic == pytest.approx(19 * (np.log(2201) - 2))
 
 
 def test_aic_does_not_prefer_the_saturated_model_of_independent_variables() -> None:
@@ -43,7 +34,6 @@ def test_aic_does_not_prefer_the_saturated_model_of_independent_variables() -> N
         X = ld.from_rows(rows, levels=2).toarray()
         small, large = (ld.decompose(X, basis).inference() for basis in (ld.interactions(1), ld.full()))
         preferred += large.aic < small.aic
-        assert large.aic_on_face < small.aic_on_face  # what was reported before
     assert preferred == 0
 
 
@@ -74,22 +64,6 @@ def test_contrasts_without_a_limit_say_so() -> None:
     assert found.notes[0] == "not estimable: the cells with positive means do not determine it"
     assert found.notes[1] == "infinite: it needs cells that have mean 0 in the maximum likelihood estimate"
     assert "1 without s.e.: not estimable" in str(found)
-
-
-@pytest.mark.parametrize("coding", ["treatment", "sum", "local"])
-@pytest.mark.parametrize("table", sorted(table for table in LOGLIN if table not in ("MSPatients", "Titanic")))
-def test_coefficients_under_three_contrasts_are_those_of_a_regression(table: str, coding: Any) -> None:
-    X = TABLES[table]
-    margins = [[0, 1], *([k, k + 1] for k in range(1, X.ndim - 1))]
-    coef = ld.decompose(X, ld.interactions(margins)).inference().coef(coding)
-    Z, n, beta = coded_design(X.shape, coding, margins), X.ravel().astype(float), np.zeros(len(coef))
-    beta[0] = np.log(n.mean())
-    for _ in range(30):  # Fisher scoring, from the definition
-        mu = np.exp(Z @ beta)
-        beta = beta + np.linalg.solve(Z.T @ (mu[:, None] * Z), Z.T @ (n - mu))
-    covariance = np.linalg.inv(Z.T @ (np.exp(Z @ beta)[:, None] * Z))
-    assert_allclose(coef.estimate, beta, rtol=1e-8, atol=1e-9)
-    assert_allclose(coef.standard_error, np.sqrt(np.diagonal(covariance)), rtol=1e-8)
 
 
 def test_standard_errors_where_scaling_fits_dependent_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,4 +238,3 @@ def test_levels_that_were_arranged_keep_their_names() -> None:
         assert odds["a[y/v]:b[m/k]"] == pytest.approx(value, rel=1e-8)
     drawn = tests.bootstrap(9, 0)
     assert drawn.n + drawn.failed == 9
-    assert np.isfinite(tests.evidence())

@@ -89,16 +89,15 @@ def test_likelihood_ratios_of_lists(support: str, empty: bool) -> None:
 
 
 def test_lists_that_cannot_be_compared() -> None:
-    X = table(3, empty=False)
-    other = X.copy()
-    other[0, 0, 0] += 1
-    one = ld.decompose(listed(X), "B1")
-    with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ\."):
-        ld.anova(one, ld.decompose(listed(other), "interactions(2)")).tests[0]
-    with pytest.raises(
-        ld.errors.InvalidQuery, match="supports differ: one is the full grid, the other the cells with data"
-    ):
-        ld.anova(one, ld.decompose(listed(X), "interactions(2)", support="nonzero")).tests[0]
+    """Also where the grid is too large to be formed."""
+    for shape in ((4, 3, 3), (10**6, 10**6, 10**6)):
+        X, pairs = table(3, empty=False), [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]]
+        cells, values = np.argwhere(X > 0), X[X > 0]
+        one = ld.decompose(ld.from_coords(cells, values, shape), pairs[:3])
+        with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ"):
+            ld.anova(one, ld.decompose(ld.from_coords(cells, values + 1, shape), pairs))
+        with pytest.raises(ld.errors.InvalidQuery, match=r"the supports differ"):
+            ld.anova(one, ld.decompose(ld.from_coords(cells, values, shape), pairs, support="nonzero"))
 
 
 def test_a_likelihood_ratio_on_a_face_of_a_grid_too_large_to_form() -> None:
@@ -183,22 +182,13 @@ def test_a_chain_of_order_100_by_hand() -> None:
     assert (tests.g2_p_value, tests.x2_p_value) == (1.0, 1.0)
     assert_allclose(tests.covariance(), np.linalg.inv(fit.fisher()) / N, rtol=1e-6, atol=1e-12)
     assert tests.reasons == ("",) * fit.n_params
-
-
-def test_residuals_of_order_100() -> None:
-    rows = chain()
-    states, n, log_q = by_hand(rows)
-    tests = ld.BoltzmannMachine(CHAIN).fit(rows).decomposition_.inference()
-    mu = len(rows) * np.exp(log_q)
-    assert_allclose(tests.residuals("pearson", states), (n - mu) / np.sqrt(mu), rtol=1e-8)
+    mu = np.exp(log_mu)
+    for kind in ("pearson", "adjusted"):  # means this small have leverages near 0
+        assert_allclose(tests.residuals(kind, states), (n - mu) / np.sqrt(mu), rtol=1e-8)
     signed = np.sign(n - mu) * np.sqrt(2 * (n * np.log(n / mu) - n + mu))
     assert_allclose(tests.residuals("deviance", states), signed, rtol=1e-8)
-    # means this small have leverages near 0
-    assert_allclose(tests.residuals("adjusted", states), (n - mu) / np.sqrt(mu), rtol=1e-8)
-    with pytest.raises(
-        ld.errors.InvalidQuery,
-        match=r"a table of 1\.3e30 cells in 100 modes .* Name some cells: residuals\(kind, cells\)",
-    ):
+    too_large = r"a table of 1\.3e30 cells in 100 modes .* Name some cells: residuals\(kind, cells\)"
+    with pytest.raises(ld.errors.InvalidQuery, match=too_large):
         tests.residuals()
 
 
@@ -207,7 +197,7 @@ def test_the_summary_of_order_100_stays_readable() -> None:
     assert "table           2x2x...x2 (order 100), N = 400" in text
     assert "cells           1.3e30" in text
     assert " on 1.3e30 df, p = 1" in text
-    assert any(line.startswith("{") and ": 1}" in line for line in text.splitlines())
+    assert any(line.startswith("mode 28 = 1 ") for line in text.splitlines())
     assert max(map(len, text.splitlines())) < 350
 
 

@@ -68,7 +68,7 @@ def test_odds_ratios_are_drawn_with_their_intervals() -> None:
     ax = m.plot.odds("class", "age")
     found = m.odds("class", "age")
     assert [text.get_text() for text in ax.get_yticklabels()] == list(found.names)
-    assert_allclose(np.asarray(ax.lines[1].get_xdata(), dtype=float), found.shown[:2])
+    assert_allclose(np.asarray(ax.lines[1].get_xdata(), dtype=float), found.estimate[:2])
     assert [text.get_text() for text in ax.texts] == ["infinite →"]
     assert ax.get_xscale() == "log"
     assert ax.get_title() == "class and age"

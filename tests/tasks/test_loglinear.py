@@ -18,6 +18,9 @@ import legendre as ld
 from oracles import cells_that_stay, deviance_of
 
 FOLDER = Path(__file__).parents[1] / "oracles"
+SQUARES = {
+    name: np.array(table["counts"]) for name, table in json.loads((FOLDER / "association.json").read_text()).items()
+}
 REINIS: dict[str, Any] = json.loads((FOLDER / "reinis.json").read_text())
 HAIR = ld.datasets.hair_eye_color()
 
@@ -112,17 +115,17 @@ def test_anova_drop1_and_add1_are_those_of_r() -> None:
     assert table.tests[1].p_value == pytest.approx(0.04155, abs=5e-6)
     assert [m.formula for m in ld.anova(large, small).models] == [small.formula, large.formula]  # either way
     assert table.to_frame().loc["hair*eye + sex", "aic"] == pytest.approx(192.735, abs=5e-4)
-    found = middle.drop1()
-    assert found.names == ("sex", "hair:eye")
-    assert_allclose(found.g2, [21.810, 166.300], atol=5e-4)
-    assert_allclose(found.aic, [192.69, 321.18], atol=5e-3)
-    assert_allclose(found.lrt, [1.954, 146.444], atol=6e-4)
-    assert found.lrt_df == (1, 9)
-    assert found.p_value[0] == pytest.approx(0.1622, abs=5e-5)
-    found = small.add1()
-    assert found.names == ("hair:eye", "hair:sex", "eye:sex")
-    assert_allclose(found.p_value[1:], [0.04413, 0.67550], atol=5e-6)
-    assert small.add1("hair*sex + eye").names == ("hair:sex",)
+    found = middle.drop1().to_frame()
+    assert found.index.tolist() == ["nothing", "sex", "hair:eye"]
+    assert_allclose(found.g2[1:], [21.810, 166.300], atol=5e-4)
+    assert_allclose(found.aic[1:], [192.69, 321.18], atol=5e-3)
+    assert_allclose(found.lrt[1:], [1.954, 146.444], atol=6e-4)
+    assert found.lrt_df.tolist()[1:] == [1, 9]
+    assert found.p_value.iloc[1] == pytest.approx(0.1622, abs=5e-5)
+    added = small.add1()
+    assert added.names == ("nothing", "hair:eye", "hair:sex", "eye:sex")
+    assert_allclose([test.p_value for test in added.tests[1:]], [0.04413, 0.67550], atol=5e-6)
+    assert small.add1("hair*sex + eye").names == ("nothing", "hair:sex")
 
 
 def test_steps_are_those_of_r() -> None:
@@ -154,15 +157,17 @@ def test_searches_among_decomposable_models_are_those_of_grim() -> None:
 
 
 def test_evidence_is_that_of_bayesloglin() -> None:
-    """Its closed form leaves the gamma functions of N out, its Laplace approximation is that of Poisson counts."""
+    """Its closed form leaves the gamma functions of N out; what it approximates otherwise is refused here."""
     n = np.array(REINIS["counts"])
-    X, N = xr.DataArray(n, dims=list("abcdef")), n.sum()
-    orders = gammaln(N + 1) - gammaln(n + 1.0).sum()
-    exact, rough = gammaln(N + 1), (N + 1) * np.log(N + 1) - 0.5 * np.log(N + 1)
+    X = xr.DataArray(n, dims=list("abcdef"))
+    constant = gammaln(n + 1.0).sum()
     for model, told in REINIS["bayesloglin"].items():
-        constant = exact if "closed" in model else rough
-        found = ld.loglinear(X, model.split(",")[0]).evidence() - orders + constant
-        assert found == pytest.approx(told, abs=5e-4), model
+        m = ld.loglinear(X, model.split(",")[0])
+        if "closed" in model:
+            assert m.evidence() + constant == pytest.approx(told, abs=5e-4), model
+        else:
+            with pytest.raises(ld.errors.InvalidQuery, match="known in closed form for decomposable models"):
+                m.evidence()
 
 
 def test_the_evidence_of_closed_forms_is_an_integral() -> None:
@@ -239,31 +244,19 @@ def test_a_model_draws_and_reports_as_its_fit_does(tmp_path: Path) -> None:
     m.save(tmp_path / "m.npz")
     loaded = ld.load(tmp_path / "m.npz")
     drawn = [np.asarray(model.plot.odds("hair", "eye").lines[1].get_xdata()).tolist() for model in (m, loaded)]
-    assert drawn[0] == pytest.approx(m.odds("hair", "eye").shown.tolist())
+    assert drawn[0] == pytest.approx(m.odds("hair", "eye").estimate.tolist())
     assert drawn[1] == pytest.approx(drawn[0])
 
 
 def test_odds_that_the_model_fixes_say_so() -> None:
     m = ld.loglinear(HAIR, "hair*eye + sex")
     odds = m.odds("hair", "sex")
-    assert odds.shown.tolist() == [1.0] * 3
+    assert odds.estimate.tolist() == [1.0] * 3
     assert odds.standard_error.tolist() == [0.0] * 3
     assert "nan" not in str(odds)
     assert str(odds).endswith("\n3 without s.e.: fixed by the model, no parameter of which enters it.")
     assert not any(m.odds("hair", "eye").notes)
     assert np.asarray(m.plot.odds("hair", "sex").lines[1].get_xdata()).tolist() == [1.0] * 3
-
-
-def test_a_table_prints_and_sums() -> None:
-    X = ld.datasets.titanic()
-    assert X.margin("sex").toarray().tolist() == [1731, 470]
-    assert X.margin(["survived", "class"]).toarray().tolist() == [[122, 167, 528, 673], [203, 118, 178, 212]]
-    assert str(X).splitlines()[1] == "1st    male    child    0    5"
-    assert "<table" in X._repr_html_()
-    frame = X.to_frame("n")
-    for one in (X.margin(["sex"]), ld.from_rows(frame, ["sex"], counts="n")):
-        assert sorted(np.asarray(one).tolist()) == [470, 1731]
-    assert ld.loglinear(frame, "sex", columns="sex", counts="n").names == ("sex",)
 
 
 def test_formulas() -> None:
@@ -302,8 +295,7 @@ def test_formulas() -> None:
     assert loose.formula == "c + a:b"
 
 
-HAUSER = [[1414, 521, 302, 643, 40], [724, 524, 254, 703, 48], [798, 648, 856, 1676, 108], [756, 914, 771, 3325, 237]]
-HAUSER += [[409, 357, 441, 1611, 1832]]
+HAUSER = SQUARES["hauser79"]
 
 
 def test_coefficients_beside_an_association() -> None:
@@ -319,7 +311,7 @@ def test_coefficients_beside_an_association() -> None:
     i, j = np.indices((5, 5)).reshape(2, -1)
     Z = np.column_stack([np.ones(25), *(i == k for k in range(1, 5)), *(j == k for k in range(1, 5)), i * j])
     Z = np.column_stack([Z, *((i == k) & (j == k) for k in range(5))]).astype(float)
-    n, eta = np.ravel(HAUSER).astype(float), np.log(np.ravel(HAUSER) + 0.5)
+    n, eta = HAUSER.ravel().astype(float), np.log(HAUSER.ravel() + 0.5)
     for _ in range(30):
         mu = np.exp(eta)
         beta = np.linalg.solve(Z.T @ (mu[:, None] * Z), Z.T @ (mu * eta + n - mu))
@@ -329,7 +321,7 @@ def test_coefficients_beside_an_association() -> None:
     first[0, 10] = 1.0  # features count from the first cell, which is on the diagonal
     assert_allclose(coef.estimate, first @ beta, atol=1e-7)
     assert_allclose(coef.standard_error, np.sqrt(np.diagonal(first @ covariance @ first.T)), rtol=1e-6)
-    assert m.drop1().names == ("A", "B", "uniform(A, B)", "diagonal(A, B)")
+    assert m.drop1().names[1:] == ("A", "B", "uniform(A, B)", "diagonal(A, B)")
     assert ld.anova(m.update("- uniform(A, B)"), m).tests[0].df == 1
     quasi = ld.loglinear(HAUSER, "quasi_symmetric(A, B)").coef()
     assert quasi.names[:6] == ("(intercept)", "A[1]", "A[2]", "A[3]", "A[4]", "B[1]")
@@ -375,7 +367,6 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(HAIR, "hair +"), "ends too early"),
     (lambda: ld.loglinear(HAIR, ""), "is empty"),
     (lambda: ld.loglinear(HAIR, "nonsense ~ hair*eye"), "'nonsense' before ~, but a SparseTensor is read as a table"),
-    (lambda: ld.loglinear(HAIR, ". ~ hair"), "Leave out what stands before ~"),
     (lambda: ld.loglinear(FRAME, "log(Freq) ~ hair"), "before ~ stands the name of a column of counts, or nothing."),
     (lambda: ld.loglinear(FRAME, "Freq ~ hair", counts="n"), "names the counts 'Freq', and counts= is passed, too"),
     (lambda: ld.loglinear(FRAME, "Freq ~ hair ~ eye"), "has 2 signs ~; at most one"),
@@ -398,13 +389,12 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(FRAME, "hair", counts="Frequ"), "unknown column 'Frequ'; did you mean 'Freq'?"),
     (lambda: ld.loglinear(FRAME.assign(Freq=FRAME.Freq / 2), "Freq ~ hair"), "counts holds 5.5 in row 2; counts are"),
     (lambda: ld.loglinear(FRAME.assign(Freq=-FRAME.Freq), "Freq ~ hair"), "counts[0] = -32 (row 0)"),
-    (lambda: ld.loglinear([[1, -2], [3, 4]], "."), "the count of (A 0, B 1) is -2"),
-    (lambda: ld.loglinear([[1, 2.5], [3, 4]], "."), "the count of (A 0, B 1) is 2.5"),
-    (lambda: ld.loglinear([[1, np.nan], [3, 4]], "."), "the count of (A 0, B 1) is nan"),
-    (lambda: ld.loglinear([[0, 0], [0, 0]], "."), "every count is 0"),
-    (lambda: ld.loglinear([[7]], "."), "every variable has one level only (A, B)"),
-    (lambda: ld.loglinear([[1, 2], [3, 4]], ".", counts="n"), "only a data frame has a column of counts"),
-    (lambda: ld.loglinear("abc", "."), "holds no counts"),
+    (lambda: ld.loglinear([[1, -2], [3, 4]], "."), "negative entry: it is X[0, 1] = -2"),
+    (lambda: ld.loglinear([[1, 2.5], [3, 4]], "."), "counts are whole numbers from 0 to 2**53, but X[0, 1] is 2.5"),
+    (lambda: ld.loglinear([[1, np.nan], [3, 4]], "."), "the count of [0, 1] is NaN"),
+    (lambda: ld.loglinear([[0, 0], [0, 0]], "."), "X is zero everywhere"),
+    (lambda: ld.loglinear([[1, 2], [3, 4]], ".", counts="n"), "only a data frame has columns"),
+    (lambda: ld.loglinear("abc", "."), "X"),
     (lambda: ld.loglinear([[1, 2], [3, 4]], "A", base=[1, 2]), "base"),
     (lambda: ld.anova(ld.loglinear(HAIR, "hair*eye + sex"), ld.loglinear(HAIR, "hair*sex + eye")), "is not nested in"),
     (lambda: ld.anova(ld.loglinear(HAIR, ".")), "two fits or more"),
@@ -442,8 +432,8 @@ def test_what_is_left_out_is_said() -> None:
     one = ld.from_rows(FRAME.assign(year=1974), counts="Freq")
     for formula in ("hair*eye*year + sex", ".^2 - hair:sex - eye:sex + year", "[HEY][S]"):
         for m in (ld.loglinear(one, formula), ld.loglinear(FRAME.assign(year=1974), formula, counts="Freq")):
-            assert m.formula == "hair*eye + sex", "as if it were not there"
-            assert "year has one level only and was left out." in repr(m)
+            assert (m.g2, m.df) == (pytest.approx(19.85656, abs=5e-5), 15), "as if it were not there"
+            assert "year has one level only, and changes nothing." in repr(m)
     m = ld.loglinear([[4, 0, 3], [6, 0, 2]], ".")
     assert "B 1 has no cases: its fitted counts are 0 in most models." in repr(m)
     assert m.df == 1
@@ -493,31 +483,24 @@ def test_sparse_tables_against_a_linear_program() -> None:
 
 TOPOLOGY = "[[2, 4, 5, 5, 5], [3, 4, 5, 5, 5], [5, 5, 5, 5, 5], [5, 5, 5, 4, 4], [5, 5, 5, 4, 1]]"
 ASSOCIATIONS = [
-    ("mental", "a + b", 47.418, 15),
-    ("mental", "a + b + columns(a, b)", 6.281, 12),
-    ("mental", "a + b + rows(a, b)", 6.829, 10),
-    ("mental", "a + b + uniform(a, b)", 9.895, 14),
-    ("hauser79", "a + b", 6170.1, 16),
-    ("hauser79", "a + b + diagonal(a, b)", 683.3, 11),
-    ("hauser79", "a + b + quasi_symmetric(a, b)", 27.4, 6),
-    ("hauser79", "a + b + uniform(a, b) + diagonal(a, b)", 73.007, 10),
-    ("hauser79", f"a + b + topological({TOPOLOGY}, a, b)", 66.6, 12),
-    ("vision", "symmetric(a, b)", 19.249, 6),
-    ("vision", "a + b + quasi_symmetric(a, b)", 7.271, 3),
-    ("vision", "a + b + diagonal(a, b)", 199.106, 5),
+    ("mental", "a + b", 47.41784679, 15),
+    ("mental", "a + b + uniform(a, b)", 9.89512355, 14),
+    ("mental", "a + b + linear(a, b)", 9.89512355, 14),
+    ("mental", "a + b + columns(a, b)", 6.280760919, 12),
+    ("mental", "a + b + rows(a, b)", 6.82933437, 10),
+    ("hauser79", "a + b", 6170.130145, 16),
+    ("hauser79", "a + b + diagonal(a, b)", 683.3417873, 11),
+    ("hauser79", "quasi_symmetric(a, b)", 27.44793499, 6),
+    ("hauser79", "a + b + uniform(a, b) + diagonal(a, b)", 73.00701489, 10),
+    ("hauser79", f"a + b + topological({TOPOLOGY}, a, b)", 66.56695437, 12),
+    ("vision", "symmetric(a, b)", 19.24918745, 6),
+    ("vision", "a + b + quasi_symmetric(a, b)", 7.270761834, 3),
+    ("vision", "a + b + diagonal(a, b)", 199.1061867, 5),
 ]
 
 
 @pytest.mark.parametrize(("name", "formula", "g2", "df"), ASSOCIATIONS)
 def test_association_models_by_formula_are_those_of_r(name: str, formula: str, g2: float, df: int) -> None:
-    table = json.loads((FOLDER / "association.json").read_text())[name]["counts"]
-    model = ld.loglinear(np.array(table), formula, names=["a", "b"])
-    digits = len(str(g2).partition(".")[2])
-    assert round(model.g2, digits) == g2
+    model = ld.loglinear(SQUARES[name], formula, names=["a", "b"])
+    assert model.g2 == pytest.approx(g2, abs=1e-6)
     assert model.df == df
-
-
-def test_a_large_table_without_names_is_told_where_names_come_from() -> None:
-    X = ld.from_coords([[0, 0], [1, 5]], [1, 2], (10**5, 10**5))
-    with pytest.raises(ld.errors.InvalidTensor, match=r"10,000,000,000 cells, .* have no names\. Count .*from_rows"):
-        ld.loglinear(X, "~ a + b")

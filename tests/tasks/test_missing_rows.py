@@ -262,16 +262,16 @@ def test_comparisons_are_differences_of_likelihoods() -> None:
     assert found.tests[0].statistic == pytest.approx(small.g2 - large.g2, abs=1e-9)
     assert found.tests[0].df == 1
     assert small.aic - large.aic == pytest.approx(gain - 2, abs=1e-8)
-    assert large.drop1().lrt[list(large.drop1().names).index("a:b")] == pytest.approx(gain, abs=1e-9)
-    assert small.step().terms >= large.terms - {frozenset("c")}
+    assert large.drop1().to_frame().lrt["a:b"] == pytest.approx(gain, abs=1e-9)
+    assert small.step().model.terms >= large.model.terms - {frozenset("c")}
     assert large.update("- a:b").g2 == pytest.approx(small.g2, abs=1e-9)
     with pytest.raises(InvalidQuery, match="rows that lack values"):
         ld.anova(ld.loglinear(rows, "a + b + c", missing="drop"), large)
     with pytest.raises(InvalidQuery, match="is not nested in"):
         ld.anova(em(rows, "a*c + b", columns=["a", "b", "c"]), large)
-    with pytest.raises(InvalidQuery, match=r"the tables differ: a, b, c .* and a, c, b .*name the same columns"):
+    with pytest.raises(InvalidQuery, match=r"the variables differ: a \(2 levels\), b .* and a .*, c .*, b "):
         ld.anova(large, em(rows, "a*c + b"))
-    with pytest.raises(InvalidQuery, match="different rows"):
+    with pytest.raises(InvalidQuery, match="the rows differ"):
         ld.anova(small, em(drawn(7), "a*b + c")).tests[0]
 
 
@@ -294,12 +294,6 @@ def test_it_prints_and_is_saved(tmp_path: Path) -> None:
             ask()
 
 
-def test_odds_that_the_model_fixes_say_so() -> None:
-    odds = em(SUPPLEMENTAL, "y1 + y2", counts="n").odds("y1", "y2")
-    assert odds.notes == ("fixed by the model, no parameter of which enters it",)
-    assert "nan" not in str(odds)
-
-
 def test_columns_with_gaps_are_read_as_columns_without() -> None:
     import pandas as pd
 
@@ -309,7 +303,7 @@ def test_columns_with_gaps_are_read_as_columns_without() -> None:
     m = em(frame, "size + n_rooms", counts="n")
     assert m.fit.labels.levels_of(0).tolist() == order
     assert m.fit.labels.levels_of(1).tolist() == [1, 2]
-    assert m.lacking == [(("size",), 4), (("n_rooms",), 3)]
+    assert "13 complete, 4 without size, 3 without n_rooms" in repr(m)
     polars = pytest.importorskip("polars")
     other = polars.DataFrame(
         {
@@ -340,8 +334,7 @@ def test_bad_rows_are_told() -> None:
     assert "Left out: 1 of the rows, which lack every value." in repr(m)
     with pytest.raises(ld.LegendreError, match=r"unknown column 'aa'; did you mean 'a'\?"):
         ld.loglinear(rows, "a + b", levels={"aa": ["x", "y"]}, missing="em")
-    assert em(rows, "a*d + b").formula == "a + b"
-    assert "d has one level only and was left out." in repr(em(rows, "a + b", columns=["a", "b", "d"]))
+    assert "d has one level only, and changes nothing." in repr(em(rows, "a*d + b"))
 
 
 def test_what_did_not_converge_is_told() -> None:
@@ -431,7 +424,6 @@ def test_models_that_rows_cannot_tell_apart_have_one_aic(n: list[int]) -> None:
     assert both.log_likelihood == pytest.approx(apart.log_likelihood, abs=1e-9)
     assert both.rank == apart.rank == 2
     assert (both.aic, both.bic) == pytest.approx((apart.aic, apart.bic), abs=1e-8)
-    assert both.aic_on_face == pytest.approx(apart.aic_on_face, abs=1e-8)
     assert ld.anova(both, apart).tests[0].df == ld.anova(apart, both).tests[0].df == 0
 
 

@@ -34,7 +34,7 @@ PARTS = {
     "core.origin": "Origin",
     "core.tied_parameters": "Ties",
     "data.observation": "Support",
-    "data.partial_table": "PartialTable Pattern",
+    "data.partial_table": "Pattern",
     "model.model": "Model",
     "results.decomposition": "Decomposition",
     "results.inference.counts": "Counts",
@@ -42,7 +42,6 @@ PARTS = {
     "tasks.balance.margins": "Margins",
     "tasks.complete.crossval": "Score",
     "tasks.complete.penalised": "PenalisedFit",
-    "tasks.hidden": "HiddenRun",
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 

@@ -44,9 +44,16 @@ class Incomplete:
     unknown: BoolArray | None = None  # cells outside the mask to which a fit gives values all the same
 
     @cached_property
+    def parts(self) -> list[tuple[tuple[int, ...], FloatArray]]:
+        """For each pattern the modes that its rows lack, and its counts, in which these modes have length 1."""
+        lost = [tuple(k for k in range(len(self.shape)) if k not in pattern.modes) for pattern in self.patterns]
+        counts = [np.asarray(pattern.counts, dtype=np.float64) for pattern in self.patterns]
+        return [(modes, np.expand_dims(own, modes)) for modes, own in zip(lost, counts, strict=True)]
+
+    @cached_property
     def total(self) -> float:
         """The number of rows, or the sum of X."""
-        return float(sum(pattern.counts.sum() for pattern in self.patterns))
+        return float(sum(counts.sum() for _, counts in self.parts))
 
     @cached_property
     def inside(self) -> BoolArray:
@@ -56,45 +63,28 @@ class Incomplete:
     @property
     def complete(self) -> bool:
         """Whether some rows lack nothing."""
-        return any(len(pattern.modes) == len(self.shape) for pattern in self.patterns)
-
-    def lost(self, pattern: Pattern) -> tuple[int, ...]:
-        """List the modes that a pattern lacks."""
-        return tuple(k for k in range(len(self.shape)) if k not in pattern.modes)
-
-    def sums(self, q: FloatArray, pattern: Pattern) -> FloatArray:
-        """Sum a table over the modes that a pattern lacks, which are kept with length 1."""
-        return np.asarray(q.sum(axis=self.lost(pattern), keepdims=True))
-
-    def counts(self, pattern: Pattern) -> FloatArray:
-        """Return the counts of a pattern in the same form."""
-        return np.expand_dims(np.asarray(pattern.counts, dtype=np.float64), self.lost(pattern))
-
-    def share(self, q: FloatArray, pattern: Pattern) -> FloatArray:
-        """Share the counts of one pattern among the cells in proportion to q."""
-        sums = self.sums(q, pattern)
-        return self.counts(pattern) * np.divide(q, sums, out=np.zeros_like(q), where=sums > 0)
+        return any(not lost for lost, _ in self.parts)
 
     def expect(self, q: FloatArray) -> FloatArray:
         """E step: the expected table given what was observed."""
-        return np.asarray(sum(self.share(q, pattern) for pattern in self.patterns))
+        return np.asarray(sum(share(q, *part) for part in self.parts))
 
     def value(self, q: FloatArray) -> float:
         """Return the log-likelihood, ``sum of n log q`` over what rows show."""
         from scipy.special import xlogy
 
         with np.errstate(divide="ignore"):  # a step that leaves an entry nothing is not taken
-            return float(sum(xlogy(self.counts(p), self.sums(q, p)).sum() for p in self.patterns))
+            return float(sum(xlogy(counts, q.sum(axis=lost, keepdims=True)).sum() for lost, counts in self.parts))
 
     @cached_property
     def even(self) -> Dense:
         """The rows shared evenly among the cells that can occur; rows that cannot occur are refused."""
         even = self.inside / self.inside.sum()
-        for pattern in self.patterns:
-            sums = self.sums(even, pattern)
-            for place in np.argwhere((self.counts(pattern) > 0) & (sums == 0))[:1]:
-                labels, n = self.origin.of(self.shape), int(self.counts(pattern)[tuple(place)])
-                named = ", ".join(f"{labels.mode(k)} {labels.level(k, int(place[k]))}" for k in pattern.modes)
+        for lost, counts in self.parts:
+            for place in np.argwhere((counts > 0) & (even.sum(axis=lost, keepdims=True) == 0))[:1]:
+                labels, n = self.origin.of(self.shape), int(counts[tuple(place)])
+                known = (k for k in range(len(self.shape)) if k not in lost)
+                named = ", ".join(f"{labels.mode(k)} {labels.level(k, int(place[k]))}" for k in known)
                 rows = "row has" if n == 1 else "rows have"
                 raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
         values = self.expect(even)
@@ -136,13 +126,17 @@ class Incomplete:
         """Count the probabilities of some cells that rows can tell apart where no model is assumed."""
         if self.complete:
             return int(alive.sum()) - 1
-        cells = np.argwhere(alive)
-        sizes = [pattern.counts.shape for pattern in self.patterns]
-        entries = [
-            np.ravel_multi_index(tuple(cells[:, p.modes].T), n) for p, n in zip(self.patterns, sizes, strict=True)
-        ]
-        rows = [np.eye(math.prod(n))[entry] for entry, n in zip(entries, sizes, strict=True)]
+        rows = []
+        for _, counts in self.parts:
+            entries = np.broadcast_to(np.arange(counts.size).reshape(counts.shape), self.shape)
+            rows.append(np.eye(counts.size)[entries[alive]])
         return int(np.linalg.matrix_rank(np.hstack(rows))) - 1
+
+
+def share(q: FloatArray, lost: tuple[int, ...], counts: FloatArray) -> FloatArray:
+    """Share the counts of rows that lack some modes among the cells in proportion to q."""
+    sums = q.sum(axis=lost, keepdims=True)
+    return np.asarray(counts * np.divide(q, sums, out=np.zeros_like(q), where=sums > 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,18 +179,18 @@ class Likelihood:
         """Whether the features are too many to be formed on every cell."""
         return math.prod(self.fit.shape) * max(len(self.fit.basis), 1) > limits.LARGEST_FEATURES
 
-    def feature_sums(self, weights: FloatArray, pattern: Pattern) -> FloatArray:
-        """Sum each feature, weighted, over the cells of each entry of a pattern: entries x |B|."""
-        basis, lost = self.fit.basis, self.data.lost(pattern)
+    def feature_sums(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
+        """Sum each feature, weighted, over the modes that rows lack, for each level of the others: entries x |B|."""
+        basis = self.fit.basis
         tails = weights  # suffix sums along the modes that are lost
         for k in lost:
             tails = np.flip(np.flip(tails, k).cumsum(axis=k), k)
-        tails = tails.transpose(*pattern.modes, *lost)
+        known = [k for k in range(tails.ndim) if k not in lost]
         place: Any = (..., *(basis[:, k] for k in lost))
-        out = tails[place] if lost else tails[..., None]
-        for axis, k in enumerate(pattern.modes):
+        out = tails.transpose(*known, *lost)[place] if lost else tails[..., None]
+        for axis, k in enumerate(known):
             reached = np.arange(self.fit.shape[k])[:, None] >= basis[:, k]
-            out = out * np.expand_dims(reached, tuple(i for i in range(len(pattern.modes)) if i != axis))
+            out = out * np.expand_dims(reached, tuple(i for i in range(len(known)) if i != axis))
         flat = out.reshape(math.prod(out.shape[:-1]), out.shape[-1])  # there may be no parameter
         return flat if self.fit.ties is None else np.asarray(flat @ self.fit.ties.matrix())
 
@@ -219,13 +213,11 @@ class Likelihood:
         Louis (1982): the information in the rows is that of a complete table less this.
         """
         out = np.zeros((self.fit.n_params,) * 2)
-        for pattern in self.data.patterns:
-            if self.data.lost(pattern):
-                shared = self.data.share(q, pattern)
-                sums, weights = self.feature_sums(shared, pattern), self.data.counts(pattern).reshape(-1, 1)
-                seen = weights[:, 0] > 0
-                sums, weights = sums[seen], weights[seen]
-                out += self._products(shared) - sums.T @ (sums / weights)
+        for lost, counts in self.data.parts:
+            if lost:
+                shared, seen = share(q, lost, counts), counts.ravel() > 0
+                sums = self.feature_sums(shared, lost)[seen]
+                out += self._products(shared) - sums.T @ (sums / counts.reshape(-1, 1)[seen])
         return out / self.data.total
 
     def identified(self, q: FloatArray) -> int:
@@ -233,9 +225,9 @@ class Likelihood:
         if self.data.complete or not len(self.columns):
             return len(self.columns)
         margins = []
-        for pattern in self.data.patterns:
-            sums = self.feature_sums(q, pattern)
-            margins.append(sums - self.data.sums(q, pattern).reshape(-1, 1) * sums.sum(axis=0))
+        for lost, _ in self.data.parts:
+            sums = self.feature_sums(q, lost)
+            margins.append(sums - q.sum(axis=lost).reshape(-1, 1) * sums.sum(axis=0))
         return int(np.linalg.matrix_rank(np.vstack(margins)[:, self.columns]))
 
 
@@ -300,17 +292,14 @@ class Ascent:
         return None if found is None else found[1]
 
 
-def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: float = 0.0, patience: int = 10) -> Ascent:
+def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience: int = 10) -> Ascent:
     """Take Newton's step, or an E and an M step, until the gradient is at most tol or the likelihood rises no more.
 
-    It also ends after `most` rounds, after `patience` rounds without progress, and as soon as a fitted count, relative
-    to the base measure, is below `gone`.
+    It also ends after `most` rounds, and after `patience` rounds without progress.
     """
     exact = Settings(tol=0.1 * tol)
     best, idle, pause, wait = np.inf, 0, 0, 1
     while now.residual > tol and len(now.path) <= most and idle < patience:
-        if gone and _relative_counts(now).min() < gone:
-            break
         likelihood, data = now.likelihood, now.likelihood.data
         following = None if likelihood.large or pause else now.newton()
         if following is None:
@@ -356,39 +345,23 @@ def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
             f"{limits.LARGEST_FEATURES:,} entries are allowed. Name fewer columns, or leave rows that lack values out: "
             "missing='drop'."
         )
-    gone = 1e-12  # relative fitted counts below this are tried as 0 on the way
-    now = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol, gone=gone)
-    now = _to_limit(now, basis, tol, gone, ended=False)
-    if now.residual > tol and _relative_counts(now).min() < gone:
-        now = _to_limit(ascend(now, basis, tol), basis, tol, gone, ended=True)
+    now = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol)
+    while (limit := _limit(now, basis, tol)) is not None:
+        now = now.then(limit)
     return finish(now, basis, tol)
 
 
-def _relative_counts(now: Ascent) -> FloatArray:
-    """Return fitted counts relative to the base measure, by which they may be small without going to 0."""
-    log_base = now.likelihood.log_base
-    alive = log_base > -np.inf
-    return np.asarray(now.likelihood.data.total * now.q[alive] / np.exp(log_base[alive] - log_base.max()))
+def _limit(now: Ascent, basis: Basis, tol: float, small: float = 1e-4) -> Ascent | None:
+    """Take `small` fitted counts as 0, so that a limit at which they are 0 is exact; ``None`` where it is not one.
 
-
-def _to_limit(now: Ascent, basis: Basis, tol: float, gone: float, *, ended: bool) -> Ascent:
-    """Take fitted counts that went to 0 as 0, as long as there are any, so that the limit is exact.
-
-    It is the limit if cells vanish from the fit without them, and the likelihood is no lower there. On the way, counts
-    that are small may rise again; at the end those below 1e-4 are tried.
+    It is the limit if cells vanish from the fit without them, and the likelihood is no lower there.
     """
-    while True:
-        data = now.likelihood.data
-        small = now.likelihood.log_base > -np.inf
-        at_end = ended or now.residual <= tol
-        small[small] = data.total * now.q[small] < 1e-4 if at_end else _relative_counts(now) < gone
-        kept = np.where(small, 0.0, now.q)
-        if not small.any() or not np.isfinite(data.value(kept)):
-            return now
-        fit = data.fit(data.expect(kept), basis, Settings(tol=0.1 * tol))
-        if fit.n_vanishing == now.likelihood.fit.n_vanishing:
-            return now
-        limit = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol, gone=gone)
-        if not limit.path[-1] >= now.path[-1] - blur(now.path[-1]):
-            return now
-        now = now.then(limit)
+    data, alive = now.likelihood.data, now.likelihood.log_base > -np.inf
+    kept = np.where(data.total * now.q < small, 0.0, now.q)
+    if (kept[alive] > 0).all() or not np.isfinite(data.value(kept)):
+        return None
+    fit = data.fit(data.expect(kept), basis, Settings(tol=0.1 * tol))
+    if fit.n_vanishing == now.likelihood.fit.n_vanishing:
+        return None
+    limit = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol)
+    return limit if limit.path[-1] >= now.path[-1] - blur(now.path[-1]) else None

@@ -40,20 +40,6 @@ if TYPE_CHECKING:
     from legendre.results.report import ReportContent
 
 
-@dataclass(frozen=True, eq=False)
-class HiddenRun:
-    """One run from one start."""
-
-    theta: FloatArray  # natural parameters on B where it ended
-    residual: float  # the largest entry of the gradient of the visible KL(P, Q): 0 at a stationary point
-    history: tuple[Step, ...]  # the start and each step; the objective is the visible KL(P, Q), which never rises
-
-    @property
-    def kl(self) -> float:
-        """The visible KL(P, Q) where it ended."""
-        return self.history[-1].objective
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class HiddenDecomposition(Result):
     """A decomposition with hidden modes: the best of several runs of expectation-maximisation.
@@ -73,8 +59,8 @@ class HiddenDecomposition(Result):
         stationary point, which need not be the global minimum.
     history, n_iter
         One `Step` for each step of the best run, the start first; the objective is KL(P, Q), which never rises.
-    runs
-        A `HiddenRun` for each start, with its own history; the best is `best`.
+    kls
+        KL(P, Q) where the run from each start ended.
 
     See Also
     --------
@@ -92,8 +78,9 @@ class HiddenDecomposition(Result):
 
     fit: Decomposition
     n_visible: int
-    runs: tuple[HiddenRun, ...]
-    best: int
+    kls: FloatArray
+    history: tuple[Step, ...]
+    residual: float
     status: Status
     tol: float
     recipe: str
@@ -109,16 +96,6 @@ class HiddenDecomposition(Result):
     if not TYPE_CHECKING:  # `Result` declares their types
         theta = of_fit("theta", "Natural parameters on B.")
         eta = of_fit("eta", "Expectations on B, eq. (3).")
-
-    @property
-    def history(self) -> tuple[Step, ...]:
-        """The best run: its start and each of its steps; the objective is KL(P, Q), which never rises."""
-        return self.runs[self.best].history
-
-    @property
-    def residual(self) -> float:
-        """The largest entry of the gradient of KL(P, Q) in theta."""
-        return self.runs[self.best].residual
 
     @property
     def gap(self) -> float:
@@ -167,7 +144,7 @@ class HiddenDecomposition(Result):
         off = f"The largest entry of the gradient of KL(P, Q) is {self.residual:.1e}; {self.tol:g} was asked for."
         why = (
             "With hidden modes the problem is not convex: this is the best of "
-            f"{len(self.runs)} starts, and a better one may exist."
+            f"{len(self.kls)} starts, and a better one may exist."
         )
         if not self.converged:
             return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
@@ -193,8 +170,7 @@ class HiddenDecomposition(Result):
 
     def tables(self) -> list[Table]:
         """List the fit and its runs."""
-        kls = [run.kl for run in self.runs]
-        same = sum(kl <= (1.0 + 1e-4) * kls[self.best] + self.tol for kl in kls)
+        same = int((self.kls <= (1.0 + 1e-4) * self.kls.min() + self.tol).sum())
         dependent = f" ({rank_name(self.fit)})" if self.fit.rank < self.n_params else ""
         rows = [
             ("visible", f"{shape_name(self.shape)}, sum {self.total:.6g}"),
@@ -205,7 +181,7 @@ class HiddenDecomposition(Result):
             ("log-likelihood", f"{self.log_likelihood:.10g}"),
             ("steps", str(self.n_iter)),
             ("max|gradient|", f"{self.residual:.2e}, tol {self.tol:g}"),
-            ("runs", f"{len(kls)}, of which {same} reached this KL; the worst {max(kls):.6g}"),
+            ("runs", f"{len(self.kls)}, of which {same} reached this KL; the worst {self.kls.max():.6g}"),
         ]
         return [NamedValues("Legendre decomposition with hidden modes", rows)]
 
@@ -214,7 +190,7 @@ class HiddenDecomposition(Result):
         how = "converged" if self.converged else "not converged"
         return (
             f"<HiddenDecomposition of {shape_name(self.shape)} with hidden {hidden}: {self.n_params} parameters, "
-            f"KL {self.kl:.4g}, {how} after {self.n_iter} steps, best of {len(self.runs)} runs>"
+            f"KL {self.kl:.4g}, {how} after {self.n_iter} steps, best of {len(self.kls)} runs>"
         )
 
 
@@ -299,20 +275,28 @@ def hidden(
         say("the last fit, of the best start")
         runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
         end = finish(runs[best], Cells(cells), settings.tol, most)
-        met = end.residual <= settings.tol
-        fit = end.likelihood.fit
-        kl, log_likelihood = _visible_fit(data, fit)
+        p = data.values[data.support.on_grid() & (data.values > 0)] / np.float64(data.total)
+        negentropy = float(p @ np.log(p))
+
+        def kls(values: Sequence[float]) -> FloatArray:
+            """Turn log-likelihoods into KL(P, Q)."""
+            return np.maximum(negentropy - np.array(values) / data.total, 0.0)  # rounding may leave -1e-17
+
+        path, residuals, fit = runs[best].path, runs[best].residuals, end.likelihood.fit
+        steps = enumerate(zip(kls(path).tolist(), residuals, strict=True))
+        stopped = Status.OUT_OF_STEPS if len(path) > most else Status.STALLED
         result = HiddenDecomposition(
             fit=fit,
             n_visible=n_visible,
-            runs=tuple(_run_of(run, data) for run in runs),
-            best=best,
-            status=fit.status if met else Status.OUT_OF_STEPS if len(runs[best].path) > most else Status.STALLED,
+            kls=kls([run.path[-1] for run in runs]),
+            history=tuple(Step(i, kl, gradient, gradient, 1.0) for i, (kl, gradient) in steps),
+            residual=residuals[-1],
+            status=fit.status if end.residual <= settings.tol else stopped,
             tol=settings.tol,
             recipe=repr(recipe),
             total=data.total,
-            kl=kl,
-            log_likelihood=log_likelihood,
+            kl=float(kls(end.path)[-1]),
+            log_likelihood=end.path[-1],
         )
         if not result.converged:
             where = f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of"
@@ -375,26 +359,6 @@ def _race(
             say(f"following start {i + 1} of {len(starts)}")
             runs[i] = ascend(run, basis, tol, most=most)
     return runs, int(np.argmax([run.path[-1] for run in runs]))
-
-
-def _run_of(run: Ascent, data: Dense) -> HiddenRun:
-    """Describe a run by KL(P, Q)."""
-    p = data.values[data.support.on_grid() & (data.values > 0)] / np.float64(data.total)
-    constant = float(p @ np.log(p))
-    kls = [max(constant - value / run.likelihood.data.total, 0.0) for value in run.path]
-    steps = enumerate(zip(kls, run.residuals, strict=True))
-    return HiddenRun(
-        run.theta, run.residual, tuple(Step(i, kl, gradient, gradient, 1.0) for i, (kl, gradient) in steps)
-    )
-
-
-def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
-    """Compute KL(P, Q) and the log-likelihood of the visible marginal of Q."""
-    means = visible_sums(tensor(fit, extend=False), len(data.shape))
-    inside = data.support.on_grid() & (data.values > 0)
-    p = data.values[inside] / np.float64(data.total)  # in float64, whatever the type of X is
-    log_q = np.log(means[inside] / data.total)
-    return max(float(p @ (np.log(p) - log_q)), 0.0), data.total * float(p @ log_q)  # rounding may leave -1e-17
 
 
 def visible_sums(grid: FloatArray, n_visible: int, *, keepdims: bool = False) -> FloatArray:

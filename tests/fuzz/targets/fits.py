@@ -323,8 +323,8 @@ def check_inference(tests: Any, problem: Problem, intervals: Array, level: float
     rough = loose + 64 * EPS * (abs(ways) + float(gammaln(float(N) + 1)) + abs(cross))
     close(tests.log_likelihood, ways + cross - float(N * np.log(N)), rough, "log_likelihood")
     poisson = cross - float(mu.sum()) - float(gammaln(n.astype(float) + 1).sum())
-    close(tests.aic_on_face, 2 * (problem.rank + 1) - 2 * poisson, 2 * rough, "aic")
-    close(tests.bic_on_face, float(np.log(N)) * (problem.rank + 1) - 2 * poisson, 2 * rough, "bic")
+    close(tests.aic, 2 * (tests.rank + 1) - 2 * poisson, 2 * rough, "aic")
+    close(tests.bic, float(np.log(N)) * (tests.rank + 1) - 2 * poisson, 2 * rough, "bic")
     z = stats.norm.ppf((1 + level) / 2)
     se = tests.standard_errors
     close(

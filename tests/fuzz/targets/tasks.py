@@ -346,7 +346,7 @@ def try_hidden(args: Args, folder: Path) -> Trial:
             relative * float(np.abs(x[seen] * np.log(v[seen])).sum() + total),
             "log_likelihood",
         )
-        kls = [run.history[-1].objective for run in done.runs]
+        kls = done.kls.tolist()
         lowest = min(kls) + 1e-9 * (1 + min(kls))
         need(not done.fit.converged or done.kl <= lowest, f"KL {done.kl!r} is above that of a run: {min(kls)!r}")
         if done.converged:

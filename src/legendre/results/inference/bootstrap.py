@@ -1,9 +1,9 @@
 """Answers without the chi-square distribution: the parametric bootstrap, exact tests given the margins, the evidence.
 
-The evidence is the marginal likelihood of a table under the conjugate prior of a log-linear model. The prior density of
-theta is proportional to ``exp(sum of s log q)``, s being alpha imagined counts, the same in every cell. With the
-table's own counts added it is the posterior, so that the evidence is the ratio of two integrals of the same kind
-(Massam, Liu and Dobra 2009).
+The evidence is the marginal likelihood of a table under the conjugate prior of a decomposable log-linear model. The
+prior density of theta is proportional to ``exp(sum of s log q)``, s being alpha imagined counts, the same in every
+cell. With the table's own counts added it is the posterior, so that the evidence is the ratio of two integrals of the
+same kind (Massam, Liu and Dobra 2009).
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from legendre.core.memory import check_room
 from legendre.core.text import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
-from legendre.engines.choose import check_fisher, engine_for
 from legendre.model.model import Modes, decomposable, generating_margins, in_running_order
 from legendre.results.distribution import tensor
 from legendre.results.inference.coding import Coding, coefficients_of
 from legendre.results.inference.counts import Counts, counts_of
 from legendre.results.inference.printout import Printed, p_text
-from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -109,15 +107,15 @@ class Bootstrap(Printed):
             raise InvalidQuery(
                 "tables that have the margins of X have its parameters too, and no intervals. Leave conditional out."
             )
-        found = coefficients_of(self.tests.fit, contrasts, reference)
-        values = self.theta @ found.weights.T + np.outer(self.constant, found.constants)
+        names, weights, constants = coefficients_of(self.tests.fit, contrasts, reference)
+        values = self.theta @ weights.T + np.outer(self.constant, constants)
         # a direction of recession changes a combination by about 1, or not at all
-        steep = self.recession @ found.weights.T - np.outer(self.level, found.constants)
+        steep = self.recession @ weights.T - np.outer(self.level, constants)
         values = np.where(np.abs(steep) > 1e-6, np.copysign(np.inf, steep), values)
         tail = (1.0 - confidence) / 2.0
         with np.errstate(invalid="ignore"):
             ends = np.quantile(values, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
-        return {name: (float(a), float(b)) for name, a, b in zip(found.names, *ends, strict=True)}
+        return {name: (float(a), float(b)) for name, a, b in zip(names, *ends, strict=True)}
 
     def table(self) -> NamedValues:
         """Lay the p-values out for printing."""
@@ -273,20 +271,21 @@ def _strata(rows: IntArray, modes: list[int], shape: tuple[int, ...]) -> IntArra
 
 
 def evidence_of(tests: Inference, alpha: float) -> float:
-    """Return the log marginal likelihood, in closed form where there is one."""
+    """Return the log marginal likelihood of a decomposable model."""
     from scipy.special import gammaln
 
     check_number(alpha, "evidence: alpha, the weight of the prior in cases,", above=0, error=InvalidQuery)
-    fit = tests.fit
+    fit, margins = tests.fit, _product_margins(tests.fit)
     if (why := beyond_memory(fit.shape)) is not None:
         raise InvalidQuery(f"evidence needs every cell of the table, and X {why}. Sum modes out first.")
-    inside = fit.model.support.on_grid()
-    counts = tests.counts.grid(fit.shape)
-    prior = np.where(inside, float(alpha) / int(inside.sum()), 0.0)
-    ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # orders in which the cases may have come
-    margins = _product_margins(fit)
     if margins is None:
-        return ways + _laplace(fit, (counts + prior)[inside]) - _laplace(fit, prior[inside])
+        raise InvalidQuery(
+            "evidence is known in closed form for decomposable models on all cells of a table: those whose margins "
+            "form a tree, such as [AB][BC]. Compare other models by AIC or BIC."
+        )
+    counts = tests.counts.grid(fit.shape)
+    prior = np.full(fit.shape, float(alpha) / counts.size)
+    ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # orders in which the cases may have come
     uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
     own = _closed(counts + prior, margins) - _closed(prior, margins)
     return ways + own - float(counts.sum()) * math.log(uniform)
@@ -305,17 +304,3 @@ def _closed(counts: FloatArray, margins: list[Modes]) -> float:
         total += of(set(group)) - (of(set(group) & before) if i else 0.0)
         before |= set(group)
     return total if margins else 0.0
-
-
-def _laplace(fit: Decomposition, counts: FloatArray) -> float:
-    """Approximate the integral of ``exp(sum of counts log q)`` over theta, at its maximum."""
-    check_fisher(fit.n_params, "evidence needs", "Take a smaller basis.")
-    found = fit._fitted_to(counts)
-    if not found.converged:
-        raise InvalidQuery(f"evidence: the fit to the counts and the prior ended {found.status.name}.")
-    columns = independent(found.model)
-    engine = engine_for(found.model)
-    fisher = engine.fisher(engine.at(found.theta))[np.ix_(columns, columns)]
-    height = float(counts @ found._distribution.log_prob(found.model.support.cells()))
-    _, volume = np.linalg.slogdet(found.total * fisher)
-    return height + 0.5 * len(columns) * math.log(2.0 * math.pi) - 0.5 * float(volume)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -20,6 +19,7 @@ from legendre.core.arguments import check_choice, check_number, entries
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import rectangular
+from legendre.core.tied_parameters import Terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.results.distribution import check_cells
 
@@ -29,13 +29,8 @@ if TYPE_CHECKING:
 Coding = Literal["treatment", "sum", "local"]
 
 
-@dataclass(frozen=True, eq=False)
-class Combinations:
-    """Combinations of theta and of the constant, by name."""
-
-    names: tuple[str, ...]
-    weights: FloatArray  # m x |B|
-    constants: FloatArray  # m: the weight of the constant, ``log N - psi``
+Combinations = tuple[tuple[str, ...], FloatArray, FloatArray]
+"""Combinations of parameters: names, weights of theta (m x |B|) and of the constant ``log N - psi`` (m)."""
 
 
 def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any] | None) -> Combinations:
@@ -50,21 +45,22 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
         raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
     labels = fit.labels
     given = _levels(labels, reference, "reference")
-    modes = [_Mode(labels, k, coding, given.get(k, _first_level(labels, k))) for k in range(len(labels.shape))]
+    order = range(len(labels.shape))
+    effects, above = zip(*(_code(labels, k, coding, given.get(k, _first_level(labels, k))) for k in order), strict=True)
     columns, others = _single(fit)
     own = fit.basis if fit.ties is None else fit.basis[fit.ties.own[columns]]
     chosen = _ordered(own)
-    rows = [np.zeros(len(modes), dtype=np.int64), *chosen]
+    rows = np.vstack([np.zeros((1, len(labels.shape)), dtype=np.int64), chosen])
     weights = np.zeros((len(rows) + len(others), fit.n_params))
     coded = np.ones((len(rows), len(columns)))
-    for k, mode in enumerate(modes):
-        coded *= mode.above[np.array([row[k] for row in rows])][:, own[:, k]]
+    for k in order:
+        coded *= above[k][rows[:, k]][:, own[:, k]]
     weights[: len(rows), columns] = coded
     weights[np.arange(len(rows), len(weights)), others] = 1.0
-    names = ["(intercept)", *(":".join(modes[k].names[row[k]] for k in np.flatnonzero(row)) for row in chosen)]
+    names = ["(intercept)", *(":".join(effects[k][row[k]] for k in np.flatnonzero(row)) for row in chosen)]
     titles = fit.model.terms.titles()
     names += [titles[j] or _local_name(fit, j) for j in others.tolist()]
-    return Combinations(tuple(names), weights, np.array([1.0] + [0.0] * (len(names) - 1)))
+    return tuple(names), weights, np.array([1.0] + [0.0] * (len(names) - 1))
 
 
 def _single(fit: Decomposition) -> tuple[IntArray, IntArray]:
@@ -112,44 +108,38 @@ def _first_level(labels: Labels, k: int) -> int:
     return 0 if order is None else int(np.argmin(order))
 
 
-class _Mode:
-    """Weights on the levels of one variable, in the coding asked for, and what its effects are called.
+def _code(labels: Labels, k: int, coding: str, reference: int) -> tuple[list[str], FloatArray]:
+    """Return the names of the effects of a variable, and by how much theta at each of its levels counts in them.
 
-    Row 0 of `above` belongs to coefficients that do not speak of the variable, row i to its i-th effect; entry u is the
-    sum of the weights at levels >= u, by which theta at level u counts.
+    Row 0 belongs to coefficients that do not speak of the variable, row i to its i-th effect. Entry u is the sum of the
+    weights at levels >= u.
     """
-
-    def __init__(self, labels: Labels, k: int, coding: str, reference: int) -> None:
-        n, name = labels.shape[k], labels.mode(k)
-        weights = np.zeros((n, n))
-        level = [labels.level(k, i) for i in range(n)]
-        if coding == "treatment":
-            others = [i for i in range(n) if i != reference]
-            weights[np.arange(1, n), others] = 1.0
-            weights[1:, reference] = -1.0
-            weights[0, reference] = 1.0
-            said = [level[i] for i in others]
-        elif coding == "sum":
-            weights[1:, :-1] = np.eye(n - 1)
-            weights[1:] -= 1.0 / n
-            weights[0] = 1.0 / n
-            said = level[:-1]
-        else:
-            weights[np.arange(1, n), np.arange(1, n)] = 1.0
-            weights[np.arange(1, n), np.arange(n - 1)] = -1.0
-            weights[0, 0] = 1.0
-            said = [f"{after}/{before}" for before, after in pairwise(level)]
-        self.above = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
-        self.names = ["", *(f"{name}[{text}]" for text in said)]
+    n, weights = labels.shape[k], np.zeros((labels.shape[k],) * 2)
+    level, effects = [labels.level(k, i) for i in range(n)], np.arange(1, n)
+    if coding == "treatment":
+        others = [i for i in range(n) if i != reference]
+        weights[effects, others] = 1.0
+        weights[1:, reference] = -1.0
+        weights[0, reference] = 1.0
+        said = [level[i] for i in others]
+    elif coding == "sum":
+        weights[1:, :-1] = np.eye(n - 1)
+        weights[1:] -= 1.0 / n
+        weights[0] = 1.0 / n
+        said = level[:-1]
+    else:
+        weights[effects, effects] = 1.0
+        weights[effects, effects - 1] = -1.0
+        weights[0, 0] = 1.0
+        said = [f"{after}/{before}" for before, after in pairwise(level)]
+    return ["", *(f"{labels.mode(k)}[{text}]" for text in said)], np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
 
 
-def combinations_of_cells(
-    fit: Decomposition, names: Sequence[str], cells: IntArray, weights: FloatArray
-) -> Combinations:
-    """Write combinations of log means: weights (m x c) of some cells (c x N)."""
-    below = (fit.basis[None] <= cells[:, None]).all(axis=2).astype(np.float64)
-    below = below if fit.ties is None else below @ fit.ties.matrix()
-    return Combinations(tuple(names), weights @ below, weights.sum(axis=1))
+def parameter_names(labels: Labels, terms: Terms) -> tuple[str, ...]:
+    """Name each parameter: a tied one by its title, any other by the levels from which on it acts."""
+    cells = terms.own_cells()
+    named = [", ".join(labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell)) for cell in cells]
+    return tuple(title or own for title, own in zip(terms.titles(), named, strict=True))
 
 
 # --- what a caller asks for ------------------------------------------------------------------------------------------
@@ -175,25 +165,28 @@ def read_contrasts(
         raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
     called = tuple(map(str, listed))
     if cells is None:
-        return Combinations(called, rows, np.zeros(n))
-    return combinations_of_cells(fit, called, fit.labels.places(check_cells(np.asarray(cells), fit.shape)), rows)
+        return called, rows, np.zeros(n)
+    places = fit.labels.places(check_cells(np.asarray(cells), fit.shape))
+    below = (fit.basis[None] <= places[:, None]).all(axis=2).astype(np.float64)
+    below = below if fit.ties is None else below @ fit.ties.matrix()
+    return called, rows @ below, rows.sum(axis=1)
 
 
 def _of_coefficients(fit: Decomposition, weights: Mapping[Any, Any], cells: Any, names: Any) -> Combinations:
     """Combine treatment coefficients by their names."""
     if cells is not None:
         raise InvalidQuery("contrast: weights by name are of coefficients, so that cells have no meaning.")
-    every = coefficients_of(fit, "treatment", None)
-    row: FloatArray = np.zeros(len(every.names))
+    known, own, constants = coefficients_of(fit, "treatment", None)
+    row: FloatArray = np.zeros(len(known))
     terms = []
     for name, weight in weights.items():
-        if name not in every.names:
-            raise InvalidQuery(f"contrast: {unknown_name('coefficient', str(name), every.names)}")
+        if name not in known:
+            raise InvalidQuery(f"contrast: {unknown_name('coefficient', str(name), known)}")
         w = check_number(weight, f"contrast: the weight of {name!r}", error=InvalidQuery)
-        row[every.names.index(name)] = w
+        row[known.index(name)] = w
         terms.append(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}")
     called = " ".join(terms).removeprefix("+ ") if names is None else str((entries(names) or [names])[0])
-    return Combinations((called,), (row @ every.weights)[None], np.array([row @ every.constants]))
+    return (called,), (row @ own)[None], np.array([row @ constants])
 
 
 def odds_ratios(
@@ -216,23 +209,24 @@ def odds_ratios(
     both = fit.basis[(fit.basis[:, a] > 0) & (fit.basis[:, b] > 0)] > 0  # interactions with both
     free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (a, b, *fixed)]
     own = _levels(labels, reference, "odds: reference")
-    pairs = []
+    sides: list[tuple[int, list[str], FloatArray]] = []  # a variable, names of what it does, and weights of its levels
+    for k in (*fixed, *free):
+        levels = [fixed[k]] if k in fixed else list(range(labels.shape[k]))
+        sides.append((k, [f"{labels.mode(k)} {labels.level(k, i)}" for i in levels], np.tri(labels.shape[k])[levels]))
     for k in (a, b):
-        n, start = labels.shape[k], own.get(k, _first_level(labels, k))
-        local = contrasts == "local"
-        pairs.append([(i, i - 1 if local else start) for i in range(n) if (i > 0 if local else i != start)])
-    if (n := len(pairs[0]) * len(pairs[1]) * math.prod(labels.shape[k] for k in free)) > most:
+        every, start = np.tri(labels.shape[k]), own.get(k, _first_level(labels, k))
+        upper = [i for i in range(len(every)) if (i > 0 if contrasts == "local" else i != start)]
+        lower = [i - 1 if contrasts == "local" else start for i in upper]
+        steps = [f"{labels.level(k, i)}/{labels.level(k, j)}" for i, j in zip(upper, lower, strict=True)]
+        sides.append((k, [f"{labels.mode(k)}[{step}]" for step in steps], every[upper] - every[lower]))
+    sizes = [len(names) for _, names, _ in sides]
+    if (n := math.prod(sizes)) > most:
         raise InvalidQuery(f"odds({first!r}, {second!r}): {n:,} odds ratios; at most {most:,} are listed. Use given=.")
-    names, cells = [], np.zeros((n, 4, len(labels.shape)), dtype=np.int64)
-    every = product(product(*(range(labels.shape[k]) for k in free)), *pairs)
-    for row, (place, one, other) in enumerate(every):
-        at = fixed | dict(zip(free, place, strict=True))
-        for k, i in at.items():
-            cells[row, :, k] = i
-        cells[row, :, a], cells[row, :, b] = np.repeat(one, 2), np.tile(other, 2)
-        steps = ((a, one), (b, other))
-        said = ":".join(f"{labels.mode(k)}[{labels.level(k, i)}/{labels.level(k, j)}]" for k, (i, j) in steps)
-        where = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in at.items())
-        names.append(f"{said} given {where}" if where else said)
-    weights: FloatArray = np.kron(np.eye(n), np.array([1.0, -1.0, -1.0, 1.0])).astype(np.float64)
-    return combinations_of_cells(fit, names, cells.reshape(4 * n, -1), weights)
+    weights = np.ones((n, len(fit.basis)))
+    for (k, _, levels_of), at in zip(sides, np.indices(sizes).reshape(len(sizes), -1), strict=True):
+        weights *= levels_of[at][:, fit.basis[:, k]]
+    weights = weights if fit.ties is None else np.asarray(weights @ fit.ties.matrix())
+    titles = []
+    for *where, one, other in product(*(names for _, names, _ in sides)):
+        titles.append(f"{one}:{other}" + (f" given {', '.join(where)}" if where else ""))
+    return tuple(titles), weights, np.zeros(n)

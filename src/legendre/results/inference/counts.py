@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,6 +55,11 @@ class Counts:
         out[self.alive if self.cells is None else tuple(self.cells.T)] = self.n
         return out
 
+    def positive_cells(self) -> IntArray:
+        """List the cells with positive counts."""
+        cells = np.argwhere(self.alive if self.alive is not None else []) if self.cells is None else self.cells
+        return cells[self.n > 0]
+
     def g2(self) -> float:
         """Likelihood ratio statistic against the saturated model, ``2 sum n log(n / mu)``."""
         return float(deviances(self.n, self.mu, self.log_mu).sum()) + 2.0 * self.rest
@@ -96,6 +101,21 @@ def deviances(n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
     return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
 
 
+def statistics_of(fit: Decomposition) -> dict[str, Any]:
+    """Compute the fields of an `Inference`."""
+    counts, rank = counts_of(fit), support_rank(fit)
+    return {
+        "fit": fit,
+        "counts": counts,
+        "g2": counts.g2(),
+        "x2": counts.x2(),
+        "df": degrees_of_freedom(fit),
+        "log_likelihood": counts.log_likelihood(),
+        "aic": aic(counts.poisson_log_likelihood(), rank),
+        "rank": rank,
+    }
+
+
 def degrees_of_freedom(fit: Decomposition) -> int:
     """Count what the fit leaves free on the cells that carry probability; refused where the rank is only a bound."""
     if fit.rank_is_bound:
@@ -104,7 +124,8 @@ def degrees_of_freedom(fit: Decomposition) -> int:
             f"independent on the support, and beyond {limits.LARGEST_MATRIX:,} how many it is was not counted. G2 "
             "itself is 2 * fit.total * fit.kl. A smaller basis, or merged levels, give a rank."
         )
-    return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
+    vanishing = 0 if fit._alive is None else fit.n_vanishing
+    return fit.model.support.n_cells - vanishing - 1 - fit.rank
 
 
 def chi_square_p(statistic: float, df: int) -> float:
@@ -171,8 +192,8 @@ def _check(values: AnyArray, inside: BoolArray, cell_of: Callable[[tuple[int, ..
     broken = np.argwhere(inside & ((values != np.rint(values)) | (values >= 2.0**53)))
     for place in map(tuple, broken):
         raise InvalidTensor(
-            f"inference needs counts, whole numbers from 0 to 2**53, but X{cell_name(cell_of(place))} is "
-            f"{values[place]:g} ({len(broken)} of {int(inside.sum())} cells are none). Fit the counts themselves."
+            f"counts are whole numbers from 0 to 2**53, but X{cell_name(cell_of(place))} is {values[place]:g} "
+            f"({len(broken)} of {int(inside.sum())} cells are none). If X was rescaled, fit the counts themselves."
         )
 
 
@@ -191,13 +212,18 @@ def support_rank(fit: Decomposition) -> float:
     return float(found.n) if found.exact else float("nan")
 
 
-def criteria(log_likelihood: float, rank: float, total: float) -> tuple[float, float]:
-    """Return AIC and BIC: minus twice the Poisson log-likelihood, and 2 or log N for each parameter and the constant.
+def aic(log_likelihood: float, rank: float) -> float:
+    """Return minus twice the Poisson log-likelihood, and 2 for each parameter and the constant."""
+    return 2.0 * (rank + 1.0) - 2.0 * log_likelihood
 
-    >>> [round(value, 3) for value in criteria(-10.0, 2, 100.0)]
-    [26.0, 33.816]
+
+def bic(aic: float, rank: float, total: float) -> float:
+    """Return AIC with ``log N`` in place of 2.
+
+    >>> round(bic(26.0, 2, 100.0), 3)
+    33.816
     """
-    return 2.0 * (rank + 1.0) - 2.0 * log_likelihood, float(np.log(total)) * (rank + 1.0) - 2.0 * log_likelihood
+    return aic + (float(np.log(total)) - 2.0) * (rank + 1.0)
 
 
 def saturated_log_likelihood(data: Observation) -> float | None:
@@ -231,5 +257,9 @@ def rounds_judged(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[Growt
     if best is None:
         return tuple(path)
     dependent = fit.n_params - support_rank(fit)
-    pairs = [criteria(best - fit.total * step.kl, step.n_params - dependent, fit.total) for step in path]
-    return tuple(replace(step, aic=aic, bic=bic) for step, (aic, bic) in zip(path, pairs, strict=True))
+    ranks = [step.n_params - dependent for step in path]
+    values = [aic(best - fit.total * step.kl, rank) for step, rank in zip(path, ranks, strict=True)]
+    return tuple(
+        replace(step, aic=value, bic=bic(value, rank, fit.total))
+        for step, value, rank in zip(path, values, ranks, strict=True)
+    )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.core.arguments import check_int
-from legendre.core.cells import cell_name
-from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.text import Columns, NamedValues, Table, fragment, listed_words, shape_name, shortened
+from legendre.core.errors import InvalidSetting
+from legendre.core.text import NamedValues, Table, fragment, listed_words, shape_name, shortened
 from legendre.data.observation import beyond_memory
 from legendre.results.base import count_name, rank_name
 from legendre.solvers.loop import Status
@@ -26,9 +24,7 @@ LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 class Printed:
     """What prints as its `table`."""
 
-    def table(self) -> Table:
-        """Lay the rows out for printing."""
-        raise NotImplementedError
+    table: Callable[[], Table]
 
     def __repr__(self) -> str:
         return self.table().text()
@@ -37,13 +33,8 @@ class Printed:
         return fragment([self.table()])
 
 
-def tables(tests: Inference, rows: int) -> list[Table]:
-    """List the tests of fit, then the parameters."""
-    check_int(rows, "summary: rows", 1, InvalidQuery)
-    return [_fit_table(tests), *([_parameters(tests, rows)] if tests.fit.n_params else [])]
-
-
-def _fit_table(tests: Inference) -> NamedValues:
+def fit_table(tests: Inference) -> NamedValues:
+    """Lay the tests of fit out."""
     fit = tests.fit
     vanishing = f", {fit.n_vanishing} vanish" if fit.n_vanishing else ""
     dependent = f" ({rank_name(fit)})" if fit.rank < fit.n_params else ""
@@ -57,40 +48,9 @@ def _fit_table(tests: Inference) -> NamedValues:
         ("log-likelihood", f"{tests.log_likelihood:.3f}  (multinomial)"),
         ("AIC", f"{tests.aic:.3f}"),
         ("BIC", f"{tests.bic:.3f}"),
-        *(("note", note) for note in notes_of(tests)),
+        *(("note", note) for note in tests.notes),
     ]
     return NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= 12)
-
-
-def _parameters(tests: Inference, rows: int) -> Columns:
-    """List all parameters, or those with the largest z, in the order of the basis."""
-    largest = np.argsort(-np.nan_to_num(np.abs(tests.z), nan=-1.0), kind="stable")
-    listed: list[tuple[str, ...]] = [("cell", "theta", "s.e.", "z", "p", "")]
-    for i in np.sort(largest[:rows]).tolist():
-        theta, name = tests.fit.theta[i], parameter_name(tests.fit, i)
-        if reason := tests.reasons[i]:
-            limit = np.copysign(np.inf, tests.fit.recession[i]) if reason.startswith("runs to infinity") else theta
-            listed.append((name, f"{limit:.4f}", "-", "-", "-", ""))
-            continue
-        p = float(tests.p_values[i])
-        tested = (f"{tests.standard_errors[i]:.4f}", f"{tests.z[i]:.2f}", p_text(p), stars(p))
-        listed.append((name, f"{theta:.4f}", *tested))
-    left = tests.fit.n_params - len(listed) + 1
-    more = [f"... and {left} more with smaller |z|"] if left else []
-    notes = [
-        f"{tests.reasons.count(why)} without s.e.: {why}." for why in sorted(set(tests.reasons), reverse=True) if why
-    ]
-    return Columns("", listed, "<>>>><", ruled=True, notes=[*more, LEGEND, *notes])
-
-
-def parameter_name(fit: Decomposition, i: int) -> str:
-    """Name a parameter: a tied one by its title, any other by its cell, of many modes without zeros."""
-    if fit.ties is not None and fit.ties.names[i]:
-        return shortened(fit.ties.names[i], 48)
-    index = fit.basis[i if fit.ties is None else fit.ties.own[i]]
-    if len(index) > 12:
-        return "{" + ", ".join(f"{k}: {index[k]}" for k in np.flatnonzero(index)) + "}"
-    return cell_name(index)
 
 
 def statistic_text(statistic: float, df: int, p: float) -> str:

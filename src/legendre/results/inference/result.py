@@ -10,27 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import check_choice, check_number
+from legendre.core.arguments import check_choice, check_int, check_number
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidQuery
 from legendre.core.labels import Mode
 from legendre.core.origin import rectangular
 from legendre.core.text import Table
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.results.base import Storable
 from legendre.results.distribution import check_cells, check_formed
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
-from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
-from legendre.results.inference.counts import (
-    Counts,
-    chi_square_p,
-    counts_of,
-    criteria,
-    degrees_of_freedom,
-    deviances,
-    support_rank,
-)
-from legendre.results.inference.printout import notes_of, tables
+from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, parameter_names, read_contrasts
+from legendre.results.inference.counts import Counts, bic, chi_square_p, deviances, statistics_of
+from legendre.results.inference.printout import fit_table, notes_of
 from legendre.results.inference.wald import (
     Coefficients,
     Information,
@@ -64,15 +56,13 @@ class Inference(Storable):
         Multinomial, with all constants.
     rank
         The number of independent parameters on the support; NaN where it is not known. `fit.rank`, used in `df`,
-        counts those on the cells with positive fitted values: at the boundary it is smaller.
+        counts those on the cells with positive fitted values: at the boundary it is smaller, because parameters that
+        only keep cells empty are left out.
     aic
         As R's ``glm(family = poisson)``: ``-2 L + 2 (rank + 1)``, where L is the Poisson log-likelihood (independent
         counts, N random). It exceeds ``-2 log_likelihood + 2 rank`` by a number that depends on N alone.
     bic
         The same with ``log N`` in place of 2. (R's ``BIC`` takes the logarithm of the number of cells instead.)
-    aic_on_face, bic_on_face
-        The same with `fit.rank`: parameters that only keep cells empty are not charged for. For sparse tables they
-        prefer models that are too large.
 
     See Also
     --------
@@ -92,30 +82,26 @@ class Inference(Storable):
     g2: float
     x2: float
     df: int
-    g2_p_value: float
-    x2_p_value: float
     log_likelihood: float
     aic: float
-    bic: float
-
     rank: float
     missing: FloatArray | None = field(default=None, repr=False)  # information that rows without some values lack
     face_rank: int | None = field(default=None, repr=False)  # where it is not `fit.rank`: what such rows determine
 
     @property
-    def aic_on_face(self) -> float:
-        """AIC with the parameters that are independent on the cells that do not vanish."""
-        return self.aic - 2.0 * self._hidden
+    def g2_p_value(self) -> float:
+        """The p-value of `g2`."""
+        return chi_square_p(self.g2, self.df)
 
     @property
-    def bic_on_face(self) -> float:
-        """BIC with the same."""
-        return self.bic - float(np.log(self.fit.total)) * self._hidden
+    def x2_p_value(self) -> float:
+        """The p-value of `x2`."""
+        return chi_square_p(self.x2, self.df)
 
     @property
-    def _hidden(self) -> float:
-        """How many parameters only keep cells empty."""
-        return self.rank - (self.fit.rank if self.face_rank is None else self.face_rank)
+    def bic(self) -> float:
+        """AIC with ``log N`` in place of 2."""
+        return bic(self.aic, self.rank, self.fit.total)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -195,8 +181,7 @@ class Inference(Storable):
         >>> tests.coef("sum").estimate.round(4).tolist()
         [2.3931, 0.025, -0.0521, 0.5243]
         """
-        asked = coefficients_of(self.fit, contrasts, reference)
-        return estimate(self.fit, self.information, asked, confidence, exp=exp, what="coefficient")
+        return estimate(self, coefficients_of(self.fit, contrasts, reference), confidence, exp=exp, what="coefficient")
 
     def contrast(
         self,
@@ -232,7 +217,7 @@ class Inference(Storable):
         ('infinite: it needs cells that have mean 0 in the maximum likelihood estimate',)
         """
         asked = read_contrasts(self.fit, weights, cells, names)
-        return estimate(self.fit, self.information, asked, confidence, exp=exp, what="contrast")
+        return estimate(self, asked, confidence, exp=exp, what="contrast")
 
     def odds(
         self,
@@ -269,7 +254,7 @@ class Inference(Storable):
         p: *** < 0.001, ** < 0.01, * < 0.05
         """
         asked = odds_ratios(self.fit, first, second, given, contrasts, reference)
-        return estimate(self.fit, self.information, asked, confidence, exp=True, what="odds ratio")
+        return estimate(self, asked, confidence, exp=True, what="odds ratio")
 
     def bootstrap(
         self,
@@ -310,9 +295,9 @@ class Inference(Storable):
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
 
-        The prior is the conjugate one, as if `alpha` cases had been seen before, spread evenly over the support. Models
-        whose margins form a tree have it in closed form; for others it is Laplace's approximation, of the posterior
-        and of the prior. Differences between models are logarithms of Bayes factors.
+        The prior is the conjugate one, as if `alpha` cases had been seen before, spread evenly over the cells. It is
+        exact, and so for decomposable models only, whose margins form a tree. Differences between models are logarithms
+        of Bayes factors.
 
         Examples
         --------
@@ -334,7 +319,7 @@ class Inference(Storable):
             ``"adjusted"``, Pearson's over ``sqrt(1 - leverage)``: about standard normal if the model holds. Cells that
             vanish have residual 0, but no adjusted one (NaN): nor has any cell whose mean is always its count.
         cells
-            Cells, k x N, for a vector of their residuals: the way where no array of X's shape can be formed.
+                Cells, k x N, for a vector of their residuals, also where no array of X's shape can be formed.
 
         Examples
         --------
@@ -344,18 +329,30 @@ class Inference(Storable):
         """
         self._check_complete("residuals")
         check_choice(kind, "residuals: kind", ("adjusted", "deviance", "pearson"), InvalidQuery)
-        fit, counts = self.fit, self.counts
-        if cells is not None:
-            index = check_cells(rectangular(cells, "cells", InvalidBasis), fit.shape)
-            return _residuals(self, kind, fit.labels.places(index))
-        check_formed(fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
-        out = np.full(fit.shape, np.nan)
-        if counts.alive is None or kind == "adjusted":
+        fit = self.fit
+        if cells is None:
+            check_formed(fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
             index = fit.model.support.cells()
-            out[tuple(index.T)] = _residuals(self, kind, index)
         else:
-            out[fit.model.support.on_grid()] = 0.0
-            out[counts.alive] = _raw(kind, counts.n, counts.mu, counts.log_mu)
+            index = fit.labels.places(check_cells(rectangular(cells, "cells", InvalidBasis), fit.shape))
+        log_mu = fit._distribution.log_prob(index) + float(np.log(fit.total))
+        alive = log_mu > -np.inf
+        found = np.where(fit.model.support.contains(index) & (kind != "adjusted"), 0.0, np.nan)
+        n, log_mu = self.counts.at(index[alive]), log_mu[alive]
+        mu = np.exp(log_mu)
+        if kind == "deviance":
+            found[alive] = np.sign(n - mu) * np.sqrt(deviances(n, mu, log_mu))
+        else:
+            with np.errstate(over="ignore"):
+                found[alive] = (n - mu) * np.exp(-0.5 * log_mu)
+        if kind == "adjusted":
+            leverage = leverages(fit, self.information, fit.model.quotient.boxes(index[alive])) * mu
+            # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
+            found[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
+        if cells is not None:
+            return found
+        out = np.full(fit.shape, np.nan)
+        out[tuple(index.T)] = found
         return fit.origin.give(out, what="residual")
 
     def _check_complete(self, asked: str) -> None:
@@ -367,7 +364,16 @@ class Inference(Storable):
 
     def tables(self, rows: int = 30) -> list[Table]:
         """List tests of fit, and parameters: those with the largest `z` where there are over `rows`."""
-        return tables(self, rows)
+        check_int(rows, "summary: rows", 1, InvalidQuery)
+        fit, head = self.fit, fit_table(self)
+        if not fit.n_params:
+            return [head]
+        chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
+        weights = np.zeros((len(chosen), fit.n_params))
+        weights[np.arange(len(chosen)), chosen] = 1.0
+        names = parameter_names(fit.labels, fit.model.terms.of_columns(chosen))
+        listed = estimate(self, (names, weights, np.zeros(len(chosen))), 0.95, exp=False, what="parameter")
+        return [head, listed.table(more=fit.n_params - len(chosen))]
 
     def summary(self, rows: int = 30) -> str:
         """Return tests of fit and the table of parameters: those with the largest `z` where there are over `rows`."""
@@ -379,49 +385,4 @@ class Inference(Storable):
 
 def infer(fit: Decomposition) -> Inference:
     """Compare X with Q."""
-    return Inference(**numbers_of(fit))
-
-
-def numbers_of(fit: Decomposition) -> dict[str, Any]:
-    """Compute the fields of an inference."""
-    counts, df, rank = counts_of(fit), degrees_of_freedom(fit), support_rank(fit)
-    g2, x2 = counts.g2(), counts.x2()
-    aic, bic = criteria(counts.poisson_log_likelihood(), rank, fit.total)
-    return {
-        "fit": fit,
-        "counts": counts,
-        "g2": g2,
-        "x2": x2,
-        "df": df,
-        "g2_p_value": chi_square_p(g2, df),
-        "x2_p_value": chi_square_p(x2, df),
-        "log_likelihood": counts.log_likelihood(),
-        "aic": aic,
-        "bic": bic,
-        "rank": rank,
-    }
-
-
-def _residuals(tests: Inference, kind: str, cells: IntArray) -> FloatArray:
-    """Compute residuals of some cells; 0 or NaN where they vanish."""
-    fit = tests.fit
-    log_mu = fit._distribution.log_prob(cells) + float(np.log(fit.total))
-    alive = log_mu > -np.inf
-    out = np.where(fit.model.support.contains(cells) & (kind != "adjusted"), 0.0, np.nan)
-    cells, log_mu = cells[alive], log_mu[alive]
-    mu = np.exp(log_mu)
-    out[alive] = _raw(kind, tests.counts.at(cells), mu, log_mu)
-    if kind == "adjusted":
-        leverage = leverages(fit, tests.information, fit.model.quotient.boxes(cells)) * mu
-        # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
-        out[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
-    return out
-
-
-def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
-    """Compute deviance residuals, or Pearson's, which adjusted ones begin with."""
-    difference = n - mu
-    if kind == "deviance":
-        return np.asarray(np.sign(difference) * np.sqrt(deviances(n, mu, log_mu)))
-    with np.errstate(over="ignore"):
-        return difference * np.exp(-0.5 * log_mu)
+    return Inference(**statistics_of(fit))

@@ -32,6 +32,7 @@ from legendre.solvers.structure.rank import independent
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
     from legendre.results.inference.coding import Combinations
+    from legendre.results.inference.result import Inference
 
 OPEN = "not identified: other values, with others changed as well, give the same Q"
 INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
@@ -101,15 +102,13 @@ def leverages(fit: Decomposition, info: Information, boxes: IntArray, entries: i
 # --- combinations ----------------------------------------------------------------------------------------------------
 
 
-def estimate(
-    fit: Decomposition, info: Information, asked: Combinations, confidence: float, *, exp: bool, what: str
-) -> Coefficients:
+def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: bool, what: str) -> Coefficients:
     """Estimate combinations of theta and of the constant ``log N - psi``.
 
     Estimates are infinite, NaN or known beforehand where the notes say why.
     """
     check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
-    weights, constants = asked.weights, asked.constants
+    fit, info, (names, weights, constants) = tests.fit, tests.information, asked
     values = constants * (float(np.log(fit.total)) - fit.psi) + weights @ fit.theta
     centred = (weights - constants[:, None] * fit.eta)[:, info.columns]
     variances = constants**2 / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
@@ -123,7 +122,7 @@ def estimate(
             if sign
             else "not estimable: the cells with positive means do not determine it"
         )
-    return Coefficients(asked.names, frozen(values), frozen(errors), tuple(notes), float(confidence), exp, what)
+    return Coefficients(names, frozen(values), frozen(errors), tuple(notes), float(confidence), exp, what)
 
 
 def _diverging(
@@ -171,15 +170,15 @@ class Coefficients(Printed):
     names
         What each row is about.
     estimate, standard_error
-        On the logarithmic scale. An estimate that diverges is infinite, one that the counts do not determine is NaN;
-        neither has a standard error, and `notes` says why. One that the model fixes, such as the odds ratio 1 of two
-        variables that no term joins, has the standard error 0 and no test.
+        An estimate that diverges is infinite, one that the counts do not determine is NaN; neither has a standard
+        error, and `notes` says why. One that the model fixes, such as the odds ratio 1 of two variables that no term
+        joins, has the standard error 0 and no test.
     z, p_value
         Wald tests of an estimate of 0.
     lower, upper
         Ends of the Wald intervals, which hold with probability `confidence`.
-    exp
-        True: estimates and intervals are printed as factors, ``exp(estimate)``.
+    exp, logs
+        True: estimates and intervals are factors, and `standard_error` is that of their logarithms, `logs`.
 
     Examples
     --------
@@ -196,7 +195,7 @@ class Coefficients(Printed):
     """
 
     names: tuple[str, ...]
-    estimate: FloatArray
+    logs: FloatArray
     standard_error: FloatArray
     notes: tuple[str, ...]
     confidence: float = 0.95
@@ -210,20 +209,20 @@ class Coefficients(Printed):
         return iter(self.names)
 
     def __getitem__(self, name: str) -> float:
-        """Return one estimate by its name, as a factor where `exp` says so."""
+        """Return one estimate by its name."""
         if name not in self.names:
             raise InvalidQuery(unknown_name(self.what, str(name), self.names))
-        return float(self.shown[self.names.index(name)])
+        return float(self.estimate[self.names.index(name)])
 
     @property
-    def shown(self) -> FloatArray:
-        """The estimates as they are printed: factors where `exp` says so."""
-        return self._scale(self.estimate)
+    def estimate(self) -> FloatArray:
+        """The estimates: factors where `exp` says so."""
+        return self._scale(self.logs)
 
     @cached_property
     def z(self) -> FloatArray:
         """Wald statistics: estimates over their standard errors; NaN where there are none."""
-        return frozen(self.estimate / np.where(self.standard_error > 0, self.standard_error, np.nan))
+        return frozen(self.logs / np.where(self.standard_error > 0, self.standard_error, np.nan))
 
     @cached_property
     def p_value(self) -> FloatArray:
@@ -233,12 +232,12 @@ class Coefficients(Printed):
     @property
     def lower(self) -> FloatArray:
         """Lower ends of the intervals."""
-        return self._scale(self.estimate - half_width(self.standard_error, self.confidence))
+        return self._scale(self.logs - half_width(self.standard_error, self.confidence))
 
     @property
     def upper(self) -> FloatArray:
         """Upper ends of the intervals."""
-        return self._scale(self.estimate + half_width(self.standard_error, self.confidence))
+        return self._scale(self.logs + half_width(self.standard_error, self.confidence))
 
     def _scale(self, logs: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -246,22 +245,25 @@ class Coefficients(Printed):
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, a row for each name."""
-        columns = {"estimate": self.shown, "standard_error": self.standard_error, "z": self.z}
+        columns = {"estimate": self.estimate, "standard_error": self.standard_error, "z": self.z}
         columns |= {"p_value": self.p_value, "lower": self.lower, "upper": self.upper}
         return to_frame({**columns, "note": list(self.notes)}, self.names, self.what)
 
-    def table(self) -> Columns:
-        """Lay the rows out for printing."""
+    def table(self, rows: int | None = None, more: int = 0) -> Columns:
+        """Lay the first `rows` out for printing; there are `more` of them elsewhere."""
         tail = 50.0 * (1.0 - self.confidence)
         head = (self.what, "factor" if self.exp else "estimate", "s.e. of log" if self.exp else "s.e.", "z", "p")
-        rows: list[tuple[str, ...]] = [(*head, f"{tail:g} %", f"{100 - tail:g} %", "")]
-        values = zip(self.shown, self.standard_error, self.z, self.p_value, self.lower, self.upper, strict=True)
+        lines: list[tuple[str, ...]] = [(*head, f"{tail:g} %", f"{100 - tail:g} %", "")]
+        values = zip(self.estimate, self.standard_error, self.z, self.p_value, self.lower, self.upper, strict=True)
         for name, note, (value, error, z, p, lower, upper) in zip(self.names, self.notes, values, strict=True):
             tested = (_number(error), f"{z:.2f}", p_text(p), _number(lower), _number(upper), stars(p))
-            rows.append((name, _number(value), *(("-",) * 5 + ("",) if note else tested)))
+            lines.append((name, _number(value), *(("-",) * 5 + ("",) if note else tested)))
         reasons = dict.fromkeys(note for note in self.notes if note)
-        notes = [LEGEND, *(f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons)]
-        return Columns("", rows, "<>>>>>><", ruled=True, notes=notes)
+        shown = lines if rows is None else lines[: rows + 1]
+        left = more + len(lines) - len(shown)
+        notes = [f"... and {left:,} more"] * (left > 0)
+        notes += [LEGEND, *(f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons)]
+        return Columns("", shown, "<>>>>>><", ruled=True, notes=notes)
 
 
 def two_sided_p(z: FloatArray) -> FloatArray:

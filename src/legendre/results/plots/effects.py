@@ -137,9 +137,9 @@ class FitPlots(Plots):
         ax.set_xscale("log")
         ax.axvline(1.0, color=GREY, linewidth=1)
         rows, known = np.arange(len(found)), np.isfinite(found.standard_error)
-        ends = np.stack([found.shown - found.lower, found.upper - found.shown])[:, known]
+        ends = np.stack([found.estimate - found.lower, found.upper - found.estimate])[:, known]
         ax.errorbar(
-            found.shown[known], rows[known], xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=3, linewidth=1.6
+            found.estimate[known], rows[known], xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=3, linewidth=1.6
         )
         words = {np.inf: (0.98, "right", "infinite →"), -np.inf: (0.02, "left", "← 0")}
         for i in np.flatnonzero(~known).tolist():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,9 +14,9 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import Columns, shortened
 from legendre.core.tied_parameters import Terms, joined
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.observation import Support
+from legendre.data.observation import Support, beyond_memory
 from legendre.model.cliques.tables import n_free, parts_of, propagate, saturated, with_parts
 from legendre.model.model import Cliques, Model
 from legendre.results.base import count_name
@@ -41,13 +40,15 @@ class LikelihoodRatio:
 class Anova(Printed):
     """Fits of one tensor, from the smallest to the largest, and tests of each against the one before.
 
+    What `drop1` and `add1` return is the same, with a test of each model against the first.
+
     Attributes
     ----------
-    models
-        The fits.
+    models, names
+        The fits, and what they are called in the table.
     tests
-        For each fit but the first its likelihood ratio against the one before: `statistic`, `df`, `p_value`. Empty
-        where no tests were asked for; without counts the statistic is NaN.
+        For each fit but the first its likelihood ratio: `statistic`, `df`, `p_value`. Empty where no tests were asked
+        for; without counts the statistic is NaN.
     kl, explained, share
         KL(P, Q) of each fit; for each but the first by how much it is lower than before, which is KL(Q, Q') between
         the two by Pythagoras, and which share of the first KL that is. If the first fit has no parameter
@@ -68,25 +69,19 @@ class Anova(Printed):
 
     models: tuple[Any, ...]
     tests: tuple[LikelihoodRatio, ...]
+    names: tuple[str, ...]
+    head: str = "model"  # what the rows are
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The formula or the basis of each fit."""
-        ground = "uniform" if _fit_of(self.models[0]).model.base is None else "base measure"
-        return tuple(
-            getattr(m, "formula", "") or (_fit_of(m).recipe if _fit_of(m).n_params else ground) for m in self.models
-        )
-
-    @cached_property
     def kl(self) -> FloatArray:
-        """KL(P, Q) of each fit; only rounding can raise it, for each fit contains those before."""
-        kls = np.array([_fit_of(m).kl for m in self.models])
-        return np.minimum.accumulate(kls) if self.tests else kls
+        """KL(P, Q) of each fit."""
+        return np.array([_fit_of(m).kl for m in self.models])
 
     @property
     def explained(self) -> FloatArray:
-        """By how much each fit but the first lowers KL(P, Q)."""
-        return -np.diff(self.kl)
+        """By how much each fit but the first lowers KL(P, Q); only rounding can raise it if fits are nested."""
+        gain = -np.diff(self.kl)
+        return np.maximum(gain, 0.0) if self.tests else gain
 
     @property
     def share(self) -> FloatArray:
@@ -97,39 +92,34 @@ class Anova(Printed):
         """List the columns of the table; what belongs to steps has no first entry."""
         columns: dict[str, list[Any]]
         if all(isinstance(m, Inference) for m in self.models):
-            columns = {
-                name: [getattr(m, name) for m in self.models] for name in ("df", "g2", "g2_p_value", "aic", "bic")
-            }
+            listed = ("df", "g2", "g2_p_value", "aic", "bic")
+            columns = {name: [getattr(m, name) for m in self.models] for name in listed}
         else:
             columns = {"n_params": [_fit_of(m).n_params for m in self.models], "kl": self.kl.tolist()}
-            columns |= {"explained": self.explained.tolist(), "share": self.share.tolist()}
+            columns |= {"explained": [np.nan, *self.explained], "share": [np.nan, *self.share]}
         if self.tests:
-            columns |= {"change_g2": [test.statistic for test in self.tests]}
-            columns |= {
-                "change_df": [test.df for test in self.tests],
-                "change_p_value": [t.p_value for t in self.tests],
-            }
-        n = len(self.models)
-        return {name: values if len(values) == n else [np.nan, *values] for name, values in columns.items()}
+            columns["lrt"] = [np.nan, *(test.statistic for test in self.tests)]
+            columns["lrt_df"] = [np.nan, *(test.df for test in self.tests)]
+            columns["p_value"] = [np.nan, *(test.p_value for test in self.tests)]
+        return columns
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, a row for each model."""
-        return to_frame(self._columns(), self.names, "model")
+        return to_frame(self._columns(), self.names, self.head)
 
     def table(self) -> Columns:
         """Lay the rows out for printing."""
         columns = self._columns()
         if not all(np.isfinite(test.statistic) for test in self.tests):  # no counts
-            columns = {name: values for name, values in columns.items() if not name.startswith("change")}
-        tested = "change_g2" in columns
-        rows = [["#", "model", *(_FORMATS[name][0] for name in columns), *([""] if tested else [])]]
+            columns = {name: values for name, values in columns.items() if name not in ("lrt", "lrt_df", "p_value")}
+        numbered = self.head == "model"
+        rows = [["#  model" if numbered else self.head, *(_FORMATS[name][0] for name in columns), ""]]
         for i, name in enumerate(self.names):
             texts = ["" if np.isnan(values[i]) else _FORMATS[key][1](values[i]) for key, values in columns.items()]
-            rows.append(
-                [f"{i + 1}", shortened(name, 60), *texts, *([stars(self.tests[i - 1].p_value)] if tested and i else [])]
-            )
-        notes = ["LRT: each model against the one above"] if tested else []
-        return Columns("", rows, "<<" + ">" * len(columns) + "<", ruled=True, notes=notes)
+            title = f"{i + 1}  {shortened(name, 60)}" if numbered else name
+            rows.append([title, *texts, stars(columns.get("p_value", [np.nan] * (i + 1))[i])])
+        notes = ["LRT: each model against the one above"] if "lrt" in columns and numbered else []
+        return Columns("", rows, "<" + ">" * len(columns) + "<", ruled=True, notes=notes)
 
     def summary(self) -> str:
         """Return the table as text."""
@@ -146,9 +136,9 @@ _FORMATS: dict[str, tuple[str, Any]] = {
     "kl": ("KL(P, Q)", "{:.6f}".format),
     "explained": ("explained", "{:.6f}".format),
     "share": ("share", "{:.2%}".format),
-    "change_g2": ("LRT", "{:.4f}".format),
-    "change_df": ("on df", count_name),
-    "change_p_value": ("p", p_text),
+    "lrt": ("LRT", "{:.4f}".format),
+    "lrt_df": ("on df", count_name),
+    "p_value": ("p", p_text),
 }
 """The heads of the columns, and how their entries are written."""
 
@@ -205,16 +195,17 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     first, last = (_fit_of(fit) for fit in (fits[0], fits[-1]))
     more = support_rank(last) - support_rank(first) or last.n_params - first.n_params
     ordered = fits[::-1] if more < 0 else fits
-    if nested:
-        return Anova(tuple(ordered), tuple(compare(*pair) for pair in pairwise(ordered)))
     for pair in pairwise(ordered):
-        _check_same_rows(*pair)
-    return Anova(tuple(ordered), ())
+        _check_same_data(*pair)
+    tests = tuple(compare(*pair) for pair in pairwise(ordered)) if nested else ()
+    ground = "uniform" if first.model.base is None else "base measure"
+    recipes = [fit.recipe if fit.n_params else ground for fit in map(_fit_of, ordered)]
+    names = tuple(getattr(fit, "formula", recipe) for fit, recipe in zip(ordered, recipes, strict=True))
+    return Anova(tuple(ordered), tests, names)
 
 
 def compare(small: Any, large: Any) -> LikelihoodRatio:
-    """Test a fit against a larger one that contains it."""
-    _check_same_rows(small, large)
+    """Test a fit against a larger one of the same data that contains it."""
     one, other = _fit_of(small), _fit_of(large)
     _check_nested(one, other)
     if (em := getattr(small, "em", None)) is not None:  # the likelihood is that of rows that lack values
@@ -226,11 +217,9 @@ def compare(small: Any, large: Any) -> LikelihoodRatio:
             )
         statistic = max(2.0 * gain, 0.0)
         return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
-    df = _added_parameters(one, other.model.terms)
-    data = one.data
-    if data is None or not data.counts:
-        return LikelihoodRatio(np.nan, df, np.nan)
-    statistic = max(2.0 * one.total * (one.kl - other.kl), 0.0)  # rounding may leave -1e-13
+    df, statistic = _added_parameters(one, other.model.terms), np.nan
+    if one.data is not None and one.data.counts:
+        statistic = max(2.0 * one.total * (one.kl - other.kl), 0.0)  # rounding may leave -1e-13
     return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
 
 
@@ -242,64 +231,44 @@ def _fit_of(fit: Any) -> Decomposition:
 # --- the same table --------------------------------------------------------------------------------------------------
 
 
-def _check_same_rows(one: Any, other: Any) -> None:
+def _check_same_data(one: Any, other: Any) -> None:
     """Refuse fits of different data."""
-    a, b = _fit_of(one), _fit_of(other)
-    ways = [getattr(fit, "em", None) for fit in (one, other)]
-    if (ways[0] is None) != (ways[1] is None):
+    mine, others = _data_of(one), _data_of(other)
+    if mine.keys() != others.keys():
         raise InvalidQuery("anova: for one of these models rows that lack values were used, for the other not.")
-    names = [tuple(fit.labels.mode(k) for k in range(len(fit.shape))) for fit in (a, b)]
-    if names[0] != names[1] or a.shape != b.shape:
-        said = " and ".join(f"{', '.join(own)} (shape {fit.shape})" for own, fit in zip(names, (a, b), strict=True))
-        raise InvalidQuery(
-            f"the tables differ: {said}. Compare fits of one table; of a data frame name the same columns."
-        )
-    if not (a.converged and b.converged):
-        fit = a if not a.converged else b
+    for what, a in mine.items():
+        b = others[what]
+        if a.shape != b.shape or what == "variables":
+            if not np.array_equal(a, b):
+                said = f": {', '.join(map(str, a))} and {', '.join(map(str, b))}" if what == "variables" else ""
+                raise InvalidQuery(f"the {what} differ{said}. Compare fits of one table.")
+            continue
+        for place in map(tuple, np.argwhere(a != b)[:1]):
+            raise InvalidQuery(f"the {what} differ, first at {cell_name(place)}: {a[place]} and {b[place]}.")
+
+
+def _data_of(model: Any) -> dict[str, AnyArray]:
+    """List what two fits of the same data have in common."""
+    fit = _fit_of(model)
+    if not fit.converged:
         raise InvalidQuery(
             f"anova needs the maximum of the likelihood, but a fit ended {fit.status.name}. {fit.status.value}"
         )
-    if ways[0] is not None and ways[1] is not None:
-        pairs = [[(p.modes, p.counts.tolist()) for p in em.likelihood.data.patterns] for em in ways if em is not None]
-        if pairs[0] != pairs[1]:
-            raise InvalidQuery("anova: these are models of different rows.")
-        _check_same_space(a, b)
-        return
-    if a.data is None or b.data is None:
+    found = {"variables": np.array([f"{fit.labels.mode(k)} ({n} levels)" for k, n in enumerate(fit.shape)])}
+    if rows := getattr(model, "_patterns", ()):
+        found["rows"] = np.concatenate([[*pattern.modes, -1, *pattern.counts.ravel()] for pattern in rows])
+    elif fit.data is None:
         raise InvalidQuery("anova needs X, which a loaded result does not hold. Fit X again.")
-    one, two = a.data.entries, b.data.entries
-    if one is not None and two is not None:
-        if a.model.support.full != b.model.support.full:
-            raise InvalidQuery("the supports differ: one is the full grid, the other the cells with data.")
-        if not (np.array_equal(one.cells, two.cells) and np.array_equal(one.values, two.values)):
-            raise InvalidQuery("the tables differ.")
-        return
-    _check_same_space(a, b)
-    _refuse_difference("tables", a.model.support.on_grid(), *(_grid(fit) for fit in (a, b)))
-
-
-def _grid(fit: Decomposition) -> AnyArray:
-    assert fit.data is not None
-    if (entries := fit.data.entries) is None:
-        return in_memory(fit.data, "anova").values
-    out = np.zeros(fit.shape)
-    out[tuple(entries.cells.T)] = entries.values
-    return out
-
-
-def _check_same_space(a: Decomposition, b: Decomposition) -> None:
-    """Refuse two fits whose sample spaces or base measures differ."""
-    omega, other = a.model.support.on_grid(), b.model.support.on_grid()
-    _refuse_difference("supports", omega != other, omega, other)
-    if a.model.base is not None or b.model.base is not None:
-        r, s = (np.ones(fit.shape) if fit.model.base is None else fit.model.base for fit in (a, b))
-        _refuse_difference("base measures", omega, r, s)
-
-
-def _refuse_difference(what: str, inside: BoolArray, one: AnyArray, other: AnyArray) -> None:
-    for index in np.argwhere(inside & (one != other))[:1]:
-        place = tuple(index)
-        raise InvalidQuery(f"the {what} differ, first at {cell_name(place)}: {one[place]} and {other[place]}.")
+    elif fit.data.entries is not None and beyond_memory(fit.shape) is not None:
+        found["supports"] = np.array([fit.model.support.full])
+        found["tables"] = np.column_stack([fit.data.entries.cells, fit.data.entries.values])
+        return found
+    found["supports"] = fit.model.support.on_grid()
+    if not rows:
+        assert fit.data is not None
+        found["tables"] = np.where(found["supports"], in_memory(fit.data, "anova").values, 0)
+    found["base measures"] = np.where(found["supports"], 1.0 if fit.model.base is None else fit.model.base, 0.0)
+    return found
 
 
 # --- nested bases ----------------------------------------------------------------------------------------------------

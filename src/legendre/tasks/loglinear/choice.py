@@ -11,10 +11,7 @@ import numpy as np
 
 from legendre.core.arguments import check_choice, check_number
 from legendre.core.errors import InvalidQuery
-from legendre.core.text import Columns
-from legendre.core.types import FloatArray
-from legendre.results.inference.printout import Printed, p_text, stars, to_frame
-from legendre.tasks.loglinear.anova import compare
+from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio, compare
 from legendre.tasks.loglinear.formula import Formula, Term, close, read_formula
 
 if TYPE_CHECKING:
@@ -47,81 +44,25 @@ class Move:
     formula: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class TermTests(Printed):
-    """What becomes of a model without, or with, each of some terms.
-
-    Attributes
-    ----------
-    names
-        The terms.
-    models
-        The model without, or with, each of them.
-    df, g2, aic
-        Of these models.
-    lrt, lrt_df, p_value
-        The likelihood ratio statistic against the model itself, its degrees of freedom and p-value.
-    """
-
-    base: LogLinear
-    names: tuple[str, ...]
-    models: tuple[LogLinear, ...]
-    what: str
-    df: tuple[int, ...]
-    g2: FloatArray
-    aic: FloatArray
-    lrt: FloatArray
-    lrt_df: tuple[int, ...]
-    p_value: FloatArray
-
-    @classmethod
-    def of(cls, base: LogLinear, found: list[tuple[str, Formula]], what: str) -> TermTests:
-        """Fit some models, and test each against the model itself."""
-        models = [base.refit(other) for _, other in found]
-        tests = [compare(m, base) if what == "without" else compare(base, m) for m in models]
-        return cls(
-            base,
-            tuple(name for name, _ in found),
-            tuple(models),
-            what,
-            df=tuple(m.df for m in models),
-            g2=np.array([m.g2 for m in models]),
-            aic=np.array([m.aic for m in models]),
-            lrt=np.array([test.statistic for test in tests]),
-            lrt_df=tuple(test.df for test in tests),
-            p_value=np.array([test.p_value for test in tests]),
-        )
-
-    def to_frame(self) -> Any:
-        """Return the table as a pandas data frame, a row for each term."""
-        columns = ("df", "g2", "aic", "lrt", "lrt_df", "p_value")
-        return to_frame({name: getattr(self, name) for name in columns}, self.names, self.what)
-
-    def table(self) -> Columns:
-        """Lay the rows out for printing."""
-        base = self.base
-        rows: list[tuple[str, ...]] = [(self.what, "df", "G2", "AIC", "LRT", "on df", "p", "")]
-        rows.append(("nothing", str(base.df), f"{base.g2:.4f}", f"{base.aic:.3f}"))
-        for name, df, g2, aic, lrt, on, p in zip(
-            self.names, self.df, self.g2, self.aic, self.lrt, self.lrt_df, self.p_value, strict=True
-        ):
-            tested = (p_text(p), stars(p)) if on else ("", "")
-            rows.append((name, str(df), f"{g2:.4f}", f"{aic:.3f}", f"{lrt:.4f}", str(on), *tested))
-        return Columns("", rows, "<>>>>>><", ruled=True)
-
-
-def drop_terms(model: LogLinear) -> TermTests:
+def drop_terms(model: LogLinear) -> Anova:
     """Leave out each term that no other one contains, and each function."""
     _check_hierarchical(model, "drop1")
     own = model.model
     found = [(str(f), replace(own, functions=tuple(g for g in own.functions if g != f))) for f in own.functions]
-    return TermTests.of(model, _smaller(own) + found, "without")
+    models = [(name, model.refit(other)) for name, other in _smaller(own) + found]
+    return _tests(model, models, [compare(other, model) for _, other in models], "without")
 
 
-def add_terms(model: LogLinear, scope: str | Sequence[Any] | None) -> TermTests:
+def add_terms(model: LogLinear, scope: str | Sequence[Any] | None) -> Anova:
     """Add each term of the scope whose parts are all there."""
     _check_hierarchical(model, "add1")
-    return TermTests.of(model, _larger(model.model, _scope(model, scope)), "with")
+    models = [(name, model.refit(other)) for name, other in _larger(model.model, _scope(model, scope))]
+    return _tests(model, models, [compare(model, other) for _, other in models], "with")
+
+
+def _tests(base: LogLinear, found: list[tuple[str, LogLinear]], tests: list[LikelihoodRatio], head: str) -> Anova:
+    names, models = zip(("nothing", base), *found, strict=True)
+    return Anova(models, tuple(tests), names, head)
 
 
 def _check_hierarchical(model: LogLinear, asked: str) -> None:
@@ -133,8 +74,8 @@ def _scope(model: LogLinear, scope: Any) -> frozenset[Term] | None:
     """Return the terms that may be used; ``None`` is all interactions."""
     if scope is None:
         return None
-    allowed = close(read_formula(scope, model.names, model.features).terms)
-    for term in model.model.order(model.terms - allowed)[:1]:
+    allowed = read_formula(scope, model.names, known=model.model.features).terms
+    for term in model.model.order(model.model.terms - allowed)[:1]:
         raise InvalidQuery(f"the scope {scope!r} does not hold the model: {model.model.name(term)} is missing.")
     return allowed
 
@@ -208,10 +149,13 @@ def search(
 
 def _edges(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:
     """List the edges whose change leaves the graph of the model without long cycles."""
-    names, edges = model.names, frozenset(frozenset(pair) for term in model.terms for pair in combinations(term, 2))
-    absent = [name for name in names if frozenset([name]) not in model.terms]
+    names, edges = (
+        model.names,
+        frozenset(frozenset(pair) for term in model.model.terms for pair in combinations(term, 2)),
+    )
+    absent = [name for name in names if frozenset([name]) not in model.model.terms]
     cliques = find_cliques(edges, names)
-    if absent or cliques is None or close(cliques) != model.terms or model.model.functions:
+    if absent or cliques is None or close(cliques) != model.model.terms or model.model.functions:
         why = f"{absent[0]} is not in it" if absent else "a cycle of four or more variables has no chord"
         why = why if absent or cliques is None else "they are not"
         raise InvalidQuery(

@@ -77,41 +77,24 @@ class Formula:
         functions = tuple(f for f in self.functions if f not in other.functions)
         return replace(self, terms=self.terms - other.terms, functions=functions, removed=self.removed | other.terms)
 
-    def without(self, names: Sequence[str]) -> Formula:
-        """Leave variables out of every term."""
-        terms = frozenset(term - set(names) for term in self.terms)
-        removed = frozenset(term for term in self.removed if not term & set(names)) - (terms if names else set())
-        return replace(self, terms=terms - {frozenset()}, removed=removed)
-
-    def complete(self, *, hierarchical: bool) -> Formula:
-        """Add lower terms to a hierarchical model; refuse it if one of them was taken away on purpose."""
-        if not hierarchical:
-            return replace(self, removed=frozenset(), hierarchical=False)
-        terms = close(self.terms)
-        for lost in self.order(self.removed & terms)[:1]:
-            above = self.name(next(term for term in self.order(self.terms) if lost < term))
-            raise InvalidBasis(
-                f"the term {above} needs {self.name(lost)}, which the formula takes away. Take {above} away as well, "
-                "or pass hierarchical=False: then the model depends on which levels come first."
-            )
-        return replace(self, terms=terms, removed=frozenset(), hierarchical=True)
+    @property
+    def features(self) -> dict[str, Any]:
+        """The features of the caller's own that the model has, by name."""
+        return {term.name: term.feature for term in self.functions if term.feature is not None}
 
     def order(self, terms: Iterable[Term]) -> list[Term]:
         """Sort terms: single variables first, in the order of the table."""
-        return sorted(terms, key=lambda term: (len(term), sorted(map(self._place, term))))
+        return sorted(terms, key=lambda term: (len(term), sorted(map(self.names.index, term))))
 
     def name(self, term: Term) -> str:
         """Write a term as R does."""
-        return ":".join(map(quote, sorted(term, key=self._place))) or "1"
-
-    def _place(self, name: str) -> int:
-        return self.names.index(name) if name in self.names else len(self.names)
+        return ":".join(map(quote, sorted(term, key=self.names.index))) or "1"
 
     @property
     def generators(self) -> list[tuple[str, ...]]:
         """The largest terms, each with its variables in the order of the table."""
-        largest = [sorted(t, key=self._place) for t in self.terms if not any(t < other for other in self.terms)]
-        return [tuple(group) for group in sorted(largest, key=lambda group: list(map(self._place, group)))]
+        largest = [sorted(t, key=self.names.index) for t in self.terms if not any(t < other for other in self.terms)]
+        return [tuple(group) for group in sorted(largest, key=lambda group: list(map(self.names.index, group)))]
 
     def __str__(self) -> str:
         if self.hierarchical:
@@ -122,9 +105,9 @@ class Formula:
 
     def basis(self, shape: tuple[int, ...]) -> Basis:
         """Make the basis of the model on a table."""
-        modes = sorted(tuple(sorted(map(self._place, term))) for term in self.terms)
+        modes = sorted(tuple(sorted(map(self.names.index, term))) for term in self.terms)
         if self.hierarchical and modes:
-            basis: Basis = interactions([list(map(self._place, group)) for group in self.generators])
+            basis: Basis = interactions([list(map(self.names.index, group)) for group in self.generators])
         else:
             basis = cells(blocks(shape, modes)) if modes else empty()
         for function in self.functions:
@@ -161,47 +144,73 @@ def _plain(value: Any) -> str:
 def read_formula(
     formula: Any,
     names: Sequence[str],
-    features: Mapping[str, Any] | None = None,
-    dropped: Sequence[str] = (),
+    features: Any = None,
+    *,
+    known: Mapping[str, Any] | None = None,
     dot: Formula | None = None,
+    hierarchical: bool = True,
 ) -> Formula:
     """Read a formula over some variables; a list of names, or of lists of names, is one of generators.
 
-    `features` are functions of one's own, by the names that they have in the formula. Variables that were `dropped`, as
-    they have a single level, may be named, and change nothing. A `dot` stands for all variables, or for a model.
+    `features` are functions of one's own, by the names that they have in the formula; those that are `known` before
+    need not occur in it. A `dot` stands for all variables, or for a model.
 
     >>> sorted("".join(sorted(term)) for term in read_formula("(a + b + c)^2 - a:b", "abc").terms)
     ['a', 'ac', 'b', 'bc', 'c']
     """
-    every = Formula(tuple(names), frozenset(frozenset([name]) for name in names))
-    known = (*names, *dropped)
-    if not isinstance(formula, str):
-        groups = [[_find(str(name), known) for name in group] for group in _groups(formula)]
-        return replace(every, terms=frozenset(map(frozenset, groups))).without(dropped)
-    tokens = _sides(formula)[1]
-    if not tokens:
-        raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
-    try:
-        if tokens[0].sign == "[":
-            found = replace(every, terms=frozenset(_read_generators(tokens, known)))
-        else:
-            found = _Reader(tokens, every if dot is None else dot, features or {}, known).read()
-    except InvalidBasis as problem:
-        raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
-    return found.without(dropped)
+    if not isinstance(features or {}, Mapping) or not all(str(name).isidentifier() for name in features or {}):
+        raise InvalidBasis(
+            "features must be a dict of names and functions or arrays, such as {'near': lambda a, b: abs(a - b) < 2}; "
+            f"got {features!r}."
+        )
+    for name in features or {}:
+        if name in ties.__all__ or name in names:
+            what = "a variable" if name in names else "an association model"
+            raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
+    every, own = Formula(tuple(names), frozenset(frozenset([name]) for name in names)), dict(features or {})
+    if dot is not None:  # what a file does not hold may be passed anew
+        dot = replace(dot, functions=tuple(replace(f, feature=own.get(f.name, f.feature)) for f in dot.functions))
+    if isinstance(formula, str):
+        tokens = _sides(formula)[1]
+        if not tokens:
+            raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
+        try:
+            if tokens[0].sign == "[":
+                found = replace(every, terms=frozenset(_read_generators(tokens, names)))
+            else:
+                found = _Reader(tokens, every if dot is None else dot, {**(known or {}), **own}).read()
+        except InvalidBasis as problem:
+            raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
+    else:
+        groups = [[_find(str(name), names) for name in group] for group in _groups(formula)]
+        found = replace(every, terms=frozenset(map(frozenset, groups)))
+    for name in own.keys() - found.features.keys():
+        raise InvalidBasis(
+            f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables that "
+            f"it depends on, or {name} alone if it depends on all of them, in the order of the table."
+        )
+    written = found.terms - {frozenset()}
+    terms = close(written) if hierarchical else written
+    for lost in found.order(found.removed & (terms - written))[:1]:
+        above = found.name(next(term for term in found.order(written) if lost < term))
+        raise InvalidBasis(
+            f"the term {above} needs {found.name(lost)}, which the formula takes away. Take {above} away as well, or "
+            "pass hierarchical=False: then the model depends on which levels come first."
+        )
+    return replace(found, terms=terms, removed=frozenset(), hierarchical=hierarchical)
 
 
-def update_formula(old: Formula, formula: Any, features: Mapping[str, Any]) -> Formula:
+def update_formula(old: Formula, formula: Any, features: Any = None) -> Formula:
     """Read a formula in which a dot is an old one, as in R's ``update``; before a first + or - the dot may be left out.
 
-    >>> str(update_formula(read_formula("a*b", "abc"), ". ~ . + c", {}))
+    >>> str(update_formula(read_formula("a*b", "abc"), ". ~ . + c"))
     'a*b + c'
     """
     if (left := left_side(formula)) not in (None, "."):
         raise InvalidBasis(f"the formula {formula!r} names {left!r} before ~; update keeps the counts: write '. ~'.")
     if isinstance(formula, str) and formula.lstrip()[:1] in ("+", "-"):
         formula = f". {formula}"
-    return read_formula(formula, old.names, features, dot=read_formula(str(old), old.names, features))
+    return read_formula(formula, old.names, features, known=old.features, dot=old, hierarchical=old.hierarchical)
 
 
 def left_side(formula: Any) -> str | None:
@@ -222,29 +231,6 @@ def names_in(formula: Any) -> list[str] | None:
     following = [token.sign for token in tokens[1:]] + [""]
     named = [t.text for t, sign in zip(tokens, following, strict=False) if t.kind == "name" and sign not in ("(", "=")]
     return list(dict.fromkeys(named))
-
-
-def check_features(features: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Read what a caller passes as features, given the names of the variables."""
-    if not isinstance(features or {}, Mapping) or not all(str(name).isidentifier() for name in features or {}):
-        raise InvalidBasis(
-            "features must be a dict of names and functions or arrays, such as {'near': lambda a, b: abs(a - b) < 2}; "
-            f"got {features!r}."
-        )
-    for name in features or {}:
-        if name in ties.__all__ or name in names:
-            what = "a variable" if name in names else "an association model"
-            raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
-    return dict(features or {})
-
-
-def check_used(features: Mapping[str, Any], found: Formula, formula: Any) -> None:
-    """Refuse features that the formula does not name: one of them is misspelt."""
-    for name in features.keys() - {term.name for term in found.functions}:
-        raise InvalidBasis(
-            f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables that "
-            f"it depends on, or {name} alone if it depends on all of them, in the order of the table."
-        )
 
 
 class _Token(NamedTuple):
@@ -343,10 +329,9 @@ def _initial(letter: str, word: str, names: Sequence[str]) -> str:
 class _Reader:
     """Reads sums of products of joint terms of powers, from left to right."""
 
-    def __init__(self, tokens: list[_Token], dot: Formula, features: Mapping[str, Any], known: Sequence[str]) -> None:
+    def __init__(self, tokens: list[_Token], dot: Formula, features: Mapping[str, Any]) -> None:
         self.tokens, self.at = [*tokens, _Token("end", "", 0)], 0
-        self.dot, self.features, self.known = dot, features, known
-        self.nothing = Formula(dot.names)
+        self.dot, self.features, self.nothing = dot, features, Formula(dot.names)
 
     def read(self) -> Formula:
         found = self.chain()
@@ -421,7 +406,7 @@ class _Reader:
         if token.kind == "name" and token.text in self.features:
             return replace(self.nothing, functions=(FunctionTerm(token.text, (), (), self.features[token.text]),))
         if token.kind == "name":
-            return replace(self.nothing, terms=frozenset([frozenset([_find(token.text, self.known)])]))
+            return replace(self.nothing, terms=frozenset([frozenset([_find(token.text, self.dot.names)])]))
         if token.sign == ".":
             return self.dot
         if token.sign != "(":

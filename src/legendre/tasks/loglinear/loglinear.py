@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_int
+from legendre.core.cells import cell_name
 from legendre.core.errors import (
     ConvergenceWarning,
     InvalidBasis,
@@ -22,31 +22,28 @@ from legendre.core.errors import (
     InvalidSupport,
     InvalidTensor,
 )
-from legendre.core.memory import size_name
-from legendre.core.text import Columns, NamedValues, Table, shortened
+from legendre.core.origin import Origin
+from legendre.core.text import NamedValues, Table, shortened
 from legendre.core.types import FloatArray
-from legendre.data.checks import support_mask
 from legendre.data.dense import observe
 from legendre.data.observation import Observation, beyond_memory
-from legendre.data.partial_table import PartialTable, Pattern, has_rows, read_cases
+from legendre.data.partial_table import Pattern, count_cases
 from legendre.data.read import beside, read
+from legendre.data.readers.labelled import FRAMES, unwrap
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import Counts, chi_square_p, criteria, support_rank
+from legendre.results.inference.counts import Counts, aic, chi_square_p, statistics_of, support_rank
 from legendre.results.inference.printout import statistic_text
-from legendre.results.inference.result import Inference, numbers_of
+from legendre.results.inference.result import Inference
 from legendre.results.inference.wald import Information
 from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
-from legendre.tasks.loglinear.anova import LikelihoodRatio
-from legendre.tasks.loglinear.choice import Criterion, Direction, Kind, Move, TermTests, add_terms, drop_terms, search
+from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio
+from legendre.tasks.loglinear.choice import Criterion, Direction, Kind, Move, add_terms, drop_terms, search
 from legendre.tasks.loglinear.formula import (
     LOST,
     Formula,
-    Term,
-    check_features,
-    check_used,
     left_side,
     names_in,
     read_formula,
@@ -146,61 +143,78 @@ def loglinear(
     tol = Settings.read(tol=tol).tol
     columns = [columns] if isinstance(columns, str) else columns
     check_choice(missing, "missing", ("error", "drop", "em"), InvalidSamples)
-    framed = has_rows(data, columns, counts)
-    if not framed and (left := left_side(formula)) is not None:
-        raise InvalidBasis(
-            f"the formula {formula!r} names {left!r} before ~, but a {type(data).__name__} is read as a table, which "
-            "has its counts already. Leave out what stands before ~; only of a data frame it is the column of counts."
-        )
-    if isinstance(data, SparseTensor) and beyond_memory(data.shape) is not None:  # it stays a list of cells
-        if data.names is None:
-            raise InvalidTensor(
-                f"loglinear: this table, {size_name(math.prod(data.shape))} cells, is too large to be written out, and "
-                "its variables have no names. Count the rows of a data frame by from_rows(frame), whose columns have "
-                "names; or fit cells by decompose(X, interactions(...)), which counts modes from 0."
-            )
-        model = _read_model(formula, data.names, features, (), hierarchical)
-        return fit_table(read(data, support, base), model, tol)
-    named = _read_columns(formula, counts, columns, features) if framed else (columns, counts)
-    how: Any = "keep" if missing == "em" else missing
-    rows = read_cases(data, *named, levels=levels, names=names, missing=how)
-    model = _read_model(formula, rows.names, features, rows.dropped, hierarchical)
-    if rows.complete < rows.total:
-        return fit_rows(_incomplete(rows, support, base), model, tol)
-    observed = observe(rows.patterns[0].counts, beside(support, rows.origin), beside(base, rows.origin))
-    return fit_table(replace(observed, origin=rows.origin), model, tol)
-
-
-def _read_model(formula: Any, names: tuple[str, ...], features: Any, dropped: Any, hierarchical: bool) -> Formula:
-    """Read the formula, with features of the caller's own; variables with a single level change nothing."""
-    own = check_features(features, names)
-    model = read_formula(formula, names, own, dropped)
-    check_used(own, model, formula)
-    return model.complete(hierarchical=hierarchical)
-
-
-def _read_columns(formula: Any, counts: Any, columns: Any, features: Any) -> tuple[Any, Any]:
-    """Return the variables and the counts of a data frame: what the formula names, where the caller does not."""
-    named = names_in(formula) if columns is None else columns
-    if columns is None and named is not None and isinstance(features, Mapping):
-        named = [name for name in named if name not in features]
     left = left_side(formula)
+    if not _has_rows(data, columns, counts):
+        if left is not None or counts is not None or columns is not None:
+            asked = f"the formula names {left!r} before ~" if left else "columns= or counts= is passed"
+            raise InvalidSamples(
+                f"{asked}, but a {type(data).__name__} is read as a table, which has its variables and its counts: "
+                "only a data frame has columns. Leave it out."
+            )
+        table = _read_table(data, support, base, names, levels)
+        model = read_formula(formula, table.labels.names or (), features, hierarchical=hierarchical)
+        return fit_table(table, model, tol)
     if left is not None and counts is not None and not (isinstance(counts, str) and counts == left):
         raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed, too. Pass one.")
-    return named, left if counts is None else counts
+    if columns is None and (named := names_in(formula)) is not None:
+        columns = [name for name in named if not (isinstance(features, Mapping) and name in features)]
+    how: Any = "keep" if missing == "em" else missing
+    origin, patterns = count_cases(data, columns, left if counts is None else counts, levels=levels, missing=how)
+    variables = origin.of(()).names or ()
+    model = read_formula(formula, variables, features, hierarchical=hierarchical)
+    support, base = beside(support, origin), beside(base, origin)
+    if [pattern.modes for pattern in patterns] != [tuple(range(len(variables)))]:
+        return fit_rows(_incomplete(origin, patterns, support, base), model, tol)
+    return fit_table(replace(observe(patterns[0].counts, support, base), origin=origin), model, tol)
 
 
-def _incomplete(rows: PartialTable, support: Any, base: Any) -> Incomplete:
+def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
+    """Whether data is a frame with a row for each case or cell, not a table whose entries are counts."""
+    root, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if isinstance(data, Mapping) or (isinstance(data, np.ndarray) and data.dtype.names is not None):
+        return True
+    if root not in FRAMES or kind not in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
+        return False
+    if root != "pandas" or counts is not None or columns is not None:
+        return True
+    numbers = all(str(kind)[:3].lower() in ("int", "uin", "flo") for kind in data.dtypes)
+    return not numbers or (type(data.index).__name__ == "RangeIndex" and data.columns.nlevels == 1)
+
+
+def _read_table(data: Any, support: Any, base: Any, names: Any, levels: Any) -> Observation:
+    """Read a table of counts; variables without a name are called A, B, C, ... as in textbooks.
+
+    Entries of a sparse tensor are written out, unless they would not fit.
+    """
+    if isinstance(data, SparseTensor) and beyond_memory(data.shape) is None:
+        origin = unwrap(data, names, levels)[1]
+        table: Observation = replace(
+            observe(data.toarray(), beside(support, origin), beside(base, origin)), origin=origin
+        )
+    else:
+        table = read(data, support, base, names=names, levels=levels)
+    if table.missing is not None:
+        cell = np.argwhere(table.missing)[0]
+        raise InvalidTensor(
+            f"the count of {cell_name(cell)} is NaN: a table has a count in every cell. If a cell cannot occur, put 0 "
+            "there and leave it out by support=."
+        )
+    if table.labels.names is not None:
+        return table
+    called = tuple(chr(ord("A") + k) if k < 26 else f"V{k}" for k in range(len(table.shape)))
+    return replace(table, origin=replace(table.origin, labels=replace(table.labels, names=called)))
+
+
+def _incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any, base: Any) -> Incomplete:
     """Take rows of which some lack values, with their sample space and base measure."""
     if isinstance(support, str) and support != "all":
         raise InvalidSupport(
             f"support={support!r} with missing='em': which cells are empty is not known where rows lack values. Pass a "
             "boolean array, False where a cell cannot occur."
         )
-    mask = None if isinstance(support, str) else support_mask(np.empty(rows.shape), None, support)
-    checked = read(np.ones(rows.shape), "all" if mask is None else mask, base)
-    origin = replace(rows.origin, completed=True)
-    return Incomplete(rows.shape, rows.patterns, mask, checked.base, origin)
+    assert origin.labels is not None
+    even = observe(np.ones(origin.labels.shape), support, base)
+    return Incomplete(even.shape, patterns, even.support.mask, even.base, replace(origin, completed=True))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -269,11 +283,6 @@ class LogLinear(Inference):
         return self.model.names
 
     @property
-    def terms(self) -> frozenset[Term]:
-        """The terms of the model, sets of names."""
-        return self.model.terms
-
-    @property
     def hierarchical(self) -> bool:
         """Whether the model has with each term all that it contains."""
         return self.model.hierarchical
@@ -289,13 +298,8 @@ class LogLinear(Inference):
         return self.model.generators
 
     @property
-    def features(self) -> dict[str, Any]:
-        """The features of the caller's own that the model has, by name."""
-        return {term.name: term.feature for term in self.model.functions if term.feature is not None}
-
-    @property
     def _feature_names(self) -> tuple[str, ...]:
-        return tuple(self.features)
+        return tuple(self.model.features)
 
     @property
     def _patterns(self) -> tuple[Pattern, ...]:
@@ -313,8 +317,8 @@ class LogLinear(Inference):
         **others: Any,
     ) -> Self:
         """Make the model of what a file holds; features of the caller's own are not in it, but for their names."""
-        names = tuple(fit.labels.mode(k) for k in range(len(fit.shape)))
-        model = read_formula(formula, names, dict.fromkeys(_feature_names, LOST)).complete(hierarchical=hierarchical)
+        names = fit.labels.names or ()
+        model = read_formula(formula, names, dict.fromkeys(_feature_names, LOST), hierarchical=hierarchical)
         em = None
         if _patterns:
             rows = Incomplete(fit.shape, _patterns, fit.model.support.mask, fit.model.base, fit.origin)
@@ -350,13 +354,6 @@ class LogLinear(Inference):
     def log_likelihoods(self) -> tuple[float, ...]:
         """The log-likelihood of rows that lack values after each round, without constants."""
         return () if self.em is None else self.em.path
-
-    @property
-    def lacking(self) -> list[tuple[tuple[str, ...], int]]:
-        """Which variables rows lack, and how many rows do, the most frequent first."""
-        absent = [tuple(name for k, name in enumerate(self.names) if k not in p.modes) for p in self._patterns]
-        found = [(lost, p.total) for lost, p in zip(absent, self._patterns, strict=True) if lost]
-        return sorted(found, key=lambda item: -item[1])
 
     @cached_property
     def missing_information(self) -> float:
@@ -399,12 +396,12 @@ class LogLinear(Inference):
         """The test that values are missing completely at random (Little 1988; for tables Fuchs 1982)."""
         if self.em is None:
             return LikelihoodRatio(0.0, 0, float("nan"))
-        data, inside = self.em.likelihood.data, self.fit.model.support.on_grid()
-        best, df = 0.0, -data.free(inside)
-        for pattern in data.patterns:
-            seen = pattern.counts[pattern.counts > 0]
+        data = self.em.likelihood.data
+        best, df = 0.0, -data.free(data.inside)
+        for lost, counts in data.parts:
+            seen = counts[counts > 0]
             best += float(seen @ np.log(seen / seen.sum()))
-            df += int((data.sums(inside.astype(np.float64), pattern) > 0).sum()) - 1
+            df += int(data.inside.any(axis=lost).sum()) - 1
         statistic = max(2.0 * (best - self.em.path[-1]) - self.g2, 0.0)  # g2 / 2: what the saturated model has beyond
         return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
 
@@ -422,10 +419,7 @@ class LogLinear(Inference):
         >>> m.update("- alcohol:marijuana").df, m.update(". ~ . - alcohol:marijuana").df, m.update("[AC][M]").df
         (2, 2, 3)
         """
-        more = check_features(features, self.names)
-        model = update_formula(self.model, formula, self.features | more)
-        check_used(more, model, formula)
-        return self.refit(model.complete(hierarchical=self.hierarchical))
+        return self.refit(update_formula(self.model, formula, features))
 
     def refit(self, model: Formula) -> LogLinear:
         """Fit another model to the same table."""
@@ -435,23 +429,23 @@ class LogLinear(Inference):
             raise InvalidSetting("the table is not at hand (this model was loaded from a file); fit it anew.")
         return fit_table(self.fit.data, model, self.tol)
 
-    def drop1(self) -> TermTests:
+    def drop1(self) -> Anova:
         """Leave out each term in turn, unless another term contains it, to see how much worse the model fits.
 
         Examples
         --------
         >>> import legendre as ld
         >>> print(ld.loglinear(ld.datasets.drug_use(), ".^2").drop1())
-        without              df        G2      AIC       LRT  on df       p
-        ------------------------------------------------------------------------
-        nothing               1    0.3740   63.417
-        alcohol:cigarette     2  187.7543  248.798  187.3803      1  <2e-16  ***
-        alcohol:marijuana     2   92.0184  153.062   91.6444      1  <2e-16  ***
-        cigarette:marijuana   2  497.3693  558.413  496.9953      1  <2e-16  ***
+        without              df        G2  p of fit      AIC      BIC       LRT  on df       p
+        -------------------------------------------------------------------------------------------
+        nothing               1    0.3740     0.541   63.417  103.529
+        alcohol:cigarette     2  187.7543    <2e-16  248.798  283.179  187.3803      1  <2e-16  ***
+        alcohol:marijuana     2   92.0184    <2e-16  153.062  187.443   91.6444      1  <2e-16  ***
+        cigarette:marijuana   2  497.3693    <2e-16  558.413  592.794  496.9953      1  <2e-16  ***
         """
         return drop_terms(self)
 
-    def add1(self, scope: str | Sequence[Any] | None = None) -> TermTests:
+    def add1(self, scope: str | Sequence[Any] | None = None) -> Anova:
         """Compare the model with those that have one more term of a scope, by default of all interactions.
 
         A term is tried if all terms that it contains are in the model.
@@ -460,7 +454,7 @@ class LogLinear(Inference):
         --------
         >>> import legendre as ld
         >>> ld.loglinear(ld.datasets.drug_use(), "[AC][AM]").add1().names
-        ('cigarette:marijuana',)
+        ('nothing', 'cigarette:marijuana')
         """
         return add_terms(self, scope)
 
@@ -504,12 +498,7 @@ class LogLinear(Inference):
         check_int(rows, "summary: rows", 1, InvalidQuery)
         if not self.local_maximum:
             return [self._head()]
-        coef = self.coef().table()
-        left = len(coef.rows) - 1 - rows
-        if left > 0:
-            notes = [f"... and {left:,} more: coef() has them all", *coef.notes]
-            coef = Columns("", coef.rows[: rows + 1], coef.sides, ruled=True, notes=notes)
-        return [self._head(), coef]
+        return [self._head(), self.coef().table(rows)]
 
     def __repr__(self) -> str:
         return self._head().text()
@@ -522,11 +511,11 @@ class LogLinear(Inference):
         modes = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
         said = [("table", f"{shortened(modes, 160)}, N = {self.fit.total:.0f}")]
         if self.em is not None:
-            lost = [f"{n:,} without {' and '.join(names)}" for names, n in self.lacking[:4]]
-            others = sum(n for _, n in self.lacking[4:])
-            complete = sum(p.total for p in self._patterns if len(p.modes) == len(self.names))
-            lost += [f"{others:,} without others"] if others else []
-            said.append(("rows", ", ".join([f"{complete:,} complete", *lost])))
+            parts = []
+            for pattern in sorted(self._patterns, key=lambda p: (len(p.modes) < len(self.names), -p.total)):
+                lost = [name for k, name in enumerate(self.names) if k not in pattern.modes]
+                parts.append(f"{pattern.total:,} {'without ' if lost else 'complete'}{' and '.join(lost)}")
+            said.append(("rows", shortened(", ".join(parts), 160)))
         said.append(("G2", statistic_text(self.g2, self.df, self.g2_p_value)))
         if self.em is None:
             said.append(("X2", statistic_text(self.x2, self.df, self.x2_p_value)))
@@ -538,16 +527,28 @@ class LogLinear(Inference):
             if self.mcar.df > 0:
                 said.append(("MCAR", statistic_text(self.mcar.statistic, self.mcar.df, self.mcar.p_value)))
         said.append(("status", self._status()))
-        absent = [name for name in self.names if not any(name in term for term in self.terms)]
+        absent = [name for name in self.names if not any(name in term for term in self.model.terms)]
         if absent and not self.model.functions:
             said.append(("note", f"not in the model, so that all levels have equal means: {', '.join(absent)}"))
         if self.rank < self.fit.n_params:
             few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
             said.append(("note", f"{few}: those that depend on each other have no estimate of their own"))
-        said += [("note", note) for note in (*self.notes, *self.fit.origin.notes)]
+        said += [("note", note) for note in (*self.notes, *self._unseen(), *self.fit.origin.notes)]
         brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators) or "[]"
         functions = "".join(f" + {function}" for function in self.model.functions)
         return NamedValues(f"Log-linear model {brackets + functions if self.hierarchical else self.formula}", said)
+
+    def _unseen(self) -> Iterator[str]:
+        """Name levels without cases, and variables with a single level."""
+        every = tuple(range(len(self.fit.shape)))
+        seen = [(p.modes, np.argwhere(p.counts)) for p in self._patterns] or [(every, self.counts.positive_cells())]
+        labels = self.fit.labels
+        for k, n in enumerate(labels.shape):
+            if n == 1:
+                yield f"{labels.mode(k)} has one level only, and changes nothing."
+            levels = [cells[:, modes.index(k)] for modes, cells in seen if k in modes]
+            for i in np.setdiff1d(np.arange(n), np.concatenate(levels) if levels else ()).tolist():
+                yield f"{labels.mode(k)} {labels.level(k, i)} has no cases: its fitted counts are 0 in most models."
 
     def _status(self) -> str:
         gone = self.fit.n_vanishing
@@ -570,7 +571,7 @@ class LogLinear(Inference):
 def fit_table(data: Observation, model: Formula, tol: float) -> LogLinear:
     """Fit a model to a table that has been read."""
     fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)), stacklevel=4)
-    return LogLinear(**numbers_of(fit), model=model, tol=tol)
+    return LogLinear(**statistics_of(fit), model=model, tol=tol)
 
 
 def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
@@ -599,15 +600,20 @@ def _numbers_of_rows(em: Ascent) -> dict[str, Any]:
     alive = likelihood.log_base > -np.inf
     identified = likelihood.identified(q)
     rank = min(support_rank(fit) - len(likelihood.columns) + identified, float(data.free(data.inside)))
-    multinomial = poisson = value = em.path[-1]
+    multinomial = poisson = em.path[-1]
     for pattern in data.patterns:
-        n, same = float(pattern.counts.sum()), float(gammaln(pattern.counts + 1.0).sum())
+        n, same = float(pattern.total), float(gammaln(pattern.counts + 1.0).sum())
         multinomial += float(gammaln(n + 1.0)) - same
         poisson += float(xlogy(n, n)) - n - same
-    g2, df = max(2.0 * (data.saturated() - value), 0.0), data.free(alive) - identified
-    aic, bic = criteria(poisson, rank, fit.total)
-    counts = Counts(data.expect(q)[alive], data.total * q[alive], alive=alive)
-    none = float("nan")
-    numbers = (fit, counts, g2, none, df, chi_square_p(g2, df), none, multinomial, aic, bic, rank)
-    names = (part.name for part in fields(Inference))
-    return dict(zip(names, (*numbers, likelihood.missing_information(q), identified), strict=True))
+    return {
+        "fit": fit,
+        "counts": Counts(data.expect(q)[alive], data.total * q[alive], alive=alive),
+        "g2": max(2.0 * (data.saturated() - em.path[-1]), 0.0),
+        "x2": float("nan"),
+        "df": data.free(alive) - identified,
+        "log_likelihood": multinomial,
+        "aic": aic(poisson, rank),
+        "rank": rank,
+        "missing": likelihood.missing_information(q),
+        "face_rank": identified,
+    }
