@@ -62,7 +62,7 @@ def lists(draw: st.DrawFn) -> tuple[tuple[int, ...], IntArray, IntArray, np.rand
 @pytest.fixture(params=["compared", "swept"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "swept":
-        monkeypatch.setattr("legendre.core.limits.FEW_PAIRS", 0)
+        monkeypatch.setattr("legendre.core.sums.cell_sums.FEW_PAIRS", 0)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 import legendre as ld
 from legendre.basis.basis import cells
-from legendre.core import limits
 from legendre.results.inference.wald import INFINITE, OPEN
 
 
@@ -40,9 +39,9 @@ def test_kl_lost_is_that_of_a_fit_without_the_parameter(rng: np.random.Generator
 
 def test_many_parameters_are_estimated(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ld.decompose(rng.poisson(9.0, (3, 4)) + 1, "B1")
-    monkeypatch.setattr(limits, "FEW_REFITS", 3)
+    monkeypatch.setattr("legendre.results.parameters.FEW_REFITS", 3)
     assert not fit.parameters().exact
-    monkeypatch.setattr(limits, "QUICK_COVARIANCE", 3)
+    monkeypatch.setattr("legendre.results.parameters.QUICK_COVARIANCE", 3)
     table = fit.parameters()
     assert np.isnan(table.kl_lost).all()
     assert np.isnan(table.standard_error).all()

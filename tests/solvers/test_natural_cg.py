@@ -96,7 +96,7 @@ def test_dependent_parameters(engine: type[ReferenceEngine] | type[DenseEngine])
 
     The tolerance is at the level of rounding: other seeds may end STALLED with a residual below 1e-10.
     """
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(9)
     X = rng.uniform(0.1, 1.0, size=(8, 8, 8))
     # on some processors the sums of this case are no better than 1e-13
     agree(Case(X, slices_gone(X.shape), rng.permutation(np.argwhere(np.ones(X.shape))[1:])[:300]), engine, 1e-12)

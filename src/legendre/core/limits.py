@@ -34,7 +34,6 @@ COSTLY_SWEEP = 1 << 27  # merged cells from which one sweep takes seconds, so th
 KEPT_JOINS = 1_000  # parameters up to which engines keep the places of joins, or G, from call to call (8 MB)
 # --- Which sums ------------------------------------------------------------------------------------------------------
 
-FEW_PAIRS = 20_000_000  # pairs of a cell and a basis cell up to which lists are compared without compiled code
 ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs more than it saves
 # --- Which solver ----------------------------------------------------------------------------------------------------
 
@@ -80,11 +79,6 @@ COARSE_BOXES = 1 << 19  # cells that are scored in a round (50 ms); of a larger 
 # all, kinds of rows counting like parameters (5,000 rows of ten binary variables, all pairs: 10 s)
 LARGEST_FEATURES = 1 << 23
 ENOUGH_HELD_OUT = 3_000  # cells (or fibres) held out that are enough to choose the variances by
-FEW_REFITS = 100  # parameters up to which a table of them may fit the model again without each in turn
-QUICK_COVARIANCE = 3_000  # parameters whose Fisher matrix is inverted without being asked for (2 s)
-FEW_COUNTS = 5.0
-"""Counts of a level, or of a pair, below which the picture of effects draws no factor: the logarithm of a count
-of 5 has a standard error of 0.45. (Of the flights by hour one left before 5 o'clock, and its factor was 1e-15.)"""
 SINGLE_FACTOR = 512
 """Cells of a growing basis from which its factor, a preconditioner, is in float32 (faces, CPU s and RMSE against
 float64: 800 cells 0.36, 24.82 against 0.42, 24.82; 2,000 cells 0.62, 21.07 against 0.86, 21.12; 4,000 cells 2.1, 17.97

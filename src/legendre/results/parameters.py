@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 Asked = Literal["auto", "refit", "estimate"]
+FEW_REFITS = 100  # parameters up to which a table of them may fit the model again without each in turn
+QUICK_COVARIANCE = 3_000  # parameters whose Fisher matrix is inverted without being asked for (2 s)
 COLUMNS = ("theta", "factor", "eta", "eta_hat", "standard_error", "kl_lost")
 
 
@@ -177,7 +179,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     if kl_lost is not None:
         check_choice(kl_lost, "parameters: kl_lost", get_args(Asked), InvalidQuery)
     refits = kl_lost == "refit" or (kl_lost == "auto" and _quick_to_refit(fit))
-    inverted = fit.n_params <= limits.QUICK_COVARIANCE or kl_lost == "estimate"
+    inverted = fit.n_params <= QUICK_COVARIANCE or kl_lost == "estimate"
     found = information(fit) if inverted else None
     reasons = ("",) * fit.n_params if found is None else found.reasons
     lost, errors = np.full((2, fit.n_params), np.nan)
@@ -209,7 +211,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
 
 def _quick_to_refit(fit: Decomposition) -> bool:
     """Whether a fit without each parameter in turn takes about a second altogether."""
-    if fit.data is None or fit.n_params > limits.FEW_REFITS:
+    if fit.data is None or fit.n_params > FEW_REFITS:
         return False
     entries = fit.data.entries
     read = math.prod(fit.shape) if entries is None else len(entries.values)

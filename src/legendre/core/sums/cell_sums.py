@@ -9,9 +9,10 @@ import math
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+
+FEW_PAIRS = 20_000_000  # pairs of a cell and a basis cell up to which lists are compared without compiled code
 
 
 def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
@@ -99,7 +100,7 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
 def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
     """Whether the compiled sweep is faster, and its tree fits."""
     # the tree of compiled sums is the grid of all modes but the longest, at most 2^26 cells
-    return len(cells) * len(basis) > limits.FEW_PAIRS and math.prod(shape) // max(shape) <= 1 << 26
+    return len(cells) * len(basis) > FEW_PAIRS and math.prod(shape) // max(shape) <= 1 << 26
 
 
 def above(cells: IntArray, u: IntArray) -> BoolArray:

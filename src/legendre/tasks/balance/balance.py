@@ -336,7 +336,8 @@ def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome
     engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
     start = np.zeros(len(columns))
     target = Target(engine, reduced, tol)
-    with limit_blas(len(columns)):
+    # products of a matrix and a vector wait for memory: more threads only wait for each other
+    with limit_blas(0 if matrix else len(columns)):
         outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
     if len(columns) < model.n_params:
         theta = np.zeros(model.n_params)
