@@ -38,7 +38,7 @@ def choose(
     after `idle` ones that found nothing. Where
     only near-duplicates of the basis are left, the factor has to be in float64; returned is the state with that factor.
     """
-    price, listed = max(price, NOTHING), max(5 * count // 2, 512) << 2 * min(idle, 3)
+    price, listed = max(price, NOTHING), max(2 * count, min(2 * count + 256, 512)) << 2 * min(idle, 3)
     if allowed is None:
         found = find_boxes(state, listed, price, turn)
         return state, _choose(state, found, count, price) if len(found) else None
@@ -119,7 +119,7 @@ def independent(even: State, found: Features, new: float = 1e-7) -> BoolArray:
 def _shorten(state: State, found: Features, score: FloatArray, count: int) -> Features:
     """Keep about `count` features by their scores, given the one of the basis that each resembles most."""
     if state.theta.size and len(found) > count:
-        room, mean = max(1500, 2 * count), state.ground.means(state.eta, found)
+        room, mean = max(1280, 2 * count), state.ground.means(state.eta, found)
         if len(found) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]
             found, score = found.of(some), score[some]

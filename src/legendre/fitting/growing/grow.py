@@ -327,7 +327,7 @@ def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
         loose, loss = state.theta.size - first, search.weigh(state)
         gone = least_missed(state, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
         if not len(gone):
-            tried = np.argsort(loss, kind="stable")[: min(8, max(1, (1 << 20) // state.ground.eta_hat.size), loose)]
+            tried = np.argsort(loss, kind="stable")[: min(24, max(1, (1 << 20) // state.ground.eta_hat.size), loose)]
             goal = max(1e-2 * float(losses(state)[tried].max()), 1e-13)
             without = [state.without(np.array([u])).fit(goal, 40)[0].kl for u in tried.tolist()]
             gone = tried[[int(np.argmin(without))]]
