@@ -126,7 +126,7 @@ def tables() -> None:
 def cutting() -> None:
     """Compare swaps on the way with growing past the size and cutting back."""
     ways: dict[str, dict[str, Any]] = {
-        "default": {}, "no swap": {"swaps": 0}, "one swap": {"swaps": 1}, "1.5 and back": {"overshoot": 1.5}
+        "default": {}, "no swap": {"swaps": 0}, "one swap": {"swaps": 1}
     }  # fmt: skip
     cases: dict[str, tuple[Any, list[int], int]] = {name: (X, modes, 300) for name, (X, modes, _) in _tables().items()}
     faces_X, three = _load("orl_faces", "faces"), _load("mnist500", "digit_3")

@@ -18,7 +18,6 @@ import legendre as ld
 from legendre.basis.adaptive import Adaptive
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
-from legendre.fitting.growing.candidates import bernoulli_divergence, choose
 from legendre.fitting.growing.grow import Search, losses
 from legendre.fitting.growing.select import _deal_cells, _deal_events, held_out_path
 from legendre.fitting.growing.state import Ground, State
@@ -33,25 +32,15 @@ def blocks(rng: np.random.Generator, shape: tuple[int, ...], cells: Sequence[tup
     return q
 
 
-def test_the_first_choice_is_the_best_single_parameter(rng: np.random.Generator) -> None:
+def test_the_first_choice_is_the_best_single_parameter_and_few_generating_cells_are_found(
+    rng: np.random.Generator,
+) -> None:
     X = rng.gamma(1.0, size=(4, 5, 3))
-    chosen = ld.decompose(X, ld.adaptive(1))
     singles = [ld.decompose(X, [cell]).kl for cell in np.argwhere(np.ones(X.shape))[1:]]
-    assert chosen.kl == pytest.approx(min(singles), rel=1e-9)
-
-
-def test_the_gain_of_one_parameter_is_exact(rng: np.random.Generator) -> None:
-    X = rng.gamma(1.0, size=(4, 5))
-    uniform, cell = ld.decompose(X, "empty"), (2, 1)
-    gain = bernoulli_divergence(ld.dual.to_eta(X), ld.dual.to_eta(np.ones((4, 5))))[cell]
-    assert uniform.kl - ld.decompose(X, [cell]).kl == pytest.approx(float(gain), rel=1e-8)
-
-
-def test_generating_cells_are_found(rng: np.random.Generator) -> None:
+    assert ld.decompose(X, ld.adaptive(1)).kl == pytest.approx(min(singles), rel=1e-9)
     cells = [(2, 0, 0), (0, 3, 1), (3, 2, 2)]
     fit = ld.decompose(blocks(rng, (5, 6, 4), cells), ld.adaptive(3))
     assert sorted(map(tuple, fit.basis.tolist())) == sorted(cells)
-    assert fit.kl < 1e-12
 
 
 def test_kl_never_rises_and_the_path_is_nested(rng: np.random.Generator) -> None:
@@ -86,9 +75,6 @@ def test_growing_past_the_size_and_cutting_back_is_never_worse(rng: np.random.Ge
         assert cut.kl <= forward.kl + 1e-12
         assert [step.n_params for step in cut.path] == sorted({step.n_params for step in cut.path})
     assert cut.kl < 0.95 * forward.kl
-    both = ld.decompose(X, ld.adaptive(30, swaps=1, overshoot=2))
-    assert both.n_params == 30
-    assert both.recipe == "adaptive(30, swaps=1, overshoot=2.0)"
 
 
 def state_of(X: object, cells: object, theta: FloatArray, support: object = "all") -> State:
@@ -107,7 +93,7 @@ def test_the_loss_of_a_parameter_is_that_of_a_refit(rng: np.random.Generator) ->
     assert losses(state_of(X, larger, null.theta))[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
 
 
-@pytest.mark.parametrize("strength", [-9.0, -4.0, 4.0, 9.0])
+@pytest.mark.parametrize("strength", [-9.0, 4.0])
 def test_the_loss_of_a_large_parameter_is_large(strength: float) -> None:
     """Wald's form alone tends to 0: at theta = -9 it is a thousand times too small."""
     theta = np.zeros((6, 6))
@@ -126,15 +112,6 @@ def test_a_dependent_parameter_is_not_missed() -> None:
     assert sorted(losses(state_of(X, cells, fit.theta, mask)) > 1e-9) == [False, False, True]
 
 
-def test_a_fit_on_the_path_is_a_fresh_fit(rng: np.random.Generator) -> None:
-    X = rng.gamma(1.0, size=(6, 5, 4))
-    fit = ld.decompose(X, ld.adaptive(25))
-    part = fit.at(11)
-    fresh = ld.decompose(X, fit.basis[fit.order()[:11]])
-    assert part.converged
-    assert_allclose(part.tensor(), fresh.tensor(), rtol=1e-8)
-
-
 def test_masks_missing_cells_and_candidates(rng: np.random.Generator) -> None:
     X = rng.gamma(1.0, size=(6, 6, 6))
     X[rng.random(X.shape) < 0.2] = np.nan
@@ -142,12 +119,9 @@ def test_masks_missing_cells_and_candidates(rng: np.random.Generator) -> None:
     assert fit.converged
     assert (fit.basis[:, 2] == 0).all()
     assert np.isfinite(X[tuple(fit.basis.T)]).all()
-
-
-def test_growing_stops_when_no_candidate_is_left() -> None:
-    fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], ld.adaptive(10))
-    assert fit.n_params == 3
-    assert_allclose(fit.tensor(), [[1, 2], [3, 5]], rtol=1e-9)
+    named = ld.decompose(X, ld.adaptive(3, include=np.array([[1, 0, 0]]), candidates=[[2, 2, 0], [3, 1, 0], [0, 4, 0]]))
+    assert named.basis[0].tolist() == [1, 0, 0]
+    assert {tuple(cell) for cell in named.basis[1:, :2].tolist()} < {(2, 2), (3, 1), (0, 4)}
 
 
 def test_bic_leaves_noise_alone_and_finds_a_strong_effect() -> None:
@@ -161,19 +135,6 @@ def test_bic_leaves_noise_alone_and_finds_a_strong_effect() -> None:
     fit = ld.decompose(rng.multinomial(20000, p.ravel()).reshape(5, 5, 5), ld.adaptive("bic"))
     assert {(2, 3, 0), (0, 1, 4)} <= set(map(tuple, fit.basis.tolist()))
     assert fit.n_params <= 4
-
-
-def test_bic_gives_back_what_no_longer_pays() -> None:
-    """After the true cells are in, those that stood in for them are worth nothing."""
-    rng = np.random.default_rng(3)
-    cells = [(1, 1, 0), (0, 2, 2), (3, 0, 1)]
-    spurious = 0
-    for _ in range(10):
-        counts = rng.multinomial(50_000, blocks(rng, (5, 5, 5), cells).ravel()).reshape(5, 5, 5)
-        fit = ld.decompose(counts, ld.adaptive("bic"))
-        assert set(cells) <= set(map(tuple, fit.basis.tolist()))
-        spurious += fit.n_params - len(cells)
-    assert spurious <= 1
 
 
 def price_of(criterion: str, X: FloatArray, start: IntArray) -> float:
@@ -327,30 +288,11 @@ def test_a_grown_fit_can_be_pickled(rng: np.random.Generator) -> None:
     assert_array_equal(again.at(3).theta, fit.at(3).theta)
 
 
-def test_start_and_candidates_may_be_arrays(rng: np.random.Generator) -> None:
-    X = rng.gamma(1.0, size=(4, 5))
-    fit = ld.decompose(X, ld.adaptive(3, include=np.array([[1, 0]]), candidates=[[2, 2], [3, 1], [0, 4]]))
-    assert fit.basis[0].tolist() == [1, 0]
-    assert {tuple(cell) for cell in fit.basis[1:].tolist()} < {(2, 2), (3, 1), (0, 4)}
-
-
-def test_near_duplicates_are_not_chosen_together() -> None:
-    """A single step along a fine grid: one cell explains it, its neighbours add nothing."""
-    p = np.ones(400)
-    p[200:] = 3.0
-    state = state_of(p, np.zeros((0, 1), dtype=np.int64), np.zeros(0))
-    _, found = choose(state, np.arange(400) > 0, 5, 1e-6, 0)
-    assert found is not None
-    assert found.moments.features.of(found.listed).places.tolist() == [200]
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: ld.adaptive(0), r"adaptive: the number of parameters must be an integer >= 1, got 0"),
         (lambda: ld.adaptive(3, swaps=-1), r"adaptive: swaps must be an integer >= 0, got -1"),
-        (lambda: ld.adaptive(3, overshoot=0.5), r"adaptive: overshoot must be a finite number >= 1, got 0\.5"),
-        (lambda: ld.adaptive("bic", overshoot=2), r"a criterion has no number to grow past"),
         (lambda: ld.adaptive("cv", folds=1), r"adaptive: folds must be an integer >= 2, got 1"),
         (lambda: ld.adaptive(5, max_params=7), r"max_params is the limit of a criterion"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("bic")), r"needs counts.*adaptive\('cv'\) holds cells out"),
@@ -364,13 +306,13 @@ def test_near_duplicates_are_not_chosen_together() -> None:
             r"X sums to 2; 5 folds take from 25 to 2",
         ),
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1), start=[0.0]), r"start has no meaning while a basis grows"),
+        (
+            lambda: ld.decompose(np.ones((30, 30, 30)), ld.adaptive(10**9)),
+            r"26,999 would .* up to 5,000",
+        ),
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1)).at(1.0), r"at\(1\.0\): the path has 0 to 1"),  # type: ignore[arg-type]
         (lambda: ld.adaptive("bica"), r"unknown criterion 'bica'; did you mean 'bic'\?"),  # type: ignore[arg-type]
         (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2) | ld.B1()), r"adaptive\(\.\.\.\) stands alone"),
-        (
-            lambda: ld.plan(np.ones((3, 3)), ld.adaptive(5)),
-            r"^plan: adaptive\(5\) is chosen by the data, .* fit\.basis",
-        ),
         (lambda: ld.plan(np.ones((3, 3)), "boxes(5)"), r"^plan: boxes\(5\) is chosen by the data, .* fit\.basis\)\.$"),
         (
             lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2, include="B1")),
@@ -384,12 +326,6 @@ def test_bad_requests(make: object, message: str) -> None:
         make()  # type: ignore[operator]
 
 
-def test_the_string_form() -> None:
-    fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], "adaptive(2, include='B1')")
-    assert fit.recipe == "adaptive(2, include='B1')"
-    assert fit.n_params == 2
-
-
 def test_a_basis_that_grew_to_a_boundary_is_fitted_to_its_end() -> None:
     """Its parameters cancel each other there, and those that are kept, without the others, are no start."""
     X = np.array([[33, 0, 167, 3, 0, 14], [0, 984, 10, 1, 4, 0], [0, 0, 0, 0, 4, 0]])
@@ -398,9 +334,8 @@ def test_a_basis_that_grew_to_a_boundary_is_fitted_to_its_end() -> None:
     assert fit.kl == pytest.approx(ld.decompose(X, fit.basis).kl, abs=1e-12)
 
 
-def test_a_basis_of_a_thousand_million_cells_does_not_grow() -> None:
-    with pytest.raises(
-        ld.errors.InvalidBasis, match=r"of 26,999 cells 26,999 would be chosen .* up to 5,000 parameters"
-    ):
-        ld.decompose(np.ones((30, 30, 30)), ld.adaptive(10**9))
-    assert ld.decompose(np.arange(1.0, 7.0).reshape(2, 3), ld.adaptive(10**9)).n_params == 5
+def test_growing_stops_when_no_candidate_is_left_or_adds_anything() -> None:
+    """Of a single step along a fine grid one cell explains everything."""
+    X = np.arange(1.0, 7.0).reshape(2, 3)
+    assert_allclose(ld.decompose(X, ld.adaptive(10**9)).tensor(), X, rtol=1e-9)
+    assert ld.decompose(np.repeat([1.0, 3.0], 200), "adaptive(5)").basis.tolist() == [[200]]

@@ -48,14 +48,6 @@ def test_named_cuts_stay_and_every_mode_keeps_one() -> None:
     assert 2 in boxes.quotient.cuts[1]
 
 
-def test_a_grid_that_can_be_scored_stays_as_it_is(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    X = rng.random((12, 10))
-    monkeypatch.setattr(limits, "COARSE_BOXES", X.size)
-    assert not too_large(observe(X))
-    plain, listed = ld.decompose(X, ld.adaptive(9)), ld.decompose(coo_array(X), ld.adaptive(9))
-    assert_array_equal(plain.basis, listed.basis)
-
-
 def test_growing_reads_no_more_of_x_than_it_needs(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """KL and RMSE of the path took a third of the time of growing on a large X, though nobody had asked for them."""
     from legendre.data.dense import Dense

@@ -8,7 +8,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, cells, is_basis
-from legendre.core.arguments import check_int, check_number
+from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidBasis, unknown_name
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -24,7 +24,6 @@ class Adaptive(Basis):
     include: Basis | str = "empty"
     candidates: Basis | str | None = None
     swaps: int | None = None  # None: one, but for a basis that is grown past its size
-    overshoot: float | None = None  # times its size; None: by the size, where `swaps` is not given
     folds: int = 5
     max_params: int | None = None  # where a criterion chooses the number
     boxed: bool = False  # whether boxes are chosen, not cells
@@ -47,7 +46,7 @@ class Adaptive(Basis):
 
     def __repr__(self) -> str:
         usual = {"include": "empty", "folds": 5}  # None for the others
-        names = ("include", "candidates", "swaps", "overshoot", "folds", "max_params")
+        names = ("include", "candidates", "swaps", "folds", "max_params")
         given = [(name, getattr(self, name)) for name in names if getattr(self, name) != usual.get(name)]
         return f"{self.name}({self.n!r}{''.join(f', {name}={value!r}' for name, value in given)})"
 
@@ -58,7 +57,6 @@ def adaptive(
     include: Basis | str | ArrayLike = "empty",
     candidates: Basis | str | ArrayLike | None = None,
     swaps: int | None = None,
-    overshoot: float | None = None,
     folds: int = 5,
     max_params: int | None = None,
 ) -> Basis:
@@ -93,10 +91,8 @@ def adaptive(
         The cells to choose from, as a basis; by default all of the support.
     swaps
         The largest number of times, at the end and for a criterion also on the way, that a share of the cells is
-        dropped and chosen anew, as long as that pays. Default 1, or 0 if the basis is grown past n; 0 is fastest.
-    overshoot
-        Grow to this many times n before cells are dropped, e.g. 1.5. Default: 1.5 up to 500 parameters; 1 (not
-        at all) for more, or if `swaps` is given. Not used by a criterion.
+        dropped and chosen anew, as long as that pays; 0 is fastest. Default: 1, but up to 500 parameters the basis is
+        grown past n instead, to 1.5 times that number.
     folds
         For ``"cv"``: the number of parts that the events or cells are split into.
     max_params
@@ -124,17 +120,13 @@ def adaptive(
     n = _read_size("adaptive", n, ("aic", "bic", "cv"))
     if swaps is not None:
         swaps = check_int(swaps, "adaptive: swaps", error=InvalidBasis)
-    if overshoot is not None:
-        overshoot = check_number(overshoot, "adaptive: overshoot", 1.0, error=InvalidBasis)
-        if isinstance(n, str):
-            raise InvalidBasis(f"adaptive({n!r}, overshoot={overshoot!r}): a criterion has no number to grow past.")
     folds = check_int(folds, "adaptive: folds", 2, InvalidBasis)
     if max_params is not None:
         max_params = check_int(max_params, "adaptive: max_params", 1, InvalidBasis)
         if not isinstance(n, str):
             raise InvalidBasis(f"adaptive({n}, max_params={max_params}): max_params is the limit of a criterion.")
     among = None if candidates is None else _read_cells(candidates)
-    return Adaptive(n, _read_cells(include), among, swaps, overshoot, folds, max_params)
+    return Adaptive(n, _read_cells(include), among, swaps, folds, max_params)
 
 
 def boxes(n: int | Literal["aic", "bic"], *, include: Basis | str | ArrayLike = "empty") -> Basis:

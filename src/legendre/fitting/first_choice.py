@@ -23,7 +23,7 @@ from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.fitting.growing.coarse import divisible, too_large
-from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve_of_cells
+from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve_of_cells, note_losses
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthStep, add_round
 
@@ -83,7 +83,7 @@ def explain(data: Observation, recipe: Basis, fit: Decomposition, settings: Sett
     if growing.n != "cv":
         lead, limit = f"the extended BIC led to {_parameters(fit.n_params)}, so ", fit.n_params
         curve = curve_of_cells(seen, [step.n_params for step in fit.path], FOLDS, say)
-        fit = replace(fit, _rounds=tuple(curve.note(fit.path, seen.total)), _negentropy=None)
+        fit = replace(fit, _rounds=note_losses(fit.path, curve, seen.total), _negentropy=None)
     n = fewest(fit.path)
     loss = "I-divergence" if seen.positive else "squared error"
     return _part(data, fit, growing, settings, n, lead + _why_held_out(fit.path, n, loss, limit, growing))

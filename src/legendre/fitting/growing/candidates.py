@@ -1,59 +1,60 @@
 """Which features to add: a short list by cheap scores, then what each gains given the basis and those chosen before it.
 
-Cells are looked for in the field of all of them. Boxes are too many for that: orthants and windows in which P and Q
-differ most are improved by ascent.
+Cells are looked for in the field of all of them. Boxes are too many for that: windows in which P and Q differ most are
+improved by ascent.
 """
 
 from __future__ import annotations
-
-from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 
 from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.fitting.growing.state import LEAST_VARIANCE, Features, Moments, State, inverse_deviation
+from legendre.fitting.growing.state import LEAST_VARIANCE, ROUGH, Features, Moments, State, inverse_deviation
 
 NOTHING = 1e-15  # a gain this small is a rounding error
 WINDOWS = 5  # windows of 1/2, 1/4, ... 1/32 of each mode are looked for, one size a round
 
 
-class Choice(NamedTuple):
-    """Features to add, with their rows of the factor."""
+def add_cells(state: State, allowed: BoolArray, count: int, price: float) -> State | None:
+    """Add up to `count` allowed cells that gain more than `price`, and fit roughly; ``None`` where there is none.
 
-    moments: Moments  # of a list that they are on
-    listed: IntArray  # their places there
-    left: FloatArray  # rows of the factor left of the diagonal block
-    lower: FloatArray  # that block
-    gain: float  # what they lower KL by, together, to second order
-
-
-def choose(
-    state: State, allowed: BoolArray | None, count: int, price: float, turn: int, idle: int = 0
-) -> tuple[State, Choice | None]:
-    """Choose up to `count` features that gain more than `price`; ``None`` where there is none.
-
-    They are cells where `allowed` marks some, else boxes, of which other kinds are looked for in every `turn`, and more
-    after `idle` ones that found nothing. Where
-    only near-duplicates of the basis are left, the factor has to be in float64; returned is the state with that factor.
+    Where only near-duplicates of the basis are left, the factor has to be in float64 to tell what they gain.
     """
-    price, listed = max(price, NOTHING), max(2 * count, min(2 * count + 256, 512)) << 2 * min(idle, 3)
-    if allowed is None:
-        found = find_boxes(state, listed, price, turn)
-        return state, _choose(state, found, count, price) if len(found) else None
-    found = find_cells(state, allowed, listed, price)
-    choice = _choose(state, found, count, price) if found.low.size else None
-    if choice is None and found.low.size:
+    price = max(price, NOTHING)
+    found = find_cells(state, allowed, _list_length(count), price)
+    larger = _add_best(state, found, count, price) if len(found) else None
+    if larger is None and len(found):
         state = state.anchored(double=True) if state.anchor.factor.kind == "f" else state
         every = np.flatnonzero(_field(state, allowed) > 2.0 * price)
         if len(every) <= 1024:
-            choice = _choose(state, state.ground.at(every), count, price, new=1e-7)
-    return state, choice
+            larger = _add_best(state, state.ground.at(every), count, price, new=1e-7)
+    return larger
 
 
-def _choose(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> Choice | None:
-    """Choose among listed features; one of whose variance the basis leaves no more than `new` is a near-duplicate."""
+def add_boxes(state: State, count: int, price: float, turn: int) -> State | None:
+    """Add up to `count` boxes that gain more than `price`, and fit roughly; ``None`` where there is none.
+
+    Other sizes are looked for in every `turn`. Where nothing is found, the fit is refined, for what a rough fit leaves
+    may hide smaller gains, and longer lists of the next sizes are tried.
+    """
+    price = max(price, NOTHING)
+    for idle in range(WINDOWS):
+        found = find_boxes(state, _list_length(count) << 2 * min(idle, 3), price, turn + idle)
+        larger = _add_best(state, found, count, price) if len(found) else None
+        if larger is not None:
+            return larger
+        state = state.settle(NOTHING)
+    return None
+
+
+def _list_length(count: int) -> int:
+    """Return how many features to compare for a round that adds `count`: the covariances of all pairs take the time."""
+    return max(2 * count, min(2 * count + 256, 512))
+
+
+def _add_best(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> State | None:
+    """Add the best of listed features; those of whose variance the basis leaves at most `new` are near-duplicates."""
     listed, slope, left, given = state.condition(found)
     exact = None
     if not state.theta.size:  # the gain of the first parameter is known exactly
@@ -65,7 +66,7 @@ def _choose(state: State, found: Features, count: int, price: float, new: float 
         best, gains, rows = pick(left, slope, count, price, new, exact)
     if not len(best):
         return None
-    return Choice(listed, best, given[:, best].T, np.tril(rows[:, best].T), float(gains.sum()))
+    return state.extend(listed, best, given[:, best].T, np.tril(rows[:, best].T), ROUGH * float(gains.sum()))
 
 
 def pick(
@@ -119,7 +120,7 @@ def independent(even: State, found: Features, new: float = 1e-7) -> BoolArray:
 def _shorten(state: State, found: Features, score: FloatArray, count: int) -> Features:
     """Keep about `count` features by their scores, given the one of the basis that each resembles most."""
     if state.theta.size and len(found) > count:
-        room, mean = max(1280, 2 * count), state.ground.means(state.eta, found)
+        room, mean = max(1280, 4 * count), state.ground.means(state.eta, found)
         if len(found) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]
             found, score = found.of(some), score[some]
@@ -191,7 +192,7 @@ def bernoulli_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def find_boxes(state: State, count: int, price: float, turn: int, longest: int = 256) -> Features:
-    """List about `count` boxes: peaks among orthants and windows, and where ascent from the best of them leads.
+    """List about `count` boxes: windows of two sizes, and where ascent from the best of them leads.
 
     Where each must gain a price, boxes with none or all of the data are left out: no sample shows that an event is
     impossible. Modes of more than `longest` levels have one end of an interval moved at a time.
@@ -199,8 +200,7 @@ def find_boxes(state: State, count: int, price: float, turn: int, longest: int =
     from legendre.core.sums.kernels.growing import ascend
 
     ground, half = state.ground, max(count // 2, 400)
-    orthants, windows = _orthants(state, turn), _windows(state, turn)
-    found = orthants[0].of(np.argsort(-orthants[1])[:half]).joined(windows[0].of(np.argsort(-windows[1])[:half]))
+    found = _windows(state, turn, half).joined(_windows(state, turn + 2, half))
     assert found.high is not None
     low, high, ends = found.low.copy(), found.high.copy(), ground.ends
     work = len(found) * int((np.minimum(ends, longest) ** 2).sum())
@@ -220,45 +220,16 @@ def _unknown(known: Features, found: Features) -> Features:
     return found.of(np.sort(first[first >= len(known)]) - len(known))
 
 
-def _orthants(state: State, turn: int, together: int = 4) -> tuple[Features, FloatArray]:
-    """Find the orthants whose gain is a peak along every mode, of some orientations `together`, the next ones later."""
-    ground, every = state.ground, list(product((True, False), repeat=len(state.ground.shape)))
-    lows, highs, gains = [], [], []
-    for i in range(min(together, len(every))):
-        up = np.array(every[(turn * together + i) % len(every)])
-        p, q = (_orthant_sums(sums.reshape(ground.shape), up) for sums in (ground.eta_hat, state.eta))
-        gain, corner = _gain_peaks(p, q)
-        # a downward orthant ends behind its corner, so that all of the mode is among both kinds
-        lows.append(np.where(up, corner, 0))
-        highs.append(np.where(up, ground.ends, corner + 1))
-        gains.append(gain)
-    return ground.boxes(np.concatenate(lows), np.concatenate(highs)), np.concatenate(gains)
-
-
-def _orthant_sums(sums: FloatArray, up: BoolArray) -> FloatArray:
-    """Sum over the orthant at each cell, from suffix sums with a border: upward, or up to the cell."""
-    for axis, upward in enumerate(up.tolist()):
-        rows = np.moveaxis(sums, axis, 0)
-        sums = np.moveaxis(rows[:-1] if upward else rows[:1] - rows[1:], 0, axis)
-    return sums
-
-
-def _windows(state: State, turn: int) -> tuple[Features, FloatArray]:
-    """Find the windows of one size whose gain is a peak along every mode; the next size in the next turn."""
+def _windows(state: State, turn: int, count: int) -> Features:
+    """Find up to `count` windows of one size whose gain is a peak along every mode; the next size in the next turn."""
     ground, sides = state.ground, np.maximum(state.ground.ends >> (1 + turn % WINDOWS), 1)
-    both = []
-    for sums in (ground.eta_hat.reshape(ground.shape), state.eta.reshape(ground.shape)):
-        for axis, side in enumerate(sides.tolist()):
-            rows = np.moveaxis(sums, axis, 0)
-            sums = np.moveaxis(rows[:-side] - rows[side:], 0, axis)
-        both.append(sums)
-    field, corner = _gain_peaks(*both)
-    return ground.boxes(corner, corner + sides), field
-
-
-def _gain_peaks(p: FloatArray, q: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Find where the gain of boxes with these sums is a peak: the gains, and the cells."""
+    p, q = ground.eta_hat.reshape(ground.shape), state.eta.reshape(ground.shape)
+    for axis, side in enumerate(sides.tolist()):
+        near, far = ((slice(None),) * axis + (some,) for some in (slice(-side), slice(side, None)))
+        p, q = p[near] - p[far], q[near] - q[far]
     variance = q * (1.0 - q)
-    field = np.divide((p - q) ** 2, variance, out=np.zeros(q.shape), where=variance > LEAST_VARIANCE).ravel()
-    chosen = find_peaks(field, q.shape, compiled=True)
-    return field[chosen], np.stack(np.unravel_index(chosen, q.shape), axis=1).astype(np.int64)
+    gain = np.divide((p - q) ** 2, variance, out=np.zeros(q.shape), where=variance > LEAST_VARIANCE).ravel()
+    peaks = find_peaks(gain, q.shape, compiled=True)
+    peaks = peaks[np.argsort(-gain[peaks])[:count]]
+    corner = np.stack(np.unravel_index(peaks, q.shape), axis=1).astype(np.int64)
+    return ground.boxes(corner, corner + sides)

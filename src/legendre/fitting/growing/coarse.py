@@ -8,7 +8,7 @@ every basis of their corners.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,23 +19,9 @@ from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis
 from legendre.core.sums.quotient import BoxTotals, Quotient, volumes
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation, Support
-
-
-@dataclass(frozen=True, eq=False)
-class Coarse:
-    """A tensor of boxes, the recipe in terms of their corners, and the sums of X over them."""
-
-    data: Dense
-    recipe: Adaptive
-    totals: BoxTotals
-
-    def cells(self, corners: IntArray) -> IntArray:
-        """Return the cells of the grid that some corners (k x N) are."""
-        columns = [cut[corners[:, k]] for k, cut in enumerate(self.totals.quotient.cuts)]
-        return np.stack(columns, axis=1).astype(np.int64)
 
 
 def too_large(data: Observation) -> bool:
@@ -52,8 +38,8 @@ def divisible(shape: tuple[int, ...]) -> bool:
     return bool(2 ** sum(length > 1 for length in shape) <= limits.COARSE_BOXES)
 
 
-def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
-    """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
+def coarsen(data: Observation, recipe: Adaptive) -> tuple[Dense, Adaptive, BoxTotals]:
+    """Choose the boxes; return X merged onto them as a tensor, the recipe in terms of corners, and the sums of X."""
     if not divisible(data.shape):
         raise InvalidBasis(
             f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
@@ -76,7 +62,7 @@ def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
     quotient = totals.quotient
     candidates = None if named is None else Cells(quotient.boxes(named))
     on_corners = replace(recipe, include=Cells(quotient.boxes(start)), candidates=candidates)
-    return Coarse(observe_boxes(data, totals), on_corners, totals)
+    return observe_boxes(data, totals), on_corners, totals
 
 
 def observe_boxes(data: Observation, totals: BoxTotals) -> Dense:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,11 +15,9 @@ from legendre.core.memory import size_name
 from legendre.core.progress import Say
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
-from legendre.fitting.growing.candidates import NOTHING, WINDOWS, choose
-from legendre.fitting.growing.state import DAMPING, Features, Ground, Inverse, State
+from legendre.fitting.growing.candidates import NOTHING, add_boxes, add_cells
+from legendre.fitting.growing.state import DAMPING, ROUGH, Features, Ground, Inverse, State
 from legendre.results.growth_path import GrowthStep, add_round
-
-ROUGH = 3e-5  # half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +46,7 @@ class Search:
             candidates[start.places] = False
         most = recipe.n if isinstance(recipe.n, int) else recipe.max_params
         cells = limits.LARGEST_GROWN if candidates is None else int(candidates.sum())
-        size = min(int((recipe.overshoot or 1.0) * (most or 1)), len(start) + cells)
+        size = min(most or 1, len(start) + cells)
         if isinstance(recipe.n, int) and size > limits.LARGEST_GROWN:
             raise InvalidBasis(
                 f"{recipe!r}: of {size_name(cells)} cells {size_name(size)} would be chosen a few at a time, with a "
@@ -81,19 +78,18 @@ class Search:
         quarter of that size it adds a seventh, of cells and where most have data: where most are empty, early cells
         would decide which of them vanish.
         """
-        left, choice = (self.most if most is None else most) - state.theta.size, None
+        left = (self.most if most is None else most) - state.theta.size
+        if left <= 0:
+            return None
         observed = self.ground.observed
         early = self.known and 4 * state.theta.size < self.most and self.candidates is not None
         early = early and (observed is None or 2 * len(observed) >= self.ground.eta_hat.size)
         count = min(max(self.most // 40, 1), 8 if self.candidates is None else 16) if self.known else 1
         count = max(count, state.theta.size // (7 if early else 10))
         count = left if left < 1.5 * count else count
-        for idle in range(1 if self.candidates is not None else WINDOWS):
-            if left > 0 and choice is None:
-                state, choice = choose(state, self.candidates, count, self.price, turn + idle, idle)
-            if choice is None and self.candidates is None:  # what a rough fit leaves may hide smaller gains
-                state = state.settle(NOTHING)
-        return None if choice is None else state.extend(*choice[:-1], ROUGH * choice.gain)
+        if self.candidates is None:
+            return add_boxes(state, count, self.price, turn)
+        return add_cells(state, self.candidates, count, self.price)
 
     def weigh(self, state: State) -> FloatArray:
         """Estimate what each feature is worth; infinite for those of the start, and for those that keep cells empty."""
@@ -193,11 +189,10 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
     A size of up to 500 is exceeded by half, and what is missed least is given back. On the way to a larger one, and to
     an end that a criterion finds, features are swapped.
     """
-    most, swaps, over = search.most, recipe.swaps, recipe.overshoot
-    plain = search.candidates is None and swaps is None  # boxes are not swapped
-    if over is None:
-        over = 1.5 if swaps is None and search.known and most <= 500 and not plain else 1.0
-    swaps = int(over == 1.0 and not plain) if swaps is None else swaps
+    most, swaps, over = search.most, recipe.swaps or 0, 1.0
+    if recipe.swaps is None and search.candidates is not None:  # boxes are not swapped
+        over = 1.5 if search.known and most <= 500 else 1.0
+        swaps = int(over == 1.0)
 
     def forward(state: State, rounds: list[GrowthStep], size: int) -> tuple[State, list[GrowthStep]]:
         while (larger := search.larger(state, size, len(rounds) - 1)) is not None:
@@ -208,7 +203,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
 
     state = search.first()
     rounds = [measure(state)]
-    for size in _sizes(search, swaps):
+    for size in _sizes(search) if swaps else [most]:
         state, rounds = forward(state, rounds, size)
         for _ in range(swaps):
             less = (
@@ -222,7 +217,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
             state, rounds = other, more
         if state.theta.size < size:
             break
-    if search.known and int(over * most) > most and state.theta.size == most:
+    if int(over * most) > most == state.theta.size:
         other, more = forward(state, rounds, int(over * most))
         while other.theta.size > most:
             other = search.smaller(other, most) or other
@@ -240,15 +235,13 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
     return state, rounds
 
 
-def _sizes(search: Search, swaps: int) -> Iterator[int]:
+def _sizes(search: Search) -> list[int]:
     """List the sizes at which features are swapped: the one to reach; with a criterion, many on the way."""
-    most, first = search.most, len(search.start)
-    if swaps and search.price:
-        size = first + 20
-        while size < most:
-            yield size
-            size = int(1.4 * size) + 1
-    yield most
+    sizes, size = list[int](), len(search.start) + 20
+    while search.price and size < search.most:
+        sizes.append(size)
+        size = int(1.4 * size) + 1
+    return [*sizes, search.most]
 
 
 def measure(state: State) -> GrowthStep:

@@ -11,9 +11,8 @@ are held out they are not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -62,13 +61,13 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
         if len(data.shape) > 8:
             raise InvalidBasis(f"{recipe!r} on {len(data.shape)} modes: boxes grow on up to 8 modes. Sum modes out.")
     elif too_large(data):
-        coarse = coarsen(data, recipe)
-        between = None if say is None else lambda text, share=None: say(text.replace("KL", "KL between boxes"), share)
-        growth = _grow(coarse.recipe, coarse.data, data.labels, counts, between)
-        terms, negentropy = Terms(coarse.cells(growth.terms.cells)), coarse.data.negentropy()
+        boxes, recipe, totals = coarsen(data, recipe)
+        growth = _grow(recipe, boxes, data.labels, counts, say)
+        corners = zip(totals.quotient.cuts, growth.terms.cells.T, strict=True)
+        terms = Terms(np.stack([cut[column] for cut, column in corners], axis=1))
         assert growth.grown is not None
-        grown = growth.grown._replace(totals=coarse.totals)
-        return replace(growth, terms=terms, inverse=None, grown=grown, negentropy=negentropy)
+        grown = growth.grown._replace(totals=totals)
+        return replace(growth, terms=terms, inverse=None, grown=grown, negentropy=boxes.negentropy())
     else:
         dense = in_memory(data, "adaptive")
     return _grow(recipe, dense, data.labels, counts, say)
@@ -84,7 +83,7 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say 
                 parts = _deal_events(data, recipe.folds) if counts else _deal_cells(data, recipe.folds)
                 curve = held_out_curve(search, parts, say)
                 # with sizes that are tried one after the other all of the curve is in the path
-                search = replace(search, most=curve.best, known=counts)
+                search = replace(search, most=best_size(curve), known=counts)
             else:
                 search = replace(search, price=_price(recipe, data, search) / (2.0 * data.total))
         state, rounds = grow(search, recipe, say)
@@ -92,8 +91,8 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say 
         rounds = add_round(rounds, measure(state))
         lo, hi = state.ground.corners(state.features)
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
-    noted = rounds if curve is None else curve.note(rounds, data.total)
-    return Growth(terms, state.theta, tuple(noted), inverse, None if recipe.boxed else Grown(len(search.start), None))
+    noted = tuple(rounds) if curve is None else note_losses(rounds, curve, data.total)
+    return Growth(terms, state.theta, noted, inverse, None if recipe.boxed else Grown(len(search.start), None))
 
 
 def _price(recipe: Adaptive, data: Dense, search: Search) -> float:
@@ -127,29 +126,24 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
     return lambda shape: most_of(include.rankings(shape), candidates.rankings(shape))
 
 
-class Curve(NamedTuple):
-    """Held-out losses, summed over the folds, by the number of parameters."""
+Curve = dict[int, list[float]]
+"""The losses of the folds, by the number of parameters."""
 
-    sizes: tuple[int, ...] = ()
-    losses: tuple[float, ...] = ()
-    spreads: tuple[float, ...] = ()  # standard errors of the losses
 
-    @property
-    def best(self) -> int:
-        """The number of parameters with the least loss so far."""
-        return self.sizes[int(np.argmin(self.losses))]
+def best_size(curve: Curve) -> int:
+    """Return the number of parameters with the least loss, summed over the folds."""
+    return min(curve, key=lambda size: sum(curve[size]))
 
-    def add(self, size: int, losses: list[float]) -> Curve:
-        """Add the losses of the folds at a size."""
-        finite = all(map(math.isfinite, losses))
-        spread = math.sqrt(len(losses)) * float(np.std(losses, ddof=1)) if finite else math.nan
-        return Curve((*self.sizes, size), (*self.losses, sum(losses)), (*self.spreads, spread))
 
-    def note(self, rounds: Sequence[GrowthStep], unit: float) -> tuple[GrowthStep, ...]:
-        """Write losses, divided by `unit`, into the rounds of sizes that were tried."""
-        known = {n: (loss / unit, spread / unit) for n, loss, spread in zip(*self, strict=True)}
-        found = [(step, *known.get(step.n_params, (math.nan, math.nan))) for step in rounds]
-        return tuple(replace(step, held_out=loss, spread=spread) for step, loss, spread in found)
+def note_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tuple[GrowthStep, ...]:
+    """Write losses and their standard errors, divided by `unit`, into the rounds of sizes that were tried."""
+    noted = []
+    for step in rounds:
+        losses, spread = curve.get(step.n_params, [math.nan]), math.nan
+        if all(map(math.isfinite, losses)):
+            spread = math.sqrt(len(losses)) * float(np.std(losses, ddof=1))
+        noted.append(replace(step, held_out=sum(losses) / unit, spread=spread / unit))
+    return tuple(noted)
 
 
 def held_out_curve(
@@ -162,10 +156,10 @@ def held_out_curve(
     curve, paths = Curve(), [held_out_path(search, part, sizes) for part in parts]
     for stage in zip(*paths, strict=False):  # the shortest path ends the race
         size = stage[0][0].theta.size
-        curve = curve.add(size, [loss for _, loss in stage])
+        curve[size] = [loss for _, loss in stage]
         if say is not None:
-            say(f"{len(parts)} folds   {size} parameters   best so far {curve.best}")
-        if size >= 1.5 * curve.best + 12:
+            say(f"{len(parts)} folds   {size} parameters   best so far {best_size(curve)}")
+        if size >= 1.5 * best_size(curve) + 12:
             break
     return curve
 
@@ -185,14 +179,22 @@ def held_out_path(search: Search, part: AnyArray, sizes: Sequence[int] | None = 
     of booleans: the cells that are.
     """
     data, of_cells = search.ground.data, part.dtype == np.bool_
-    others = _other_cells(data, part) if of_cells else _other_events(data, part)
-    search = replace(search, ground=Ground.of(others), known=False)
+    if of_cells:
+        mask = data.support.on_grid() & ~part
+        left = data.values[mask]
+        support, positive = Support(data.shape, mask), bool((left > 0).all())
+        others = replace(data, support=support, total=float(left.sum(dtype=np.float64)), positive=positive)
+    else:
+        values = np.where(np.isnan(data.values), 0.0, data.values) - part
+        others = replace(data, values=values, total=float(data.total - part.sum()), positive=False)
+    search = replace(search, ground=Ground.of(replace(others, by_mode=(), last_ranking=None)), known=False)
     search = search if of_cells else search.among_uncertain()
-    first = search.first()
-    loss = _cell_loss(data, part, others.total) if of_cells else _event_loss(part, first)
-    state: State | None = first
+    state: State | None = search.first()
+    assert state is not None
+    # events that the start rules out would make the loss of every round infinite
+    part = part if of_cells else np.where(state.q > 0, part.ravel(), 0.0)
     while state is not None:
-        yield state, loss(state)
+        yield state, _cell_loss(state, data, part) if of_cells else _event_loss(state, part)
         size = min((n for n in sizes or () if n > state.theta.size), default=None)
         if sizes is not None and size is None:
             return
@@ -201,51 +203,27 @@ def held_out_path(search: Search, part: AnyArray, sizes: Sequence[int] | None = 
             state = search.larger(state, size)
 
 
-def _other_events(data: Dense, counts: FloatArray) -> Dense:
-    values = np.where(np.isnan(data.values), 0.0, data.values) - counts
-    return replace(data, values=values, total=float(data.total - counts.sum()), positive=False, by_mode=())
+def _event_loss(state: State, counts: FloatArray) -> float:
+    """Return minus the log-likelihood of held-out events; infinity where a fit rules one out."""
+    with np.errstate(divide="ignore"):
+        return -float(counts[counts > 0] @ np.log(state.q[counts > 0]))
 
 
-def _event_loss(counts: FloatArray, first: State) -> Callable[[State], float]:
-    """Return minus the log-likelihood of held-out events."""
-    # cells that the start rules out would make the loss of every round infinite
-    counted = np.where(first.q > 0, counts.ravel(), 0.0)
-    seen = counted > 0
-
-    def loss(state: State) -> float:
-        with np.errstate(divide="ignore"):  # a fit that rules a held-out event out loses infinitely much
-            return -float(counted[seen] @ np.log(state.q[seen]))
-
-    return loss
-
-
-def _other_cells(data: Dense, cells: BoolArray) -> Dense:
-    mask = data.support.on_grid() & ~cells
-    own = data.values[mask]
-    total, positive = float(own.sum(dtype=np.float64)), bool((own > 0).all())
-    support = Support(data.shape, mask)
-    return replace(data, support=support, total=total, positive=positive, by_mode=(), last_ranking=None)
-
-
-def _cell_loss(data: Dense, cells: BoolArray, total: float) -> Callable[[State], float]:
+def _cell_loss(state: State, data: Dense, cells: BoolArray) -> float:
     """Return the I-divergence of held-out cells from their predictions, or the squared error: see above."""
-    places = np.flatnonzero(cells)
-    values = data.values.ravel()[places].astype(np.float64)
-    log_base = 0.0 if data.base is None else np.log(data.base.ravel()[places])
-    squares = 0.0 if data.positive else float(np.square(data.values[data.support.on_grid()] / data.total).sum())
-
-    def loss(state: State) -> float:
-        # a fit to the other cells sums to 1 there
-        log_q = state.ground.spread(state.features, state.theta)[places] + log_base - state.psi
-        if state.dead is not None:
-            log_q = np.where(state.dead[places], -np.inf, log_q)
-        with np.errstate(over="ignore"):  # a prediction beyond float64 loses infinitely much
-            predicted = total * np.exp(log_q)
-            if data.positive:
-                return float((predicted - values + values * (np.log(values / total) - log_q)).sum())
-            return float(np.square((predicted - values) / data.total).sum()) / squares * data.total
-
-    return loss
+    values, total = data.values[cells].astype(np.float64), state.ground.data.total
+    # a fit to the other cells sums to 1 there
+    log_q = state.ground.spread(state.features, state.theta)[cells.ravel()] - state.psi
+    if data.base is not None:
+        log_q += np.log(data.base[cells])
+    if state.dead is not None:
+        log_q[state.dead[cells.ravel()]] = -np.inf
+    with np.errstate(over="ignore"):  # a prediction beyond float64 loses infinitely much
+        predicted = total * np.exp(log_q)
+        if data.positive:
+            return float((predicted - values + values * (np.log(values / total) - log_q)).sum())
+        squares = np.square(data.values[data.support.on_grid()] / data.total).sum()
+        return float(np.square((predicted - values) / data.total).sum() / squares * data.total)
 
 
 def _deal_events(data: Dense, folds: int) -> list[AnyArray]:

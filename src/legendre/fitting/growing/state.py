@@ -305,6 +305,7 @@ class Moments:
 
 
 STEPS = 8  # of a fit between rounds
+ROUGH = 3e-5  # half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain
 DAMPING = {"d": 1e-9, "f": 1e-6}
 """What is added to the correlations' diagonal, by the type of the factor, if no more is needed: dependent parameters
 are not moved far."""
@@ -575,7 +576,7 @@ class State:
         """Fit roughly; factorise anew where that saves later rounds more time than it costs."""
         state, steps = self.fit(target, STEPS)
         # a new factor takes two steps to the same goal; two later rounds are counted
-        pays = max(2 * (steps - 2), 1) * state._step_time >= state._factor_time
+        pays = max(2 * (steps - 2), 1) >= state._factor_cost
         return state.anchored() if pays and not state.fresh else state
 
     def fit(self, target: float, steps: int, tol: float = math.inf, factors: float = math.inf) -> tuple[State, int]:
@@ -601,21 +602,17 @@ class State:
         return state, done
 
     @property
-    def _step_time(self) -> float:
-        """The nanoseconds of a step, roughly: sweeps, and two triangular solves."""
-        return 8.0 * self.ground.eta_hat.size + self.theta.size**2 + 1e5
-
-    @property
-    def _factor_time(self) -> float:
-        """The nanoseconds of a new factor, roughly: its entries, and Cholesky."""
-        return self.theta.size**3 / 90.0 + self.theta.size**2 + 5e4
+    def _factor_cost(self) -> float:
+        """How many steps take as long as a new factor: its entries and Cholesky; sweeps and two triangular solves."""
+        size = self.theta.size
+        return (size**3 / 90.0 + size**2 + 5e4) / (8.0 * self.ground.eta_hat.size + size**2 + 1e5)
 
     def _factor_pays(self, decrement: float, last: float, target: float) -> bool:
         """Whether a new factor is cheaper than the steps that the present one will take, by the last contraction."""
         rate, left = decrement / last if last > 0 else math.inf, 3.0
         if decrement > 0 and last < math.inf:
             left = math.log(max(target, 1e-18) / decrement) / math.log(max(rate, 1e-9)) if rate < 0.9 else math.inf
-        return decrement > 0 and (left - 2) * self._step_time > self._factor_time
+        return decrement > 0 and left - 2 > self._factor_cost
 
     def _search(self, slope: float, deepest: float = 3.0) -> State | None:
         """Go in the direction that the factor proposes, by a full step if that is good; ``None`` if no step is good.
