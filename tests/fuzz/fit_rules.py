@@ -202,6 +202,10 @@ def _condition(fit: Any, grid: Array, possible: Array, event: dict[int, int], re
     if mass == 0:  # below the range of long double, where logarithms still tell what is more probable
         return
     close(found, part / mass, 2 * relative, f"condition({event})")
+    if part.ndim:
+        first = next(k for k in range(grid.ndim) if k not in event)
+        right = part.sum(axis=tuple(range(1, part.ndim))) / mass
+        close(fit.marginal([first], given=event), right, 2 * relative, f"marginal([{first}], given={event})")
 
 
 def _rmse(fit: Any, problem: Problem, q: Array, relative: float) -> None:

@@ -31,7 +31,7 @@ def test_a_short_run_breaks_no_rule(target: str) -> None:
 
 
 def test_a_campaign_counts_every_case_of_its_processes(tmp_path: Path) -> None:
-    found = campaign(3, 7, 1, ["queries"], tmp_path)
+    found = campaign(3, 7, 1, ["decompose"], tmp_path)
     assert sorted(case[1] for case in found) == [0, 1, 2]
     assert not any(map(failed, found))
     assert table(found).splitlines()[-1].startswith("| all | 3 |")

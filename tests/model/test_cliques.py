@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from legendre.model.cliques.tables import Tables, clique_sums, closed_form, exce
 from legendre.model.model import Grid, Model
 from legendre.model.problem import Problem
 from legendre.results.distribution import CliqueDistribution
-from oracles import distribution, fisher_matrix, normaliser
+from oracles import distribution
 from strategies import problems, seeds
 
 Edges = list[tuple[int, int]]
@@ -124,23 +123,6 @@ def test_widths_of_known_graphs(n: int, edges: Edges, width: int) -> None:
 
 
 # ---------------------------------------------------------------- the five questions
-
-
-@given(problems(full_grid=True), seeds)
-def test_the_answers_are_those_of_the_definition(case: Case, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    engine = JunctionEngine(model_of(case.X.shape, case.basis))
-    theta, x = 2 * rng.normal(size=(2, len(case.basis)))
-    point = engine.at(theta)
-    q = distribution(case.Z, theta, case.r)
-    assert point.psi == pytest.approx(normaliser(case.Z, theta, case.r), abs=1e-12)
-    assert_allclose(point.eta, case.Z.T @ q, atol=1e-13)
-    G = fisher_matrix(case.omega, case.basis, q)
-    assert_allclose(engine.fisher(point), G, atol=1e-13)
-    assert_allclose(engine.fisher_product(point, x), G @ x, atol=1e-12)
-    change = case.Z @ x
-    assert engine.swing(x) == pytest.approx(np.ptp(change), abs=1e-12)
-    assert_allclose(np.exp(engine.log_probabilities(point)).sum(), 1.0, rtol=1e-12)
 
 
 @given(seeds)
@@ -286,9 +268,6 @@ def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
     assert fit.status is ld.results.Status.UNDECIDED
 
 
-TREES = [[(0, 1), (1, 2)], [(2, 0), (3, 0), (1, 3)], [(0, 1), (2, 3)], [(1, 3, 0), (2, 3)], [(0,), (1, 2), (3,)]]
-
-
 # ---------------------------------------------------------------- order 100
 
 
@@ -381,32 +360,6 @@ def test_the_closed_form_on_trees(seed: int) -> None:
     assert tilt >= np.abs(m / q - 1).max() - 1e-12
 
 
-@pytest.mark.usefixtures("on_cliques")
-def test_a_machine_is_the_same_on_the_grid_and_beyond(
-    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
-    rows = rng.integers(0, 3, size=(4000, 5))
-    rows[:, 3] = np.minimum(rows[:, 2] + (rng.random(4000) < 0.5), 2)
-    edges = [(0, 1), (1, 2, 3), (2, 3), (3, 4)]
-    machine = ld.BoltzmannMachine(edges, n_levels=3, names=list("abcde"), alpha=1.0)
-    with monkeypatch.context() as patch:
-        patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
-        patch.setattr("legendre.core.limits.LARGEST_MASS", 1 << 24)
-        grid = ld.BoltzmannMachine(**machine.get_params()).fit(rows)
-    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 100)
-    machine.fit(rows)
-    assert isinstance(machine.decomposition_.data, Sparse)
-    assert list(machine.weights_) == list(grid.weights_)
-    for key, weight in machine.weights_.items():
-        assert_allclose(weight, grid.weights_[key], atol=1e-8)
-    assert machine.psi_ == pytest.approx(grid.psi_, abs=1e-9)
-    assert machine.log_likelihood(rows) == pytest.approx(grid.log_likelihood(rows), rel=1e-10)
-    given: dict[Any, int] = {"a": 2, "d": 1}
-    assert_allclose(machine.conditional(given), grid.conditional(given), atol=1e-10)
-    assert_allclose(machine.conditional(given, of=["e", "b"]), grid.conditional(given, of=["e", "b"]), atol=1e-10)
-    assert_allclose(machine.predict_proba(rows[:9], of="c"), grid.predict_proba(rows[:9], of="c"), atol=1e-10)
-
-
 # ---------------------------------------------------------------- refusals
 
 
@@ -419,20 +372,6 @@ def test_wide_bases_are_refused_with_their_cliques() -> None:
         ld.errors.InvalidSamples, match=r"100 columns .* narrow edges: the basis couples modes so widely"
     ):
         ld.BoltzmannMachine(2).fit(np.zeros((3, 100), dtype=int))
-
-
-REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
-    ("tensor", (), r"tensor: a table of 1\.3e30 cells in 100 modes is never formed"),
-    ("theta_tensor", (), r"theta_tensor: a table of 1\.3e30 cells.* Its entries are theta"),
-    ("eta_tensor", (), r"eta_tensor: a table of 1\.3e30 cells"),
-    (
-        "condition",
-        ({0: 1},),
-        r"the joint distribution of 99 modes: a table of 6\.3e29 cells in 99 modes is never formed\. Ask",
-    ),
-    ("expectation", (lambda *_: 1,), r"Name the modes that f depends on: expectation\(f, modes=\.\.\.\)"),
-    ("log_prob", (np.full((1, 100), 2),), "is outside the grid"),
-]
 
 
 @pytest.mark.parametrize("solver", ["scaling", "m-projection"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -13,8 +12,8 @@ from legendre.core.sums.quotient import Quotient
 from legendre.data.dense import observe
 from legendre.data.observation import Support
 from legendre.model.problem import Problem
-from legendre.solvers.structure.rank import covariance, independent
-from oracles import FloatArray, distribution, divergence
+from legendre.solvers.structure.rank import covariance
+from oracles import FloatArray
 from strategies import problems
 
 
@@ -60,17 +59,6 @@ def test_positions_and_spreading(case: Case) -> None:
         assert_array_equal(quotient.spread(labels, slice(row, row + 1)), spread[row : row + 1])
 
 
-@pytest.mark.parametrize("name", ["few_cuts", "weighted", "weighted_hole", "vector", "order_12"])
-def test_a_merging_basis_has_the_answer_of_the_unmerged_grid(name: str) -> None:
-    case = NAMED[name]
-    fit = case.fit()
-    merged = int(np.prod(fit.model.quotient.merged_shape))
-    assert merged <= case.X.size
-    assert_allclose(case.q(fit), case.answer(), rtol=1e-7)
-    assert_allclose(case.q(fit), distribution(case.Z, fit.theta, case.r), rtol=1e-11)
-    assert fit.kl == pytest.approx(divergence(case.p, case.q(fit)), abs=1e-12)
-
-
 def test_a_face_loses_weight_and_columns() -> None:
     problem = problem_of(NAMED["matrix"])
     alive = problem.model.alive.copy()
@@ -81,16 +69,6 @@ def test_a_face_loses_weight_and_columns() -> None:
     assert_array_equal(small.model.positions, problem.model.positions[[2, 0]])
     assert_array_equal(small.eta_hat, problem.eta_hat[[2, 0]])
     assert small.model.quotient is problem.model.quotient
-
-
-@given(problems())
-def test_independent_columns_span_all_features(case: Case) -> None:
-    kept = independent(problem_of(case).model)
-    centred = case.Z - case.Z.mean(axis=0)
-    rank = np.linalg.matrix_rank(centred) if centred.size else 0
-    assert len(kept) == rank
-    assert (np.linalg.matrix_rank(centred[:, kept]) if len(kept) else 0) == rank
-    assert (np.diff(kept) > 0).all()
 
 
 @given(problems())

@@ -18,24 +18,6 @@ def X(rng: np.random.Generator) -> FloatArray:
     return rng.uniform(0.1, 2.0, size=(3, 4, 2))
 
 
-def kl_at(fit: ld.Decomposition, X: FloatArray, theta: FloatArray) -> float:
-    grid = np.zeros(X.shape)
-    grid[tuple(fit.basis.T)] = theta
-    return ld.dual.kl(X, ld.dual.from_theta(grid))
-
-
-def test_the_hessian_of_kl_is_plus_g(X: FloatArray) -> None:
-    """The paper prints -G: KL would then have a maximum at the decomposition."""
-    fit = ld.decompose(X, "B1 + B3(1)")
-    h = 1e-4
-    for k, g in enumerate(np.diagonal(fit.fisher())):
-        step = np.zeros(fit.n_params)
-        step[k] = h
-        ends = [kl_at(fit, X, fit.theta + sign * step) for sign in (-1, 1)]
-        assert (ends[0] - 2 * fit.kl + ends[1]) / h**2 == pytest.approx(g, abs=1e-5)
-        assert g > 0
-
-
 def test_the_bottom_is_minus_psi(X: FloatArray) -> None:
     """The paper prints 1 / exp(psi), which is the value of q there, not of theta."""
     fit = ld.decompose(X, "B1 + B2(1)")
@@ -43,15 +25,6 @@ def test_the_bottom_is_minus_psi(X: FloatArray) -> None:
     assert T[0, 0, 0] == -fit.psi
     assert q[0, 0, 0] == pytest.approx(np.exp(-fit.psi))
     assert_allclose(zeta(T), np.log(q), atol=1e-12)
-
-
-@pytest.mark.parametrize(("rows", "rank"), [([1, 3], 3), ([0, 1, 3], 3), ([2], 2), ([0], 1)])
-def test_rows_without_the_bottom_row_give_one_rank_more(rows: list[int], rank: int, rng: np.random.Generator) -> None:
-    """Section 2.1: l rows of parameters give rank(log Q) <= l only if the bottom row, where -psi is, is one of them."""
-    basis = [(i, j) for i in rows for j in range(6) if (i, j) != (0, 0)]
-    log_q = np.log(ld.decompose(rng.gamma(2.0, size=(5, 6)), basis).tensor())
-    log_q -= np.log(np.exp(log_q).sum())
-    assert np.linalg.matrix_rank(log_q, tol=1e-9) == rank
 
 
 def test_existence_needs_positive_tensors() -> None:
@@ -99,15 +72,6 @@ def test_nan_in_is_not_nan_out(X: FloatArray) -> None:
     assert_allclose(fit.tensor(), without.tensor(extend=True), rtol=1e-12)
     assert fit.kl == pytest.approx(without.kl, rel=1e-12)
     assert fit.rmse == pytest.approx(np.sqrt(np.nanmean((X - fit.tensor()) ** 2)), rel=1e-12)
-
-
-def test_the_bottom_need_not_be_in_omega(X: FloatArray) -> None:
-    """The authors' program forces it in."""
-    X[0, 0, 0] = 0.0
-    fit = ld.decompose(X, "B1", support="nonzero")
-    assert fit.tensor()[0, 0, 0] == 0.0
-    assert fit.model.support.n_cells == X.size - 1
-    assert fit.status is ld.results.Status.CONVERGED
 
 
 def test_b2_uses_all_slices_and_starts_at_the_papers_first_row() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
-from cases import NAMED, SMALL, Case
+from cases import SMALL, Case
 from oracles import FloatArray, boltzmann_machine, distribution, divergence, expectations
 from strategies import masks, positive_tensors, problems, seeds, shapes
 
@@ -39,15 +39,6 @@ def test_q_is_a_member_of_the_model(case: Case) -> None:
     fit = case.fit()
     assert_allclose(case.q(fit), distribution(case.Z, fit.theta, case.r), rtol=1e-10)
     assert_allclose(np.log(case.q(fit) / case.r), case.Z @ fit.theta - fit.psi, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", sorted(NAMED))
-def test_the_named_cases_have_the_answer_of_the_definition(name: str) -> None:
-    case = NAMED[name]
-    fit = case.fit()
-    assert fit.status is ld.results.Status.CONVERGED
-    assert_allclose(case.q(fit), case.answer(), rtol=1e-7)
-    assert fit.kl == pytest.approx(divergence(case.p, case.q(fit)), abs=1e-12)
 
 
 @given(problems(), seeds)
@@ -174,13 +165,6 @@ def test_the_one_body_basis_is_the_product_of_the_margins(X: FloatArray) -> None
         expected = expected * margin / X.sum()
     for basis in ("B1", ld.interactions(1)):
         assert_allclose(ld.decompose(X, basis).tensor(), expected * X.sum(), rtol=1e-9)
-
-
-@given(problems())
-def test_a_base_measure_of_ones_changes_nothing(case: Case) -> None:
-    fit, ones = case.fit(), case.fit(base=np.ones(case.X.shape))
-    assert_allclose(ones.theta, fit.theta, atol=1e-9)
-    assert ones.kl == pytest.approx(fit.kl, abs=1e-12)
 
 
 @given(problems(weighted=True))

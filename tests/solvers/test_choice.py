@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -103,42 +102,6 @@ def test_the_plan_of_a_newton_fit() -> None:
         "one sweep: 3.6e+01 additions",
         "one step: a Fisher matrix of 0.0 MiB, 2.7e+00 flops to factor",
     ]
-
-
-def test_the_plan_names_all_solvers_in_their_order() -> None:
-    assert "solver scaling, then natural on the reference engine" in str(
-        ld.plan(np.ones((11, 11, 11)), ld.interactions(2))
-    )
-
-
-def test_a_plan_takes_no_step_and_checks_its_input() -> None:
-    assert ld.plan(CUBE, "B1", tol=1e-3).settings.tol == 1e-3
-    with pytest.raises(ld.errors.InvalidTensor, match="negative"):
-        ld.plan(-CUBE, "B1")
-    with pytest.raises(ld.errors.InvalidSetting, match="tol must be a number >= 0"):
-        ld.plan(CUBE, "B1", tol=-1.0)
-    with pytest.raises(ld.errors.InvalidSetting, match="unknown solver 'newton'"):
-        ld.plan(CUBE, "B1", solver="newton")
-
-
-CLOSED: dict[str, tuple[str, dict[str, Any]]] = {
-    "pairs": ("interactions(2)", {}),
-    "masked": ("B1", {"support": CUBE > 0.5}),
-    "weighted": ("B1", {"base": CUBE}),
-    "empty": ("empty", {}),
-}
-
-
-@pytest.mark.parametrize("name", CLOSED)
-def test_the_closed_form_is_refused_where_there_is_none(name: str) -> None:
-    basis, arguments = CLOSED[name]
-    refusal = (
-        "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
-        "Use solver='auto'."
-    )
-    with pytest.raises(ld.errors.InvalidSetting) as told:
-        ld.decompose(CUBE, basis, solver="closed", **arguments)
-    assert str(told.value) == refusal
 
 
 @pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")

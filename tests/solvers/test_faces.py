@@ -12,7 +12,6 @@ import legendre as ld
 from cases import Case
 from legendre.basis.basis import cells
 from legendre.core import limits
-from legendre.core.sums.zeta import zeta
 from legendre.data.dense import observe
 from legendre.model.problem import Problem
 from legendre.solvers.mprojection import interior_point
@@ -154,16 +153,6 @@ def test_the_interior_point_is_positive_with_the_expectations(case: Case) -> Non
     assert (q > 0).all()
     assert q.sum() == pytest.approx(1.0, abs=1e-12)
     assert_allclose(design.T @ q, case.eta_hat, atol=1e-12)
-
-
-def test_features_are_rows_of_zeta() -> None:
-    case = Case(np.ones((3, 4)), np.ones((3, 4), dtype=np.bool_), np.array([[0, 1], [2, 0], [1, 3]]))
-    problem = Problem.of(observe(case.X), case.basis)
-    rows = existence.features(problem.model, problem.model.alive)
-    for column, position in zip(rows.T, problem.model.positions, strict=True):
-        indicator = np.zeros(problem.model.weights.shape)
-        indicator[tuple(position)] = 1.0
-        assert_array_equal(column, zeta(indicator).ravel())
 
 
 @pytest.mark.parametrize("tol", [0.1, 1e-10])

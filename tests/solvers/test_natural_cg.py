@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
 import legendre as ld
-from cases import SMALL, BoolArray, Case
+from cases import BoolArray, Case
 from legendre.data.observation import Support
 from legendre.engines.compiled import DenseEngine, Vecchia
 from legendre.engines.protocol import Engine
@@ -58,12 +58,6 @@ def agree(case: Case, engine: type[ReferenceEngine] | type[DenseEngine], tol: fl
 def test_random_problems(case: Case, engine: type[ReferenceEngine] | type[DenseEngine]) -> None:
     """Random sample spaces leave many parameters dependent: Q is unique all the same."""
     agree(case, engine)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", sorted(SMALL))
-def test_named_cases(name: str, engine: type[ReferenceEngine] | type[DenseEngine]) -> None:
-    agree(SMALL[name], engine)
 
 
 def skewed(shape: tuple[int, ...], count: int, *, sigma: float = 2.0, holes: float = 0.0, seed: int = 4) -> Case:

@@ -41,16 +41,6 @@ def test_scaling_agrees_with_natural(drawn: tuple[FloatArray, Sets]) -> None:
 
 
 @settings(max_examples=40)
-@given(shapes(max_cells=30, min_order=2, max_order=3), st.data())
-def test_scaling_with_a_base_measure(shape: tuple[int, ...], data: st.DataObject) -> None:
-    if max(shape) == 1:
-        return
-    X, base = data.draw(positive_tensors(shape)), data.draw(positive_tensors(shape))
-    fit = ld.decompose(X, ld.interactions(1), base=base, solver="scaling")
-    assert_allclose(fit.tensor(), ld.decompose(X, ld.interactions(1), base=base).tensor(), rtol=1e-7)
-
-
-@settings(max_examples=40)
 @given(shapes(max_cells=24, min_order=2, max_order=3), st.data())
 def test_scaling_with_zeros_or_refusal(shape: tuple[int, ...], data: st.DataObject) -> None:
     """Zeros and holes may leave parameters dependent: then it says so, else it has the same answer."""
@@ -78,14 +68,6 @@ def test_decomposable_sets_take_one_cycle(sets: Sets, rng: np.random.Generator) 
     fit = ld.decompose(rng.uniform(0.1, 1, size=(3, 2, 4, 2)), ld.interactions(sets), solver="scaling")
     assert fit.n_iter == 1
     assert fit.residual <= 1e-12
-
-
-@pytest.mark.parametrize("basis", [[(1, 1)], [(0, 1), (1, 1)], "full - B1", "empty"], ids=str)
-def test_a_basis_that_is_no_set_of_margins_is_refused(basis: str | list[tuple[int, int]]) -> None:
-    with pytest.raises(
-        ld.errors.InvalidSetting, match="scaling fits whole margins, and this basis is not a set of margins"
-    ):
-        ld.decompose(np.ones((2, 2)), basis, solver="scaling")
 
 
 def test_margins_are_found_on_the_merged_grid() -> None:

@@ -26,7 +26,7 @@ class Target:
 
 def all_targets() -> dict[str, Target]:
     """List the targets by name."""
-    from . import cliques, fits, lacking, readers, tasks, tied, uncertain
+    from . import cliques, fits, lacking, readers, tasks, tied
 
-    parts = (fits, tied, cliques, tasks, uncertain, lacking, readers)
+    parts = (fits, tied, cliques, tasks, lacking, readers)
     return {target.name: target for part in parts for target in part.TARGETS}

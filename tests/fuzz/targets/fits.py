@@ -164,95 +164,6 @@ def try_adaptive(args: Args, folder: Path) -> Trial:
     return Trial(call, check, (X, args["support"], args["base"], extra), fit_bits, twice=args["seed"] % 4 == 0)
 
 
-# --- queries ---------------------------------------------------------------------------------------------------------
-
-
-def draw_queries(rng: np.random.Generator) -> Args:
-    X = draw.values(rng, draw.shape(rng, 30), pick(rng, "even", "counts", "sparse"))
-    order = X.ndim
-    some = [int(k) for k in rng.permutation(order)]
-    cut = int(rng.integers(0, order + 1))
-    given = {k: int(rng.integers(X.shape[k])) for k in some[cut : cut + 2]}
-    return {
-        "X": X,
-        "basis": draw.basis(rng, X.shape),
-        "support": draw.support(rng, X),
-        "base": draw.base(rng, X),
-        "modes": some[:cut],
-        "given": given,
-        "cells": np.stack([rng.integers(0, n, 3) for n in X.shape], axis=1),
-        "f": rng.normal(size=X.shape) * pick(rng, 1.0, 1e150, 1e-200),
-        "n": pick(rng, 0, 1, 5),
-        "rng": pick(rng, 0, 7, None),
-        "what": pick(rng, "marginal", "condition", "expectation", "sample", "log_prob", "modes"),
-    }
-
-
-def try_queries(args: Args, folder: Path) -> Trial:
-    """Fit, then ask one question."""
-    del folder
-    asked, modes, given = args["what"], args["modes"], args["given"]
-
-    def call() -> Any:
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ld.ConvergenceWarning)
-            fit = fitted(args)
-        match asked:
-            case "marginal":
-                return fit, fit.marginal(modes, given=given)
-            case "condition":
-                return fit, fit.condition(given)
-            case "expectation":
-                return fit, fit.expectation(args["f"])
-            case "modes":
-                return fit, fit.expectation(lambda *index: sum(np.asarray(i, dtype=float) for i in index), modes=modes)
-            case "sample":
-                return fit, fit.sample(args["n"], args["rng"])
-        return fit, fit.log_prob(args["cells"])
-
-    def check(found: Any) -> str:
-        fit, answer = found
-        problem = Problem.of(args["X"], omega_mask(args["X"], args["support"], args["base"]), fit.basis, args["base"])
-        from ..fit_rules import vanished
-
-        log_q, _ = problem.log_q(fit.theta, vanished(fit, problem))
-        grid, relative = problem.on_grid(np.exp(log_q)), 2 * problem.rounding(fit.theta) + 32 * EPS * len(log_q)
-        order = grid.ndim
-        if not fit.converged and relative > 1e-3:
-            return "unconverged"
-        if asked in ("marginal", "modes"):
-            kept = list(modes)
-            at = given if asked == "marginal" else {}
-            part = grid[tuple(slice(at[k], at[k] + 1) if k in at else slice(None) for k in range(order))]
-            part = part / part.sum()
-            table = part.sum(axis=tuple(k for k in range(order) if k not in kept))
-            table = table.transpose(np.argsort(np.argsort(kept))) if kept else table
-            if asked == "marginal":
-                close(answer, table, 2 * relative, f"marginal({kept}, given={at})")
-            else:
-                right = (table * sum(np.ix_(*map(np.arange, table.shape)))).sum()
-                close(answer, right, 4 * relative * (1 + float(right)), "expectation")
-        elif asked == "condition":
-            part = grid[tuple(given.get(k, slice(None)) for k in range(order))]
-            close(answer, part / part.sum(), 2 * relative, f"condition({given})")
-        elif asked == "expectation":
-            f = np.where(grid > 0, args["f"], 0)
-            close(answer, (grid * f).sum(), relative * float((grid * np.abs(f)).sum()) + 1e-300, "expectation")
-        elif asked == "sample":
-            need(answer.shape == (args["n"], order), f"sample has shape {answer.shape}")
-            need(bool((grid[tuple(answer.T)] > 0).all()), "sample drew a cell of probability 0")
-        else:
-            with np.errstate(divide="ignore"):
-                right = np.log(grid[tuple(args["cells"].T)])
-            close(answer, right, relative * (1 + np.abs(np.where(np.isfinite(right), right, 0))), "log_prob")
-        return "right"
-
-    bits = (lambda found: found[1]) if not (asked == "sample" and args["rng"] is None) else (lambda _: 0)
-    return Trial(call, check, (args["X"], args["cells"], args["f"], args["base"]), bits)
-
-
 # --- inference -------------------------------------------------------------------------------------------------------
 
 
@@ -354,8 +265,7 @@ def check_inference(tests: Any, problem: Problem, intervals: Array, level: float
 
 
 TARGETS = [
-    Target("decompose", draw_decompose, try_decompose, 0.30),
+    Target("decompose", draw_decompose, try_decompose, 0.40),
     Target("adaptive", draw_adaptive, try_adaptive, 0.05),
-    Target("queries", draw_queries, try_queries, 0.10),
     Target("inference", draw_inference, try_inference, 0.08),
 ]

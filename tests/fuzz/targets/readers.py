@@ -22,20 +22,7 @@ from . import Args, Target
 from .fits import fit_bits, the_cells
 
 Array = Any
-SPARSE = (
-    "scipy-coo",
-    "scipy-csr",
-    "scipy-csc",
-    "scipy-array",
-    "pydata",
-    "gcxs",
-    "dok",
-    "pyttb",
-    "coords",
-    "columns",
-    "tns",
-    "tns.gz",
-)
+SPARSE = ("scipy-coo", "scipy-csr", "scipy-array", "pydata", "coords", "columns", "tns", "tns.gz")
 
 
 # --- sparse tensors --------------------------------------------------------------------------------------------------
@@ -66,31 +53,21 @@ def draw_sparse(rng: np.random.Generator) -> Args:
 def sparse_array(args: Args, folder: Path) -> Any:
     """Build the array in the library that the case names."""
     cells, values, dims = args["cells"], args["values"], tuple(args["dims"])
-    if values.dtype == np.float16 and args["kind"].startswith(("scipy", "gcxs", "dok", "pydata")):
+    if values.dtype == np.float16 and args["kind"].startswith(("scipy", "pydata")):
         values = values.astype(np.float32)  # neither SciPy nor numba, which compiles pydata's, has half precision
     match args["kind"]:
-        case "scipy-coo" | "scipy-csr" | "scipy-csc":
+        case "scipy-coo" | "scipy-csr":
             import scipy.sparse
 
-            made = scipy.sparse.coo_matrix((values, tuple(cells.T)), shape=dims)
-            return made if args["kind"] == "scipy-coo" else made.asformat(args["kind"][6:])
+            return scipy.sparse.coo_matrix((values, tuple(cells.T)), shape=dims).asformat(args["kind"][6:])
         case "scipy-array":
             import scipy.sparse
 
             return scipy.sparse.coo_array((values, tuple(cells.T)), shape=dims)
-        case "pydata" | "gcxs" | "dok":
+        case "pydata":
             import sparse
 
-            coo = sparse.COO(cells.T, values, shape=dims)
-            other = coo.asformat(args["kind"]) if args["kind"] != "pydata" else coo
-            other.asformat("coo")  # compiles what the library will call
-            return other
-        case "pyttb":
-            import pyttb
-
-            one = np.unique(cells, axis=0, return_index=True)[1]
-            build: Any = vars(pyttb)["sptensor"]
-            return build(cells[one], values[one][:, None].astype(np.float64), dims)
+            return sparse.COO(cells.T, values, shape=dims)
         case "coords":
             return ld.from_coords(cells, values, dims)
         case "columns":
@@ -106,9 +83,8 @@ def sparse_array(args: Args, folder: Path) -> Any:
 def dense_of(args: Args) -> Array:
     """Sum the entries, exactly enough."""
     X, cells, values = np.zeros(args["dims"], dtype=LONG), args["cells"], args["values"]
-    keep = np.unique(cells, axis=0, return_index=True)[1] if args["kind"] == "pyttb" else range(len(cells))
-    for i in keep:
-        X[tuple(cells[i])] += LONG(values[i])
+    for cell, value in zip(cells, values, strict=True):
+        X[tuple(cell)] += LONG(value)
     return X
 
 
@@ -121,7 +97,7 @@ def try_sparse(args: Args, folder: Path) -> Trial:
 
     def check(fit: Any) -> str:
         dense = dense_of(args)
-        if X is not None and args["kind"] not in ("pyttb", "scipy-coo", "scipy-array"):  # it adds its duplicates itself
+        if X is not None and args["kind"] not in ("scipy-coo", "scipy-array"):  # it adds its duplicates itself
             dense = (X.todense() if hasattr(X, "todense") else X.toarray()).astype(LONG)
         mask = dense > 0 if args["support"] == "nonzero" else np.ones(dense.shape, dtype=bool)
         need(
