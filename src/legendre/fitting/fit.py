@@ -223,7 +223,7 @@ def _plan(
     problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
 ) -> Plan:
     every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
-    full = problem.reduced(face.alive, every)
+    full = problem if face.alive is None else problem.reduced(face.alive, every)
     model = full.model
     if auto and not settings.ranked and _scales(problem):
         target = Target(engine_for(model), full, tol, attained=face.certain)

@@ -70,10 +70,6 @@ class Problem:
             eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
         return cls(data, model, frozen(eta_hat), prescribed=margins)
 
-    def completed(self, mass: FloatArray) -> Problem:
-        """Take other data on the merged cells: their masses, which sum to 1."""
-        return replace(self, eta_hat=self.model.above(mass), given=mass)
-
     @property
     def known(self) -> bool:
         """Whether P can be summed over each merged cell: all of X is at hand, or its cells are few enough."""

@@ -49,7 +49,7 @@ class Natural(Solver):
         return State(target.at(theta), memory=Workspace())
 
     def advance(self, target: Target, state: State) -> State | None:
-        point, work = state.point, _workspace(state)
+        point, work = state.point, state.memory or Workspace()  # none at a start that another solver made
         # Step with the last factor, if the last step's contraction promises that this ends the fit, and it does: on all
         # of B, not only for the parameters that are fitted, else such steps may go back and forth indefinitely.
         if work.factor is not None and point.residual**2 <= target.tol * work.point.residual:
@@ -63,7 +63,7 @@ class Natural(Solver):
 
         Only what is within tol is corrected: a budget that is spent, or a callback that stopped, is not overstepped.
         """
-        point, work = state.point, _workspace(state)
+        point, work = state.point, state.memory or Workspace()
         if work.factor is None:
             found = None
             if target.inverse is not None and target.attained:  # else the tilt is to prove something
@@ -106,11 +106,6 @@ class Workspace:
     def noise(self, target: Target, point: Evaluation) -> FloatArray:
         """Return the rounding error of each eta."""
         return rounding_level(len(point.theta), self.n_summed) * target.engine.sizes(point)
-
-
-def _workspace(state: State) -> Workspace:
-    """Return the fit's workspace, or a new one at a start that another solver made."""
-    return Workspace() if state.memory is None else state.memory
 
 
 @dataclass(frozen=True)

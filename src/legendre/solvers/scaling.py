@@ -161,10 +161,11 @@ def _point(scales: Scales) -> Point:
 
 
 class CycleMemory(NamedTuple):
-    """The margins to meet; the cycles that are affordable; residuals since omega was set; omega, 0 for Newton."""
+    """The margins to meet; the cycles that are affordable, and left; residuals since omega was set; 0 for Newton."""
 
     rows: FloatArray
     columns: FloatArray
+    affordable: int
     left: int
     residuals: tuple[float, ...] = ()
     omega: float = 1.0
@@ -211,8 +212,11 @@ class MatrixScaling(Solver):
     needs_matrix: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        left = _affordable(_engine(target))
-        return State(target.at(theta), memory=CycleMemory(*_wanted(target), left))
+        sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
+        # as many cycles are affordable as cost as much as the few Newton steps that would replace them
+        affordable = 20 + min(_engine(target).weights.shape) // 4
+        rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
+        return State(target.at(theta), memory=CycleMemory(rows, columns, affordable, affordable))
 
     def advance(self, target: Target, state: State) -> State | None:
         engine, memory = _engine(target), state.memory.update(state.point.residual, target.tol)
@@ -223,7 +227,7 @@ class MatrixScaling(Solver):
         if landed is not None:
             return landed
         # links too weak for floating point: cycles go on, however slowly, and may strengthen them
-        afresh = memory._replace(omega=1.0, residuals=(), left=_affordable(engine))
+        afresh = memory._replace(omega=1.0, residuals=(), left=memory.affordable)
         point = sinkhorn_cycle(engine, state.point, memory.rows, memory.columns)
         return State(target.evaluate(point), memory=afresh, step=1.0)
 
@@ -255,23 +259,12 @@ def _step(wanted: FloatArray, log_sums: FloatArray, last: FloatArray, omega: flo
     return np.where((wanted > 0) & (log_sums > -np.inf), moved, last)
 
 
-def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
-    sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
-    rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
-    return rows, columns
-
-
 def _engine(target: Target) -> MatrixEngine:
     if not isinstance(target.engine, MatrixEngine):  # the caller may name this solver for any problem
         raise InvalidSetting(
             "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
         )
     return target.engine
-
-
-def _affordable(engine: MatrixEngine) -> int:
-    """Count the cycles that cost as much as the few Newton steps that would replace them."""
-    return 20 + int(min(engine.weights.shape)) // 4
 
 
 def _direction(target: Target, state: State) -> FloatArray:
