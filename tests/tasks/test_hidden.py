@@ -57,18 +57,6 @@ def visible_kl(fit: ld.results.HiddenDecomposition, X: FloatArray, theta: FloatA
     return divergence(X.ravel() / X.sum(), q.ravel())
 
 
-def textbook_em(X: FloatArray, n_classes: int, rng: np.random.Generator, steps: int) -> float:
-    """Run EM for a mixture of products in weights and tables, without any theta; return KL(P, Q)."""
-    P = X / X.sum()
-    w, tables = latent_class(rng, n_classes, list(X.shape))
-    for _ in range(steps):
-        parts = np.stack([mixture(w[[h]], [t[[h]] for t in tables]) for h in range(n_classes)])
-        joint = P * parts / parts.sum(axis=0)
-        w = joint.reshape(n_classes, -1).sum(axis=1)
-        tables = [joint.sum(axis=tuple(j + 1 for j in range(X.ndim) if j != k)) / w[:, None] for k in range(X.ndim)]
-    return divergence(P.ravel(), mixture(w, tables).ravel())
-
-
 def test_a_mixture_is_recovered(rng: np.random.Generator) -> None:
     w, tables = latent_class(rng, 2, [2, 2, 2, 2])
     X = 500.0 * mixture(w, tables)
@@ -84,13 +72,6 @@ def test_a_mixture_is_recovered(rng: np.random.Generator) -> None:
     for k, table in enumerate(tables):
         pair = q.sum(axis=tuple(j for j in range(4) if j != k))  # x_k by h
         assert_allclose((pair / found).T[order], table, atol=1e-5)
-
-
-def test_textbook_em_finds_nothing_better(rng: np.random.Generator) -> None:
-    X = rng.gamma(1.0, size=(3, 3, 2))
-    fit = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]), 2)
-    slow = min(textbook_em(X, 2, rng, 400) for _ in range(8))
-    assert fit.kl == pytest.approx(slow, abs=1e-6)
 
 
 BASES: list[tuple[tuple[int, ...], Any, Any]] = [

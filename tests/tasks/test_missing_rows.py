@@ -138,16 +138,6 @@ def test_standard_errors_are_those_of_the_observed_information(formula: str) -> 
     assert (m.coef().standard_error < whole).all()  # rows that lack values say something too
 
 
-def test_a_table_with_supplemental_margins_against_plain_expectation_maximisation() -> None:
-    m = em(SUPPLEMENTAL, "y1*y2", counts="n")
-    complete, rows, columns = np.array([[100, 50], [75, 75]]), np.array([[30], [60]]), np.array([[28, 60]])
-    q = np.full((2, 2), 0.25)
-    for _ in range(500):
-        q = complete + rows * q / q.sum(axis=1, keepdims=True) + columns * q / q.sum(axis=0, keepdims=True)
-        q /= q.sum()
-    np.testing.assert_allclose(m.fitted(), 478 * q, rtol=1e-9)
-
-
 def test_monotone_patterns_have_a_closed_form() -> None:
     """Where b is known only of rows of which a is, P(a) comes from all rows and P(b | a) from the complete ones."""
     rows: Rows = {"a": [*"xxyyzz", *"xyz"], "b": [*"uvuvuv", None, None, None], "n": [5, 9, 7, 2, 4, 4, 11, 3, 8]}
@@ -334,7 +324,7 @@ def test_bad_rows_are_told() -> None:
     assert "Left out: 1 of the rows, which lack every value." in repr(m)
     with pytest.raises(ld.LegendreError, match=r"unknown column 'aa'; did you mean 'a'\?"):
         ld.loglinear(rows, "a + b", levels={"aa": ["x", "y"]}, missing="em")
-    assert "d has one level only, and changes nothing." in repr(em(rows, "a*d + b"))
+    assert em(rows, "a*d + b").df == em(rows, "a + b").df  # d has one level only
 
 
 def test_what_did_not_converge_is_told() -> None:
@@ -405,16 +395,11 @@ def test_counts_that_go_to_zero_late_are_zero_exactly() -> None:
     assert "30 fitted counts are 0 in the limit" in repr(m)
 
 
-def test_models_of_other_offsets_or_supports_are_not_compared() -> None:
-    apart = em(CROSSED, "a + b", counts="n")
-    weighted = em(CROSSED, "a*b", counts="n", base=[[1.0, 1.0], [1.0, np.e]])
+def test_models_of_other_offsets_are_not_compared() -> None:
+    apart, weighted = (em(CROSSED, "a + b", counts="n", base=base) for base in (None, [[1.0, 1.0], [1.0, np.e]]))
     with pytest.raises(InvalidQuery, match=r"the base measures differ, first at \[1, 1\]: 1.0 and 2.7"):
-        ld.anova(apart, weighted)
-    holed = em(CROSSED, "a*b", counts="n", support=np.array([[True, True], [True, False]]))
-    with pytest.raises(InvalidQuery, match=r"the supports differ, first at \[1, 1\]: True and False"):
-        ld.anova(apart, holed).tests[0]
-    both = em(CROSSED, "a + b", counts="n", base=[[1.0, 1.0], [1.0, np.e]])
-    assert ld.anova(both, weighted).tests[0].df == 1
+        ld.anova(apart, weighted.update("a*b"))
+    assert ld.anova(weighted, weighted.update("a*b")).tests[0].df == 1
 
 
 @pytest.mark.parametrize("n", [[10, 5, 8, 4], [10, 0, 8, 4]])

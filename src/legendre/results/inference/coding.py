@@ -19,7 +19,6 @@ from legendre.core.arguments import check_choice, check_number, entries
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import rectangular
-from legendre.core.tied_parameters import Terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.results.distribution import check_cells
 
@@ -133,13 +132,6 @@ def _code(labels: Labels, k: int, coding: str, reference: int) -> tuple[list[str
         weights[0, 0] = 1.0
         said = [f"{after}/{before}" for before, after in pairwise(level)]
     return ["", *(f"{labels.mode(k)}[{text}]" for text in said)], np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
-
-
-def parameter_names(labels: Labels, terms: Terms) -> tuple[str, ...]:
-    """Name each parameter: a tied one by its title, any other by the levels from which on it acts."""
-    cells = terms.own_cells()
-    named = [", ".join(labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell)) for cell in cells]
-    return tuple(title or own for title, own in zip(terms.titles(), named, strict=True))
 
 
 # --- what a caller asks for ------------------------------------------------------------------------------------------

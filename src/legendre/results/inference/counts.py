@@ -55,11 +55,6 @@ class Counts:
         out[self.alive if self.cells is None else tuple(self.cells.T)] = self.n
         return out
 
-    def positive_cells(self) -> IntArray:
-        """List the cells with positive counts."""
-        cells = np.argwhere(self.alive if self.alive is not None else []) if self.cells is None else self.cells
-        return cells[self.n > 0]
-
     def g2(self) -> float:
         """Likelihood ratio statistic against the saturated model, ``2 sum n log(n / mu)``."""
         return float(deviances(self.n, self.mu, self.log_mu).sum()) + 2.0 * self.rest

@@ -20,7 +20,7 @@ from legendre.core.types import FloatArray
 from legendre.results.base import Storable
 from legendre.results.distribution import check_cells, check_formed
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
-from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, parameter_names, read_contrasts
+from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
 from legendre.results.inference.counts import Counts, bic, chi_square_p, deviances, statistics_of
 from legendre.results.inference.printout import fit_table, notes_of
 from legendre.results.inference.wald import (
@@ -32,6 +32,7 @@ from legendre.results.inference.wald import (
     leverages,
     two_sided_p,
 )
+from legendre.results.parameters import names_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -371,7 +372,8 @@ class Inference(Storable):
         chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
         weights = np.zeros((len(chosen), fit.n_params))
         weights[np.arange(len(chosen)), chosen] = 1.0
-        names = parameter_names(fit.labels, fit.model.terms.of_columns(chosen))
+        titles = fit.model.terms.titles()
+        names = names_of(fit.labels, fit.model.terms.own_cells()[chosen], [titles[i] for i in chosen])
         listed = estimate(self, (names, weights, np.zeros(len(chosen))), 0.95, exp=False, what="parameter")
         return [head, listed.table(more=fit.n_params - len(chosen))]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -533,22 +533,10 @@ class LogLinear(Inference):
         if self.rank < self.fit.n_params:
             few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
             said.append(("note", f"{few}: those that depend on each other have no estimate of their own"))
-        said += [("note", note) for note in (*self.notes, *self._unseen(), *self.fit.origin.notes)]
+        said += [("note", note) for note in (*self.notes, *self.fit.origin.notes)]
         brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators) or "[]"
         functions = "".join(f" + {function}" for function in self.model.functions)
         return NamedValues(f"Log-linear model {brackets + functions if self.hierarchical else self.formula}", said)
-
-    def _unseen(self) -> Iterator[str]:
-        """Name levels without cases, and variables with a single level."""
-        every = tuple(range(len(self.fit.shape)))
-        seen = [(p.modes, np.argwhere(p.counts)) for p in self._patterns] or [(every, self.counts.positive_cells())]
-        labels = self.fit.labels
-        for k, n in enumerate(labels.shape):
-            if n == 1:
-                yield f"{labels.mode(k)} has one level only, and changes nothing."
-            levels = [cells[:, modes.index(k)] for modes, cells in seen if k in modes]
-            for i in np.setdiff1d(np.arange(n), np.concatenate(levels) if levels else ()).tolist():
-                yield f"{labels.mode(k)} {labels.level(k, i)} has no cases: its fitted counts are 0 in most models."
 
     def _status(self) -> str:
         gone = self.fit.n_vanishing
