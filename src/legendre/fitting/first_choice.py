@@ -2,9 +2,8 @@
 
 Counts are described by a basis that grows while a criterion says that a cell pays for itself. For everything else, and
 for arrays of whole numbers on which the criterion finds no end, such as images, cells are held out, and the basis is
-the smallest that predicts them as well as the best does, within a standard error. Where that takes too long, or X has
-too few cells, or so many that a basis grows on boxes of them, the sample decides: of the path so much is kept that
-twice as many cells would add little.
+the smallest that predicts them as well as the best does, within a standard error. Of an X so large that a basis grows
+on boxes of cells, boxes are held out. Nothing is where that takes too long, or X has too few cells.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
-from legendre.data.dense import in_memory
+from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
 from legendre.fitting.fit import Settings, fit_recipe
-from legendre.fitting.growing.coarse import divisible, too_large
+from legendre.fitting.growing.coarse import divisible, observe_boxes, too_large
 from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve_of_cells, note_losses
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthStep, add_round
@@ -55,11 +54,13 @@ def first_basis(data: Observation) -> Basis:
     if data.counts:
         return adaptive("bic", max_params=most)
     most = max(1, min(most, data.support.n_cells // 4))  # where no criterion limits their number
-    return adaptive(most) if why_none_held_out(data) else adaptive("cv", max_params=most)
+    if too_large(data) or why_none_held_out(in_memory(data, "adaptive")):
+        return adaptive(most)
+    return adaptive("cv", max_params=most)
 
 
 def explain(data: Observation, recipe: Basis, fit: Decomposition, settings: Settings, say: Say | None) -> Decomposition:
-    """Cut a first fit to the size that held-out cells, or else the sample, ask for, and say why it is what it is."""
+    """Cut a first fit to the size that held-out cells ask for, and say why it is what it is."""
     growing = recipe.growing
     if growing is None:
         what = "each pair of levels" if fit.recipe == repr(interactions(2)) else "each level"
@@ -76,17 +77,19 @@ def explain(data: Observation, recipe: Basis, fit: Decomposition, settings: Sett
         return replace(fit, reason=_why_criterion(fit, ended, most))
     if fit.path[0].kl < 1e-12:  # but for rounding
         return _part(data, fit, growing, settings, 0, "X is the same in every cell, which takes no parameter.")
-    if (why_not := why_none_held_out(data)) is not None:
-        n = flat_size(fit.path)
-        return _part(data, fit, growing, settings, n, f"{_why_sample(fit, growing, n)} {why_not}")
-    seen, lead, limit = in_memory(data, "adaptive"), "", most
+    totals = None if fit._grown is None else fit._grown.totals
+    seen, lead, limit = in_memory(data, "adaptive") if totals is None else observe_boxes(data, totals), "", most
+    if (why_not := why_none_held_out(seen)) is not None:
+        return replace(fit, reason=f"{_why_size(fit, growing)} {why_not}")
     if growing.n != "cv":
-        lead, limit = f"the extended BIC led to {_parameters(fit.n_params)}, so ", fit.n_params
+        limit = fit.n_params
+        lead = f"the extended BIC led to {_parameters(limit)}, so " if growing.n == "bic" else ""
         curve = curve_of_cells(seen, [step.n_params for step in fit.path], FOLDS, say)
         fit = replace(fit, _rounds=note_losses(fit.path, curve, seen.total), _negentropy=None)
     n = fewest(fit.path)
+    what = "cells" if totals is None else f"{math.prod(seen.shape):,} boxes of cells"
     loss = "I-divergence" if seen.positive else "squared error"
-    return _part(data, fit, growing, settings, n, lead + _why_held_out(fit.path, n, loss, limit, growing))
+    return _part(data, fit, growing, settings, n, lead + _why_held_out(fit.path, n, what, loss, limit, growing))
 
 
 def _part(
@@ -127,27 +130,9 @@ def _best(path: Sequence[GrowthStep]) -> GrowthStep:
     return min((step for step in path if not math.isnan(step.held_out)), key=lambda step: step.held_out)
 
 
-def flat_size(path: Sequence[GrowthStep], little: float = 0.03) -> int:
-    """Halve the number of parameters, along the rounds of a path, while that raises KL by a `little` share.
-
-    >>> path = [GrowthStep(n, kl, 0.0, 0.0, 0.0) for n, kl in [(0, 1.0), (6, 0.5), (12, 0.2), (24, 0.18), (48, 0.16)]]
-    >>> flat_size(path), flat_size(path[:2]), flat_size(path[1:2])
-    (12, 6, 6)
-    """
-    kept = path[-1]
-    while kept.n_params and (smaller := [step for step in path if 2 * step.n_params <= kept.n_params]):
-        if smaller[-1].kl - kept.kl >= little * path[0].kl:
-            break
-        kept = smaller[-1]
-    return kept.n_params
-
-
-def why_none_held_out(data: Observation) -> str | None:
-    """Say why no cells of X are held out; ``None`` where they can be."""
-    if too_large(data):
-        why = f"has more than {limits.COARSE_BOXES:,} cells" if data.whole else f"is {data.kind}"
-        return f"No cells were held out, for the basis grew on boxes of cells: X {why}."
-    if count_nonzero(in_memory(data, "adaptive")) < LEAST_HELD_OUT * FOLDS:
+def why_none_held_out(data: Dense) -> str | None:
+    """Say why no cells of X, or boxes of them, are held out; ``None`` where they can be."""
+    if count_nonzero(data) < LEAST_HELD_OUT * FOLDS:
         return "X has too few cells that are not 0 to hold some out."
     if math.prod(data.shape) * len(data.shape) > limits.FIRST_HELD_OUT:
         return "No cells were held out, which would take more than some seconds for an X of this size."
@@ -166,12 +151,7 @@ def _why_criterion(fit: Decomposition, ended: bool, most: int) -> str:
     )
 
 
-def _why_sample(fit: Decomposition, growing: Adaptive, n: int) -> str:
-    if n < fit.n_params:
-        return (
-            f"grown to {_parameters(fit.n_params)}, then halved while that raised KL by less than 3 % of "
-            f"{fit.path[0].kl:.4g}, its value without parameters: {n} {'is' if n == 1 else 'are'} left."
-        )
+def _why_size(fit: Decomposition, growing: Adaptive) -> str:
     if isinstance(growing.n, int) and fit.n_params < growing.n:
         return f"grown until no cell was left that lowers KL, at {_parameters(fit.n_params)}."
     more = f"'bic', max_params={2 * fit.n_params}" if isinstance(growing.n, str) else str(2 * growing.n)
@@ -181,20 +161,20 @@ def _why_sample(fit: Decomposition, growing: Adaptive, n: int) -> str:
     )
 
 
-def _why_held_out(path: Sequence[GrowthStep], n: int, loss: str, limit: int, growing: Adaptive) -> str:
+def _why_held_out(path: Sequence[GrowthStep], n: int, what: str, loss: str, limit: int, growing: Adaptive) -> str:
     """Say in numbers what held-out cells say."""
     losses, best = {step.n_params: step.held_out for step in path}, _best(path)
     uniform = f"; {losses[0]:.4g} without parameters" if 0 in losses else ""  # not on a path that began with a rise
     said = (
-        f"cells were held out, in {FOLDS} parts, and predicted by fits to the others: best with "
+        f"{what} were held out, in {FOLDS} parts, and predicted by fits to the others: best with "
         f"{_parameters(best.n_params)} ({loss} {best.held_out:.4g}, standard error {best.spread:.2g}{uniform})"
     )
     if n < best.n_params:
         said += f"; {n} {'is' if n == 1 else 'are'} the fewest within one standard error of that ({losses[n]:.4g})"
     if best.n_params < limit:
         return f"{said}."
-    more = f"adaptive({growing.n!r}, max_params={2 * (growing.max_params or 1)})"
-    return f"{said}. The loss was still falling at {best.n_params}; for more: {more}."
+    more = 2 * growing.n if isinstance(growing.n, int) else f"{growing.n!r}, max_params={2 * (growing.max_params or 1)}"
+    return f"{said}. The loss was still falling at {best.n_params}; for more: adaptive({more})."
 
 
 def _parameters(n: int) -> str:

@@ -261,47 +261,35 @@ class Moments:
         mean, scale = np.append(self.mean, other.mean[chosen]), np.append(self.scale, other.scale[chosen])
         return replace(self, features=self.features.joined(other.features.of(chosen)), mean=mean, scale=scale)
 
-    def correlations(
-        self, others: Moments, some: slice = slice(None), *, lower: bool = False, dtype: DTypeLike = np.float64
-    ) -> AnyArray:
-        """Correlate these features, or some of them, with others; with `lower` what is not above the diagonal."""
-        ground, own, columns = self.ground, self.features, others.features
-        rows = np.ascontiguousarray(own.low[:, some]), self.mean[some], self.scale[some]
-        m, k = rows[0].shape[1], len(columns)
-        out = np.zeros((m, k), dtype) if lower else np.empty((m, k), dtype)
+    def correlations(self, others: Moments, *, lower: bool = False, dtype: DTypeLike = np.float64) -> AnyArray:
+        """Correlate these features with others; with `lower` what is above the diagonal need not be right."""
+        own, columns, size = self.features, others.features, (len(self.features), len(others.features))
+        rest = others.mean, others.scale
         if own.high is not None and columns.high is not None:
             from legendre.core.sums.kernels.growing import box_correlations
 
-            high = np.ascontiguousarray(own.high[:, some])
-            boxes = rows[0], high, *rows[1:], columns.low, columns.high, others.mean, others.scale
-            box_correlations(m * k << len(ground.shape), m, self.eta, *boxes, out, lower)
+            out, work = np.zeros(size, dtype), size[0] * size[1] << len(own.low)
+            boxes = own.low, own.high, self.mean, self.scale, columns.low, columns.high
+            box_correlations(work, size[0], self.eta, *boxes, *rest, out, lower)
             return out
-        if ground.compiled or m * k > 1 << 20:
+        if self.ground.compiled or size[0] * size[1] > 1 << 20:
             from legendre.core.sums.kernels.growing import fill_correlations
 
-            fill_correlations(self.eta, *rows, columns.low, others.mean, others.scale, out, lower)
+            out = np.zeros(size, dtype)
+            fill_correlations(self.eta, own.low, self.mean, self.scale, columns.low, *rest, out, lower)
             return out
-        step = max(1, (1 << 15) // max(k, 1))  # places of joins that stay in cache
-        for first in range(0, m, step):
-            part = slice(first, first + step)
-            stop = min(first + step, k) if lower else k
-            at = np.maximum(rows[0][0, part, None], columns.low[0, :stop])
-            for one, other in zip(rows[0][1:], columns.low[1:], strict=True):
-                at += np.maximum(one[part, None], other[:stop])
-            found = self.eta.take(at)
-            found -= rows[1][part, None] * others.mean[:stop]
-            found *= rows[2][part, None] * others.scale[:stop]
-            out[part, :stop] = found
-        return out
+        joins = np.maximum(own.low[0, :, None], columns.low[0])
+        for one, other in zip(own.low[1:], columns.low[1:], strict=True):
+            joins += np.maximum(one[:, None], other)
+        found = self.eta.take(joins)
+        found -= np.outer(self.mean, others.mean)
+        found *= np.outer(self.scale, others.scale)
+        return np.asarray(found, dtype)
 
     def nearest(self, others: Moments) -> FloatArray:
         """Return the largest squared correlation of each feature with one of the others."""
-        out, step = np.zeros(len(self.mean)), max(1, (1 << 16) // max(len(others.mean), 1))
-        for first in range(0, len(out) if len(others.mean) else 0, step):
-            part = slice(first, first + step)
-            found = self.correlations(others, part)
-            out[part] = np.maximum(found.max(axis=1), -found.min(axis=1)) ** 2
-        return out
+        found = self.correlations(others, dtype=np.float32)
+        return np.asarray(np.maximum(found.max(axis=1, initial=0.0), -found.min(axis=1, initial=0.0)) ** 2, np.float64)
 
 
 STEPS = 8  # of a fit between rounds
@@ -355,20 +343,20 @@ class GrowingFactor:
         In place (C order, and that type) if `overwrite`.
         """
         out = right if overwrite else np.array(right, self.kind, order="C")
-        solve = (blas.dtrsv, blas.dtrsm) if self.kind == "d" else (blas.strsv, blas.strsm)
+        solve_vector, solve_matrix = blas.get_blas_funcs(("trsv", "trsm"), dtype=self.kind)
         for left, block in self.panels:
             rows = out[left.shape[1] : left.shape[1] + len(block)]
             if left.size:
                 rows -= left @ out[: left.shape[1]]
             if out.ndim == 1:
-                rows[:] = solve[0](block, rows, lower=0, trans=1)
+                rows[:] = solve_vector(block, rows, lower=0, trans=1)
             elif out.shape[1]:
-                solve[1](1.0, block, rows.T, side=1, lower=0, overwrite_b=1)  # contiguous: in place
+                solve_matrix(1.0, block, rows.T, side=1, lower=0, overwrite_b=1)  # contiguous: in place
         return out
 
     def back(self, right: AnyArray) -> AnyArray:
         """Solve ``L' x = right`` for a vector."""
-        out, solve = np.array(right, self.kind), blas.dtrsv if self.kind == "d" else blas.strsv
+        out, (solve,) = np.array(right, self.kind), blas.get_blas_funcs(("trsv",), dtype=self.kind)
         for left, block in reversed(self.panels):
             first, stop = left.shape[1], left.shape[1] + len(block)
             out[first:stop] = solve(block, out[first:stop], lower=0, trans=0)
