@@ -100,7 +100,7 @@ def peer_runner(peer: Peer, problem: Problem, X: AnyArray) -> Runner:
     values = X.astype(np.float64, copy=False)
 
     def run() -> Answer:
-        factors: Factors = peer.fit(values, rank, PEER_EFFORT, 0)
+        factors: Factors = peer.fit(values, rank, PEER_EFFORT, 0, None)
         solver = f"{peer.label}, rank {rank}"
         return Answer("DONE", factors.n_params, factors.n_iter, lambda: errors(X, factors.multiply_out()), None, solver)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from legendre.core.figures import sheet as new_figure
-from legendre.tasks.compare import PEERS
-from legendre.tasks.compare import STYLES as COMPARED
+from legendre.tasks.compare import ADAPTIVE, PEERS
 
 from .measure import NUMPY, OURS
 from .problems import CELLS_SWEEP, PARAMS_SWEEP, Problem
@@ -16,7 +15,19 @@ from .results import LABELS, Results
 from .rows import Row
 
 CELLS_PLOT, PARAMS_PLOT = "cells.png", "params.png"
-STYLES = {OURS: ("#b2182b", "o", 2.4), NUMPY: ("#2166ac", "s", 1.3)} | {name: COMPARED[name] for name in PEERS}
+PEER_STYLES = {
+    ADAPTIVE: ("#b2182b", "o", 2.4),
+    "paper": ("#ef8a62", "s", 1.8),
+    "cp": ("#1b7837", "^", 1.3),
+    "cp-random": ("#5aae61", "v", 1.3),
+    "cp-hals": ("#00441b", "<", 1.3),
+    "tucker": ("#762a83", "D", 1.3),
+    "tucker-hals": ("#9970ab", "d", 1.3),
+    "cp-nonzero": ("#4d9221", "X", 1.6),
+    "cp-apr": ("#b35806", "P", 1.3),
+}
+"""Colour, marker and width of each method, the same in all pictures."""
+STYLES = {OURS: ("#b2182b", "o", 2.4), NUMPY: ("#2166ac", "s", 1.3)} | {name: PEER_STYLES[name] for name in PEERS}
 
 Quantity = Callable[[Row], float | None]
 

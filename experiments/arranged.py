@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 
 import legendre as ld
 from legendre.core.types import FloatArray
-from legendre.tasks.compare import Comparison, Row, score, time_fit
 
+from .comparison import Comparison, Row, score, time_fit
 from .settings import UNORDERED
 
 

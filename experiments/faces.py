@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from legendre.tasks.compare import ADAPTIVE, COMPARED, PAPER, UNIFORM, Comparison, Row
-
 from .arranged import Arranged
+from .comparison import ADAPTIVE, COMPARED, PAPER, UNIFORM, Comparison, Row
 from .data import faces
 from .jobs import Runner
 from .settings import FACES_PARAMS, UNORDERED, Level

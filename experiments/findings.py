@@ -10,8 +10,7 @@ from benchmarks.results import exponent
 from benchmarks.rows import Row as BenchRow
 from benchmarks.tables import number
 
-from legendre.tasks.compare import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
-
+from .comparison import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
 from .gradients import projected
 from .heldout import HeldOut, table
 from .scale import METHODS

@@ -11,8 +11,8 @@ import numpy as np
 import legendre as ld
 from legendre.core.types import FloatArray
 from legendre.solvers.loop import Solver
-from legendre.tasks.compare import Row
 
+from .comparison import Row
 from .data import cube
 from .settings import GRADIENT_SIZES, PAPER_TOL, Level
 from .store import Store

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from legendre.tasks.compare import MASKED, PEERS, Comparison, Row
-from legendre.tasks.compare import OURS as COMPARED_OURS
-
+from .comparison import MASKED, PEERS, Comparison, Row
+from .comparison import OURS as COMPARED_OURS
 from .settings import UNORDERED, Level
 from .store import Store
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from legendre.tasks.compare import ADAPTIVE, COMPARED, NONZERO, PAPER, UNIFORM, Comparison, Row
-
 from .arranged import Arranged
+from .comparison import ADAPTIVE, COMPARED, NONZERO, PAPER, UNIFORM, Comparison, Row
 from .data import digit
 from .jobs import Runner
 from .settings import UNORDERED, Level

@@ -12,10 +12,9 @@ from benchmarks.csv_records import read
 from benchmarks.problems import ROOT
 from benchmarks.tables import markdown, number
 
-from legendre.tasks.compare import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Effort, Row
-
 from . import findings
 from .arranged import arrangement_bits
+from .comparison import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Effort, Row
 from .heldout import HeldOut, table
 from .prose import HELD_OUT, INTRODUCTION, LEFT_OUT, READING, ZEROS_KEPT
 from .recovery import STRENGTH, Recovery

@@ -11,11 +11,10 @@ from benchmarks import plots as bench_plots
 from benchmarks.results import LABELS as BENCH_LABELS
 from benchmarks.rows import Row as BenchRow
 
-from legendre.core.figures import sheet
-from legendre.tasks import compare as plots
-from legendre.tasks.compare import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.core.figures import save_figure, sheet
 
 from . import gradients, scale
+from .comparison import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
 from .heldout import HeldOut, table
 from .mnist import DIGITS
 from .settings import NAMES, UNORDERED
@@ -27,7 +26,7 @@ GRADIENT_STYLES = {
     "gradient-4": ("#67a9cf", "D", 1.3),
     "batch": ("#5aae61", "^", 1.3),
 }
-STYLES = plots.STYLES | {UNORDERED: ("#67001f", "*", 2.0)}
+STYLES = bench_plots.PEER_STYLES | {UNORDERED: ("#67001f", "*", 2.0)}
 PANELS: dict[str, Quantity] = {**MEASURES, "seconds": lambda row: row.seconds}
 
 
@@ -57,7 +56,7 @@ def gradient(rows: Sequence[Row], path: Path) -> None:
     made.suptitle(
         "Figure 4a, b: uniform random 20 x 20 x 20, B3(l); hollow: computed (batch: not yet there)", fontsize=11
     )
-    plots.save(made, path)
+    save_figure(made, path)
 
 
 def sizes(rows: Sequence[BenchRow], path: Path) -> None:
@@ -75,7 +74,7 @@ def sizes(rows: Sequence[BenchRow], path: Path) -> None:
     axis.grid(visible=True, alpha=0.25)
     axis.legend(fontsize=8, frameon=False)
     made.suptitle("Figure 4c: uniform random cubes, B3(1), peers with at least as many parameters", fontsize=10)
-    plots.save(made, path)
+    save_figure(made, path)
 
 
 def faces(rows: Sequence[Row], path: Path) -> None:
@@ -88,7 +87,7 @@ def faces(rows: Sequence[Row], path: Path) -> None:
         label_axes(axis, rows, name)
     _legend(made, axes[:1])
     made.suptitle("Figure 5a, b: faces; mean of the seeds, shaded from best to worst", fontsize=11)
-    plots.save(made, path)
+    save_figure(made, path)
 
 
 def mnist(rows: Sequence[Row], path: Path) -> None:
@@ -110,7 +109,7 @@ def mnist(rows: Sequence[Row], path: Path) -> None:
     made.suptitle(
         "Figure 5c, d: MNIST, mean and standard error over the ten digits; best seed of each peer", fontsize=11
     )
-    plots.save(made, path)
+    save_figure(made, path)
 
 
 def digits(rows: Sequence[Row], path: Path) -> None:
@@ -124,7 +123,7 @@ def digits(rows: Sequence[Row], path: Path) -> None:
         axis.set_title(f"digit {number}", fontsize=9)
     _legend(made, axes.ravel())
     made.suptitle("Each digit, zeros left out of Omega", fontsize=11)
-    plots.save(made, path)
+    save_figure(made, path)
 
 
 def held_out(rows: Sequence[HeldOut], path: Path) -> None:
@@ -147,7 +146,7 @@ def held_out(rows: Sequence[HeldOut], path: Path) -> None:
         axis.grid(visible=True, alpha=0.25)
     _legend(made, axes[:1])
     made.suptitle("Half of the events: fitted (dotted) and held out (lines)", fontsize=11)
-    plots.save(made, path)
+    save_figure(made, path)
 
 
 def _mean_curve(axis: Any, rows: Sequence[Row], method: str, support: str, quantity: Quantity) -> None:
@@ -218,7 +217,7 @@ def draw_curves(axis: Any, rows: Sequence[Row], quantity: Quantity) -> None:
         if not found:
             continue
         x = sorted(found)
-        color, marker, width = plots.STYLES[method.removesuffix(MASKED)]
+        color, marker, width = STYLES[method.removesuffix(MASKED)]
         style = {"color": color, "marker": marker, "markersize": 5, "linewidth": width}
         dots = ":" if method.endswith(MASKED) else "-"
         axis.plot(x, [np.mean(found[n]) for n in x], label=mine[0].label, linestyle=dots, **style)

@@ -17,9 +17,8 @@ from benchmarks.problems import DataMissing
 from benchmarks.rows import Row as BenchRow
 from threadpoolctl import threadpool_limits
 
-from legendre.tasks.compare import Row
-
 from . import faces, gradients, heldout, mnist, plots, recovery, scale
+from .comparison import Row
 from .heldout import HeldOut
 from .jobs import OURS
 from .page import CIRCUMSTANCES, Circumstances, write_page

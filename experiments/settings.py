@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legendre.tasks.compare import COMPARED, LABELS, NONZERO, Effort
+from .comparison import COMPARED, LABELS, NONZERO, Effort
 
 UNORDERED = "adaptive unordered"
 """The method that arranges the levels of a mode before it grows a basis."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.tasks.compare import ADAPTIVE, COMPARED, MASKED, UNIFORM, Row
+from .comparison import ADAPTIVE, COMPARED, MASKED, UNIFORM, Row
 
 Quantity = Callable[[Row], float | None]
 MEASURES: dict[str, Quantity] = {

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.tasks.compare import Comparison, Row
 
 pytest.importorskip("experiments", reason="the experiments are not part of the installed package")
 
 from experiments import arranged, gradients, heldout, recovery, summary
+from experiments.comparison import Comparison, Row
 from experiments.jobs import Runner
 from experiments.page import write_page
 from experiments.settings import DEFAULT, UNORDERED

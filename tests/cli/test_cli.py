@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import pytest
 import legendre as ld
 import legendre.cli.demo
 from legendre.cli.demo import fit_busiest
+from legendre.core.figures import save_figure
 from legendre.core.types import FloatArray
-from legendre.tasks.compare import PEERS, Factors, save
 
 Command = Callable[..., tuple[int, str, str]]
 X = np.random.default_rng(0).poisson(5.0, (4, 5, 3)) + 1.0
@@ -185,17 +184,17 @@ def test_the_demo_prints_a_table_and_writes_pictures(command: Command, monkeypat
 
     def kept(made: Any, path: Path) -> None:
         figures.append(made)
-        save(made, path)
+        save_figure(made, path)
 
     monkeypatch.setattr("legendre.cli.demo.draw", watched)
-    monkeypatch.setattr("legendre.cli.demo.save", kept)
+    monkeypatch.setattr("legendre.cli.demo.save_figure", kept)
     code, out, _ = command("demo")
     assert code == 0
-    lines = [re.split(r"  +", line)[:3] for line in out.splitlines()[4:13]]
+    lines = [re.split(r"  +", line)[:2] for line in out.splitlines()[4:13]]
     sizes = [("45", "56"), ("183", "224"), ("436", "448")]
-    names = ["Legendre, paper's basis", "Legendre, adaptive", "NN-CP HALS x mask"]
-    assert lines == [[name, n, m if "CP" in name else n] for n, m in sizes for name in names]
-    assert list(drawn[0])[1:] == [f"{label}\n{n_params} parameters" for label, _, n_params in lines]
+    names = ["Legendre, paper's basis", "Legendre, adaptive", "NN-CP"]
+    assert lines == [[name, m if "CP" in name else n] for n, m in sizes for name in names]
+    assert list(drawn[0])[1:] == [f"{label}\n{n_params} parameters" for label, n_params in lines]
     digits = ld.datasets.digits().toarray().astype(float)
     fit = ld.decompose(digits, "B1 + B2(3) + B3(3)", support="nonzero")
     np.testing.assert_allclose(drawn[0]["Legendre, paper's basis\n183 parameters"], fit.tensor(), atol=1e-9)
@@ -213,22 +212,6 @@ def test_the_demo_prints_a_table_and_writes_pictures(command: Command, monkeypat
 def test_the_busiest_flights_have_a_finite_fit() -> None:
     fit = fit_busiest(ld.datasets.flights())
     assert (fit.status, fit.shape) == (ld.results.Status.CONVERGED, (7, 16, 15))
-
-
-@pytest.mark.parametrize("package", ["no_such_package", "numpy"], ids=["not installed", "fails"])
-def test_the_demo_names_the_reason_where_nonnegative_cp_cannot_run(
-    package: str, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def trouble(*_: object) -> Factors:
-        raise np.linalg.LinAlgError("SVD did not converge")
-
-    monkeypatch.setitem(PEERS, "cp-hals", replace(PEERS["cp-hals"], package=package, fit=trouble))
-    monkeypatch.setattr("legendre.cli.demo.run_flights", lambda _: None)  # the demo's other part
-    code, out, _ = command("demo")
-    assert code == 0
-    assert "NN-CP HALS x mask" not in out
-    reason = "LinAlgError: SVD did not converge" if package == "numpy" else f"needs {package}: pip install"
-    assert f"NN-CP HALS: {reason}" in out
 
 
 def test_the_demo_names_what_it_needs(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

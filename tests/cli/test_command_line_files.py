@@ -46,7 +46,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-TABLES: dict[str, tuple[str, Options, dict[tuple[Any, ...], float]]] = {
+TABLES: dict[str, tuple[str, Options, dict[Any, Any]]] = {
     "counted": (EVENTS, asked("dest,hour"), {("SFO", 6): 2, ("BOS", 7): 1, ("ATL", 23): 1}),
     "summed": (EVENTS, asked("dest, hour", "n"), COUNTED),
     "semicolons": (EVENTS.replace(",", "; "), asked("dest,hour", "n", separator=";"), COUNTED),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from enum import Enum
 from importlib.util import find_spec
@@ -22,15 +20,15 @@ from legendre import __version__
 from legendre.basis.parse import as_basis
 from legendre.cli.readers import ENDINGS, Options, read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
+from legendre.core.figures import save_figure
 from legendre.core.files import replacing
 from legendre.core.labels import Labels
 from legendre.core.progress import line
-from legendre.core.text import Columns as TextColumns
 from legendre.data.readers.labelled import unwrap
 from legendre.fitting.fit import Settings, decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
-from legendre.tasks.compare import ADAPTIVE, ADVICE, OURS, Comparison, Row, draw
+from legendre.tasks.compare import ADVICE, COMPARED, Comparison, Contest, Row
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
@@ -132,6 +130,7 @@ def compare(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for table and picture.")] = Path("compare"),
     starts: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
+    hold_out: Annotated[float, typer.Option(help="Share of cells to hold out and predict.")] = 0.1,
     support: Support = "all",
     variable: Variable = None,
     columns: Columns = None,
@@ -142,26 +141,24 @@ def compare(
 ) -> None:
     """Compare errors of this method, nonnegative CP, Tucker and CP-APR at several numbers of parameters."""
     X = read_input(tensor, Options(variable, columns, counts, wide, separator, missing))
-    name = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
     try:
         listed = None if params is None else [int(word) for word in params.split(",")]
     except ValueError:
         raise InvalidSetting(
             f"--params {params!r}: give whole numbers with commas between, e.g. 100,300,1000."
         ) from None
-    comparison = Comparison.of(X, support, problem=name if variable is None else f"{name} {variable}")
-    jobs = comparison.jobs(listed, starts, None if peers else OURS)
+    contest = Contest.of(X, support, hold_out, None, None)
+    jobs = contest.jobs(listed, starts, COMPARED if peers else ())
     output.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     stopped = False
     try:
         with line("compare", sys.stderr.isatty()) as say:
-            for some in comparison.rows(jobs, say):
-                rows += some
+            rows += contest.run(jobs, say)
     except KeyboardInterrupt:  # what was measured is kept
         stopped = True
-    title = f"{comparison.problem}, {' x '.join(map(str, comparison.data.shape))}"
-    typer.echo(comparison_table(rows, title))
+    found = Comparison(contest.X.shape, tuple(rows))
+    typer.echo(found.text())
     with replacing(output / "compare.csv") as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
         writer = csv.DictWriter(text, list(Row.__dataclass_fields__))
@@ -171,39 +168,11 @@ def compare(
     typer.echo(f"rows, of every seed: {output / 'compare.csv'}")
     if find_spec("matplotlib") is None:
         typer.echo(f"no picture: matplotlib is not installed. Install it with: {ADVICE}")
-    elif any(row.scored for row in rows):
-        draw(rows, output / "compare.png", title)
+    elif any(row.rmse is not None for row in rows):
+        save_figure(found.draw(), output / "compare.png")
         typer.echo(f"picture: {output / 'compare.png'}")
     if stopped:
         raise typer.Exit(_fail(f"interrupted after {len(rows)} rows; they are kept.", 130))
-
-
-def group_by_seed(rows: Sequence[Row]) -> list[list[Row]]:
-    """Group the rows of each method and size, which differ in their seeds; those with a reconstruction come first."""
-    groups: dict[tuple[str, int], list[Row]] = {(row.method, row.asked): [] for row in rows}
-    for row in sorted(rows, key=lambda row: not row.scored):
-        groups[row.method, row.asked].append(row)
-    return list(groups.values())
-
-
-def comparison_table(rows: Sequence[Row], title: str) -> str:
-    """Write a table with a line for each method and size, and why methods have no reconstruction."""
-    lines = [["method", "asked", "params", "seeds", "RMSE", "RMSE, X > 0", "KL(P, Q)", "seconds", "residual"]]
-    for same in group_by_seed(rows):
-        row, scored = same[0], [row for row in same if row.scored]
-        numbers = ["", "", "", ""]
-        if scored:
-            numbers = [f"{min(getattr(row, name) for row in scored):.4g}" for name in ("rmse", "rmse_nonzero", "kl")]
-            numbers.append(f"{sum(row.seconds or 0.0 for row in scored) / len(scored):.3g}")
-        n_params = str(row.n_params) if row.n_params is not None else row.status.lower()
-        seeds = "" if row.seed is None else str(len(scored))
-        residual = "" if row.residual is None else f"{row.residual:.0e}"
-        lines.append([row.label, str(row.asked or ""), n_params, seeds, *numbers, residual])
-    noted = [row for row in rows if not row.scored or (row.method == ADAPTIVE and row.note)]
-    notes = list(dict.fromkeys(f"{row.label}: {row.note}" for row in noted))
-    if any(row.seed is not None for row in rows):
-        notes.append("Of several seeds the row shows the best RMSE and the best KL, and the mean time.")
-    return TextColumns(title, lines, "<>", ruled=True, notes=notes).text()
 
 
 @app.command()

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
+from legendre.core.files import replacing
 from legendre.core.labels import Labels, level_text
 from legendre.core.types import AnyArray, FloatArray
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -39,6 +42,12 @@ def sheet(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture; a failure leaves the old file as it was."""
+    with replacing(path, "figure.png") as stream:
+        figure.savefig(stream, dpi=110, format="png")
 
 
 def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8), **properties: str) -> Axes:

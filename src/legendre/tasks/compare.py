@@ -10,30 +10,28 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import B1, B2, B3, Basis, empty
-from legendre.core.arguments import check_choice, check_int
+from legendre.basis.basis import empty
+from legendre.core.arguments import check_choice, check_int, check_number
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.figures import sheet
-from legendre.core.files import replacing
 from legendre.core.progress import Say, line, silent
-from legendre.core.types import AnyArray, FloatArray
-from legendre.data.dense import Dense, in_memory
-from legendre.data.observation import Observation
+from legendre.core.text import Columns, shape_name
+from legendre.core.types import AnyArray, BoolArray, FloatArray
+from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
 from legendre.fitting.growing.seriate import Unordered
-from legendre.results.decomposition import Decomposition
+from legendre.results.inference.printout import to_frame
+from legendre.tasks.complete.complete import complete
 
 ADVICE = "pip install 'legendre[compare]'"
 
@@ -63,11 +61,11 @@ class Factors:
 class Peer:
     """A decomposition of another library."""
 
-    name: str  # in files
     label: str  # for readers
     package: str  # which it is part of
     rank: Callable[[tuple[int, ...], int], int]  # from shape and number of parameters to the rank
-    fit: Callable[[FloatArray, int, Effort, int], Factors]  # from X, a rank, an effort and a seed to factors
+    fit: Callable[[FloatArray, int, Effort, int, BoolArray | None], Factors]  # X, rank, effort, seed, observed cells
+    takes_mask: bool = False  # it can leave cells out of the fit
 
     @property
     def installed(self) -> bool:
@@ -76,24 +74,23 @@ class Peer:
 
 
 def attempt(
-    peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int
+    peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int, mask: BoolArray | None = None
 ) -> tuple[dict[str, Any], FloatArray | None]:
-    """Run a peer; return fields of its row, and its reconstruction if there is one.
+    """Run a peer on the cells of a mask; return fields of its row, and its reconstruction if there is one.
 
     An error or a warning inside it becomes a note.
     """
-    failed = {"status": "FAILED"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             start = time.perf_counter()
-            factors = peer.fit(X, peer.rank(X.shape, n_params), effort, seed)
+            factors = peer.fit(X, peer.rank(X.shape, n_params), effort, seed, mask)
             seconds = time.perf_counter() - start
             Q = factors.multiply_out()
+            if not np.isfinite(Q).all():
+                raise ValueError("the reconstruction is not finite")
         except Exception as error:  # another library's, so of any kind
-            return {**failed, "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
-    if not np.isfinite(Q).all():
-        return {**failed, "note": "the reconstruction is not finite"}, None
+            return {"status": "FAILED", "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
     remarks = [f"{warning.category.__name__}: {warning.message}".splitlines()[0][:80] for warning in caught]
     if factors.n_iter >= effort.max_iter:
         remarks.insert(0, f"stopped at {effort.max_iter} iterations")
@@ -127,24 +124,25 @@ def tucker_params(shape: tuple[int, ...], m: int) -> int:
     return int(np.dot(shape, ranks) + np.prod(ranks))
 
 
-def _tensorly_peer(name: str, label: str, function: str, init: str = "random", *, nonzero: bool = False) -> Peer:
-    """Return a CP or Tucker decomposition by its function's name; `nonzero` fits it where X > 0 alone."""
+def _tensorly_peer(label: str, function: str, init: str = "random", *, takes_mask: bool = False) -> Peer:
+    """Return a CP or Tucker decomposition by its function's name."""
     tucker = "tucker" in function
 
-    def fit(X: FloatArray, rank: int, effort: Effort, seed: int) -> Factors:
+    def fit(X: FloatArray, rank: int, effort: Effort, seed: int, mask: BoolArray | None) -> Factors:
         tensorly, shape = import_module("tensorly"), X.shape
+        left_out = {} if mask is None else {"mask": mask}
         answer, history = getattr(import_module("tensorly.decomposition"), function)(
             tensorly.tensor(X), np.minimum(shape, rank).tolist() if tucker else rank, n_iter_max=effort.max_iter,
-            tol=effort.tol, init=init, random_state=seed, return_errors=True, **({"mask": X > 0} if nonzero else {}),
+            tol=effort.tol, init=init, random_state=seed, return_errors=True, **left_out,
         )  # fmt: skip
         n_params = tucker_params(shape, rank) if tucker else rank * sum(shape)
         multiply_out = tensorly.tucker_to_tensor if tucker else tensorly.cp_to_tensor
         return Factors(n_params, len(history), lambda: np.asarray(multiply_out(answer)))
 
-    return Peer(name, label, "tensorly", tucker_rank if tucker else cp_rank, fit)
+    return Peer(label, "tensorly", tucker_rank if tucker else cp_rank, fit, takes_mask)
 
 
-def _fit_cp_apr(X: FloatArray, rank: int, effort: Effort, seed: int) -> Factors:
+def _fit_cp_apr(X: FloatArray, rank: int, effort: Effort, seed: int, _: BoolArray | None) -> Factors:
     pyttb: Any = import_module("pyttb")
     rng = np.random.default_rng(seed)
     start = pyttb.ktensor([rng.random((side, rank)) for side in X.shape])
@@ -161,33 +159,37 @@ def _fit_cp_apr(X: FloatArray, rank: int, effort: Effort, seed: int) -> Factors:
 
 
 PEERS = {
-    peer.name: peer
-    for peer in (
-        _tensorly_peer("cp", "NN-CP, default start", "non_negative_parafac", "svd"),
-        _tensorly_peer("cp-random", "NN-CP, random start", "non_negative_parafac"),
-        _tensorly_peer("cp-hals", "NN-CP HALS", "non_negative_parafac_hals"),
-        _tensorly_peer("tucker", "NN-Tucker", "non_negative_tucker"),
-        _tensorly_peer("tucker-hals", "NN-Tucker HALS", "non_negative_tucker_hals"),
-        _tensorly_peer("cp-nonzero", "NN-CP fitted where X > 0", "non_negative_parafac", nonzero=True),
-        Peer("cp-apr", "CP-APR", "pyttb", cp_rank, _fit_cp_apr),
-    )
+    "cp": _tensorly_peer("NN-CP, default start", "non_negative_parafac", "svd", takes_mask=True),
+    "cp-random": _tensorly_peer("NN-CP", "non_negative_parafac", takes_mask=True),
+    "cp-hals": _tensorly_peer("NN-CP HALS", "non_negative_parafac_hals"),
+    "tucker": _tensorly_peer("NN-Tucker", "non_negative_tucker"),
+    "tucker-hals": _tensorly_peer("NN-Tucker HALS", "non_negative_tucker_hals"),
+    "cp-apr": Peer("CP-APR", "pyttb", cp_rank, _fit_cp_apr),
 }
 """Every peer by name, installed or not; all but the first start at random."""
-
-# --- rows and scores -------------------------------------------------------------------------------------------------
-
-UNIFORM, PAPER, ADAPTIVE = OURS = ("uniform", "paper", "adaptive")
-MASKED = " x mask"
-"""Follows a peer's name where its reconstruction was multiplied by the mask X > 0 and rescaled."""
 COMPARED = ("cp-random", "cp-hals", "tucker", "tucker-hals", "cp-apr")
 """The peers of a comparison; each starts at random, so that seeds make a difference."""
-NONZERO = "cp-nonzero"
-"""The peer that is fitted where X > 0 alone, as ours is with ``support="nonzero"``; then multiplied by the mask."""
-LABELS = {UNIFORM: "uniform", PAPER: "Legendre, paper's basis", ADAPTIVE: "Legendre, adaptive"} | {
-    name + suffix: PEERS[name].label.removesuffix(", random start") + suffix
-    for suffix in ("", MASKED)
-    for name in (*COMPARED, NONZERO)
-}
+UNIFORM, ADAPTIVE = "uniform", "adaptive"
+LABELS = {UNIFORM: "uniform", ADAPTIVE: "Legendre, adaptive", **{name: peer.label for name, peer in PEERS.items()}}
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
+    """Return two distances between X and a reconstruction, over the cells that are not missing.
+
+    The root mean square error in X's units, and KL(P, Q) in nats, both tensors normalised, which is infinite where
+    Q = 0 < P.
+
+    >>> score(np.array([[0.0, 3.0], [1.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 9.0]]))
+    {'rmse': 0.816..., 'kl': 0.3040...}
+    """
+    from scipy.special import rel_entr
+
+    known = ~np.isnan(X)
+    x, q = np.asarray(X[known], dtype=np.float64), Q[known]
+    kl = max(float(rel_entr(x / x.sum(), q / q.sum()).sum()), 0.0) if q.any() else np.inf
+    return {"rmse": float(np.sqrt(np.square(x - q).mean())), "kl": kl}
 
 
 @dataclass(frozen=True)
@@ -197,98 +199,115 @@ class Row:
     method: str
     asked: int  # the number of parameters to compare at
     seed: int | None  # of a random start
-    status: str  # how a Legendre decomposition ended, or DONE, FAILED, SKIPPED, NOT INSTALLED
+    status: str = "SKIPPED"  # how a Legendre decomposition ended, or DONE, FAILED, SKIPPED, NOT INSTALLED
     n_params: int | None = None  # parameters used: at most `asked` of ours, at least `asked` of a peer
     n_iter: int | None = None
-    rmse: float | None = None  # these three as in `score`
-    rmse_nonzero: float | None = None
+    rmse: float | None = None  # these two as in `score`
     kl: float | None = None
-    seconds: float | None = None  # of the fit alone
+    held_out: float | None = None  # RMSE on cells held out of a second fit; None for a method that takes no mask
+    seconds: float | None = None  # of the first fit alone
     residual: float | None = None  # max|eta - eta_hat|; peers have none
-    problem: str = ""  # which tensor
-    support: str = "all"  # what the sample space was
-    note: str = ""  # why there is no reconstruction, which basis was taken, or what a peer warned of
+    note: str = ""  # why there is no reconstruction, or what a peer warned of
 
     @property
     def label(self) -> str:
         """The method's name for readers."""
         return LABELS.get(self.method, self.method)
 
-    @property
-    def scored(self) -> bool:
-        """Whether there is a reconstruction."""
-        return self.rmse is not None
 
+@dataclass(frozen=True, repr=False)
+class Comparison(Sequence[Row]):
+    """The rows of a comparison; printed with a line for each method and size.
 
-def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
-    """Return three distances between X and a reconstruction, over the cells that are not missing.
+    See Also
+    --------
+    compare : Make one.
 
-    The root mean square error over all cells, in X's units; the same over the cells where X > 0; and KL(P, Q) in nats,
-    both tensors normalised, which is infinite where Q = 0 < P.
-
-    >>> score(np.array([[0.0, 3.0], [1.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 9.0]]))
-    {'rmse': 0.816..., 'rmse_nonzero': 0.707..., 'kl': 0.3040...}
-    """
-    from scipy.special import rel_entr
-
-    known = ~np.isnan(X)
-    x, q = np.asarray(X[known], dtype=np.float64), Q[known]
-    squares = np.square(x - q)
-    rmse, rmse_nonzero = (float(np.sqrt(some.mean())) for some in (squares, squares[x > 0]))
-    kl = max(float(rel_entr(x / x.sum(), q / q.sum()).sum()), 0.0) if q.any() else np.inf
-    return {"rmse": rmse, "rmse_nonzero": rmse_nonzero, "kl": kl}
-
-
-def time_fit(fit: Callable[[], Decomposition], longest: float = 20.0) -> tuple[Decomposition, float]:
-    """Run a fit, and once more if it took less than `longest` seconds: the first may load compiled code."""
-    for _ in range(2):
-        start = time.perf_counter()
-        found = fit()
-        seconds = time.perf_counter() - start
-        if seconds > longest:
-            break
-    return found, seconds
-
-
-def masked(X: AnyArray, Q: FloatArray) -> FloatArray:
-    """Return Q where X > 0, rescaled to X's total; 0 elsewhere, and 0 everywhere if Q is 0 where X > 0."""
-    kept = np.where(X > 0, Q, 0.0)
-    return kept * (np.nansum(X) / kept.sum()) if kept.any() else kept
-
-
-# --- numbers of parameters -------------------------------------------------------------------------------------------
-
-Family = Literal["B1 + B2(l) + B3(l)", "B3(l)"]
-FAMILIES: dict[Family, Callable[[int], Basis]] = {
-    "B1 + B2(l) + B3(l)": lambda l: B1() | B2(l) | B3(l),  # noqa: E741 - the paper's name
-    "B3(l)": lambda l: B3(l),  # noqa: E741 - the paper's name
-}
-"""The two families of the paper's experiments: of faces, and of MNIST."""
-
-
-def largest(data: Observation, n_params: int, family: Family) -> tuple[int, int]:
-    """Find the l whose basis is the largest with at most `n_params` cells; return l and that number of cells.
-
-    The size grows with l, up to cells that two parts share, so bisection finds it. If all are too large, l is 0 and the
-    size that of l = 1.
-
-    >>> from legendre.data.dense import observe
-    >>> largest(observe([[[1] * 4] * 5] * 6), 40, "B1 + B2(l) + B3(l)")
-    (6, 39)
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> found = ld.compare(np.add.outer(np.arange(6.0), np.arange(8.0)) + 1, [5], peers=())
+    >>> found[1].method, found[1].n_params
+    ('adaptive', 5)
+    >>> found.to_frame()["n_params"].tolist()
+    [0, 5]
     """
 
-    def size(l: int) -> int:  # noqa: E741 - the paper's name
-        return len(FAMILIES[family](l).select(data))
+    shape: tuple[int, ...]
+    rows: tuple[Row, ...]
 
-    most = min(math.prod(data.shape[:-1]), n_params)  # a larger l would list a huge basis
-    found = bisect_right(range(1, most + 1), n_params, key=size)
-    return found, size(max(found, 1))
+    def __getitem__(self, place: Any) -> Any:
+        return self.rows[place]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_frame(self) -> Any:
+        """Return the rows, of every seed, as a pandas data frame."""
+        columns = {field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)[1:]}
+        return to_frame(columns, [row.method for row in self.rows], "method")
+
+    def text(self) -> str:
+        """Write a table with a line for each method and size; of several seeds the best errors and the mean time."""
+        lines = [["method", "asked", "params", "seeds", "RMSE", "held out", "KL(P, Q)", "seconds", "residual"]]
+        for method, asked in dict.fromkeys((row.method, row.asked) for row in self.rows):
+            same = [row for row in self.rows if (row.method, row.asked) == (method, asked)]
+            done = [row for row in same if row.rmse is not None]
+            row = (done or same)[0]
+            best = [
+                min((value for row in done if (value := getattr(row, name)) is not None), default=None)
+                for name in ("rmse", "held_out", "kl")
+            ]
+            seconds = sum(row.seconds or 0.0 for row in done) / len(done) if done else None
+            lines.append(
+                [
+                    row.label, str(asked or ""), row.status.lower() if row.n_params is None else str(row.n_params),
+                    "" if row.seed is None else str(len(done)),
+                    *("" if value is None else f"{value:.4g}" for value in best),
+                    "" if seconds is None else f"{seconds:.3g}",
+                    "" if row.residual is None else f"{row.residual:.0e}",
+                ]
+            )  # fmt: skip
+        notes = [f"{row.label}: {row.note}" for row in self.rows if row.note and (row.rmse is None or row.seed is None)]
+        if any(row.seed is not None for row in self.rows):
+            notes.append("Of several seeds the row shows the best errors and the mean time.")
+        return Columns(shape_name(self.shape), lines, "<>", ruled=True, notes=list(dict.fromkeys(notes))).text()
+
+    __repr__ = text
+
+    def draw(self) -> Any:
+        """Draw errors and time against the number of parameters, the mean of each method over its seeds."""
+        made = sheet(13.5, 4.6)
+        axes = made.subplots(1, 3)
+        scored = [row for row in self.rows if row.rmse is not None and row.n_params]
+        for axis, field, name in zip(
+            axes, ("rmse", "held_out", "seconds"), ("RMSE", "held-out RMSE", "seconds"), strict=True
+        ):
+            for method in dict.fromkeys(row.method for row in scored):
+                points = [(row.n_params, getattr(row, field)) for row in scored if row.method == method]
+                sizes, values = np.array([p for p in points if p[1] is not None], dtype=float).reshape(-1, 2).T
+                x, place = np.unique(sizes, return_inverse=True)
+                width = 2.4 if method == ADAPTIVE else 1.3
+                mean = np.bincount(place, values) / np.bincount(place)
+                axis.plot(x, mean, marker="o", linewidth=width, label=LABELS[method])
+            axis.set(xlabel="number of parameters", ylabel=name)
+            if scored:  # a logarithmic axis needs a point
+                axis.set(xscale="log", yscale="log" if field == "seconds" else "linear")
+            axis.grid(visible=True, alpha=0.25)
+        handles, labels = axes[0].get_legend_handles_labels()
+        if handles:
+            made.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+        made.suptitle(shape_name(self.shape), fontsize=11)
+        return made
 
 
-def ladder(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
+# --- the comparison --------------------------------------------------------------------------------------------------
+
+
+def list_sizes(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
     """Return the numbers of parameters of nonnegative CP of rank 1 to 16, at most a quarter of the cells, and `most`.
 
-    >>> ladder((92, 112, 20)), ladder((2, 3))
+    >>> list_sizes((92, 112, 20)), list_sizes((2, 3))
     ((224, 448, 896, 1792, 3584), (1,))
     """
     one = sum(shape)
@@ -296,52 +315,33 @@ def ladder(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
     return tuple(n for n in (one, 2 * one, 4 * one, 8 * one, 16 * one) if n <= limit) or (max(1, limit),)
 
 
-# --- the comparison --------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Contest:
     """A tensor, and how methods are run on it."""
 
-    data: Dense  # the tensor as it was read
-    X: FloatArray  # the same in double precision, read-only, with NaN where it is missing
-    support: str  # with "nonzero" every peer also has a row multiplied by the mask, which ours knows
-    problem: str  # the tensor's name, for the rows
-    family: Family  # which of the paper's bases
-    effort: Effort  # when the peers stop
-    keep: Callable[[Row, FloatArray], None] = lambda _row, _Q: None  # is given every reconstruction
-    unordered: Unordered = None  # modes whose levels are arranged before a basis grows, as in `decompose`
+    X: FloatArray  # in double precision, NaN where it is missing or outside the sample space
+    held_out: BoolArray  # cells that the second fits leave out
+    effort: Effort
+    unordered: Unordered
 
     @classmethod
-    def of(
-        cls,
-        X: TensorLike,
-        support: str = "all",
-        problem: str = "",
-        family: Family = "B1 + B2(l) + B3(l)",
-        effort: Effort | None = None,
-    ) -> Comparison:
-        """Read X, and check the support."""
+    def of(cls, X: TensorLike, support: str, hold_out: float, effort: Effort | None, unordered: Unordered) -> Contest:
+        """Read X; choose the cells to hold out, a share of those in the sample space."""
         check_choice(support, "support (cells that are to be left out may be NaN)", ("all", "nonzero"), InvalidSupport)
+        check_number(hold_out, "hold_out", 0, below=1)
         data = in_memory(read(X, support), "compare")
-        values = np.asarray(data.values, dtype=np.float64)
-        return cls(data, values, support, problem, family, Effort() if effort is None else effort)
+        values = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), np.nan)
+        known = np.flatnonzero(~np.isnan(values))
+        hidden = np.zeros(values.shape, dtype=np.bool_)
+        hidden.flat[np.random.default_rng(0).permutation(known)[: int(hold_out * known.size)]] = True
+        return cls(values, hidden, Effort() if effort is None else effort, unordered)
 
-    def jobs(
-        self, n_params: Sequence[int] | None = None, n_starts: int = 1, methods: Sequence[str] | None = None
-    ) -> list[Row]:
-        """Check what is to be compared; list the fits, size by size: ours once, peers with every seed.
-
-        A job is a row that is to be filled in. A peer that cannot run has one job in all.
-        """
-        if methods is None:
-            methods = (*OURS, *COMPARED, NONZERO) if self.support == "nonzero" else (*OURS, *COMPARED)
-        able = {name: self.data.missing is None for name in methods if name not in OURS}
-        for name in able:
+    def jobs(self, n_params: Sequence[int] | None, n_starts: int, peers: Sequence[str]) -> list[Row]:
+        """Check what is to be compared; list rows to fill in: the uniform model, then ours and peers by size."""
+        for name in peers:
             if name not in PEERS:
                 raise InvalidSetting(unknown_name("peer", str(name), PEERS))
-            able[name] &= PEERS[name].installed
-        sizes, cells = ladder(self.data.shape), self.data.support.n_cells
+        sizes, cells = list_sizes(self.X.shape), int(np.count_nonzero(~np.isnan(self.X)))
         if n_params is not None:
             sizes = tuple(np.unique(n_params).tolist())
             for n in sizes or (0,):
@@ -351,69 +351,66 @@ class Comparison:
                         f"{cells - 1} reproduce any X."
                     )
         seeds = range(check_int(n_starts, "n_starts", 1))
-        found: list[tuple[str, int, int | None]] = [
-            (name, 0, None) for name in methods if name == UNIFORM or not able.get(name, True)
-        ]
+        notes = {name: self._obstacle(PEERS[name]) for name in peers}
+        found = [Row(UNIFORM, 0, None), *(replace(note, method=name) for name, note in notes.items() if note)]
         for n in sizes:
-            found += [(method, n, None) for method in (PAPER, ADAPTIVE) if method in methods]
-            found += [(name, n, seed) for name, can in able.items() if can for seed in seeds]
-        return [Row(*job, "SKIPPED", problem=self.problem, support=self.support) for job in found]
+            found.append(Row(ADAPTIVE, n, None))
+            found += [Row(name, n, seed) for name, note in notes.items() if not note for seed in seeds]
+        return found
 
-    def rows(self, jobs: Sequence[Row], say: Say = silent) -> Iterator[tuple[Row, ...]]:
-        """Run the jobs."""
+    def _obstacle(self, peer: Peer) -> Row | None:
+        """Return a row that says why a peer cannot run, if it cannot."""
+        if not peer.installed:
+            return Row("", 0, None, "NOT INSTALLED", note=f"needs {peer.package}: {ADVICE}")
+        if self.X.ndim < 2:
+            return Row("", 0, None, note="needs a tensor of two or more modes")
+        if np.isnan(self.X).any() and not peer.takes_mask:
+            return Row("", 0, None, note="cannot leave out cells that are missing or outside the sample space")
+        return None
+
+    def run(self, jobs: Sequence[Row], say: Say = silent) -> Iterator[Row]:
+        """Fill the rows in."""
         for done, job in enumerate(jobs):
             say(f"fit {done + 1} of {len(jobs)}   {job.label}, {job.asked} parameters", done / len(jobs))
-            yield self.run(job)
-
-    def run(self, job: Row) -> tuple[Row, ...]:
-        """Run one job; the answer of a peer is a second row where it is also multiplied by the mask."""
-        return (self._run_ours(job),) if job.method in OURS else self._run_peer(job)
+            yield job if job.note else self._run_peer(job) if job.method in PEERS else self._run_ours(job)
 
     def _run_ours(self, row: Row) -> Row:
-        basis, note = empty(), ""
-        if row.method == ADAPTIVE:
-            basis = adaptive(row.asked)
-        elif row.method == PAPER:
-            l, n_params = largest(self.data, row.asked, self.family)  # noqa: E741 - the paper's name
-            if not l:
-                return replace(row, note=f"the smallest basis {self.family} has {n_params} parameters")
-            basis, note = FAMILIES[self.family](l), self.family.replace("(l)", f"({l})")
+        basis = adaptive(row.asked) if row.asked else empty()
+        unordered = self.unordered if row.asked else None
+        error = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
-            fit, seconds = time_fit(
-                lambda: decompose(self.data, basis, unordered=self.unordered if row.method == ADAPTIVE else None)
-            )
-        if modes := ", ".join(map(str, fit.arrangement)):
-            note = f"levels of {modes} arranged: {fit.arrangement_bits:.0f} bits beside the parameters"
-        done = replace(row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds)
-        return self._score(replace(done, residual=fit.residual, note=note), fit.without_labels().tensor())
+            start = time.perf_counter()
+            fit = decompose(self.X, basis, unordered=unordered)
+            seconds = time.perf_counter() - start
+            if self.held_out.any():
+                hidden = np.where(self.held_out, np.nan, self.X)
+                second = decompose(hidden, basis, unordered=unordered)
+                arrange = second.labels.arrange
+                filled = complete(arrange(hidden), second.basis, undetermined="theta0").tensor()
+                error = _rmse(arrange(self.X), filled, arrange(self.held_out))
+        note = f"levels arranged: {fit.arrangement_bits:.0f} bits beside the parameters" if fit.arrangement else ""
+        facts = score(self.X, fit.tensor())
+        return replace(
+            row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds, held_out=error,
+            residual=fit.residual, note=note, rmse=facts["rmse"], kl=facts["kl"],
+        )  # fmt: skip
 
-    def _run_peer(self, row: Row) -> tuple[Row, ...]:
-        peer = PEERS[row.method]
-        if not peer.installed:
-            return (replace(row, status="NOT INSTALLED", note=f"needs {peer.package}: {ADVICE}"),)
-        note = ""
-        if row.method == NONZERO and self.support != "nonzero":
-            note = "only with support='nonzero'"
-        elif len(self.data.shape) < 2:
-            note = "needs a tensor of two or more modes"
-        elif self.data.missing is not None:
-            note = f"X has missing cells, which {peer.label} cannot leave out"
-        if note:
-            return (replace(row, note=note),)
-        facts, Q = attempt(peer, self.X, row.asked, self.effort, row.seed or 0)
-        row = replace(row, **facts)
-        if Q is None:
-            return (row,)
-        rows: tuple[Row, ...] = () if row.method == NONZERO else (self._score(row, Q),)
-        if self.support == "nonzero":
-            rows += (self._score(replace(row, method=row.method + MASKED), masked(self.X, Q)),)
-        return rows
+    def _run_peer(self, row: Row) -> Row:
+        peer, seed = PEERS[row.method], row.seed or 0
+        known = ~np.isnan(self.X)
+        filled = np.where(known, self.X, 0.0)
+        facts, Q = attempt(peer, filled, row.asked, self.effort, seed, None if known.all() else known)
+        if Q is not None:
+            facts |= score(self.X, Q)
+            if peer.takes_mask and self.held_out.any():
+                again = attempt(peer, filled, row.asked, self.effort, seed, known & ~self.held_out)[1]
+                facts["held_out"] = None if again is None else _rmse(self.X, again, self.held_out)
+        return replace(row, **facts)
 
-    def _score(self, row: Row, Q: FloatArray) -> Row:
-        row = replace(row, **score(self.X, Q))  # type: ignore[arg-type]  # three of its numbers
-        self.keep(row, Q)
-        return row
+
+def _rmse(X: AnyArray, Q: FloatArray, cells: BoolArray) -> float:
+    return float(np.sqrt(np.square(X[cells] - Q[cells]).mean()))
 
 
 def compare(
@@ -422,34 +419,36 @@ def compare(
     *,
     support: str = "all",
     unordered: Unordered = None,
-    peers: Sequence[str] | None = None,
+    peers: Sequence[str] = COMPARED,
     n_starts: int = 3,
+    hold_out: float = 0.1,
     effort: Effort | None = None,
     progress: bool = False,
-) -> list[Row]:
+) -> Comparison:
     """Compare error against number of parameters on a tensor: ours, nonnegative CP and Tucker, CP-APR.
 
-    For each number of parameters n, ours is fitted with the largest basis of the paper's form that has at most n and
-    with ``adaptive(n)``; a peer has the smallest rank with at least n, and several random starts.
+    For each number of parameters n, ours is ``adaptive(n)``; a peer has the smallest rank with at least n, and several
+    random starts.
 
     Parameters
     ----------
     X
         A nonnegative tensor, as in `decompose`; it must fit into memory as a dense array, which the peers need. Where
-        cells are missing (NaN) the peers are skipped: they cannot leave cells out.
+        cells are missing (NaN), only peers that take a mask are run.
     n_params
         Numbers of parameters; by default those of nonnegative CP of rank 1, 2, 4, ...
     support
-        ``"all"`` or ``"nonzero"``. With the latter ours knows which cells are 0, so each peer then has a second row,
-        multiplied by the same mask.
+        ``"all"`` or ``"nonzero"``. The latter leaves cells that are 0 out of every fit and of the errors.
     unordered
-        Modes whose levels have no order, as in `decompose`, for the rows of ``adaptive(n)``, whose notes then say so;
-        the paper's bases keep the order of X, and the peers do not depend on it.
+        Modes whose levels have no order, as in `decompose`. Peers do not depend on it.
     peers
         Names of peers, see `legendre.tasks.compare.PEERS`; by default all that start at random, ``()`` for none. One
         that is not installed is a row that says so.
     n_starts
         Random starts of each peer.
+    hold_out
+        The share of cells that a second fit of each method leaves out, to be predicted; 0 for none. The cells are
+        drawn once, and are the same for every method that can leave cells out.
     effort
         When the peers stop; `legendre.tasks.compare.Effort`.
     progress
@@ -457,8 +456,8 @@ def compare(
 
     Returns
     -------
-    list of Row
-        The uniform distribution first, then ours, then the peers.
+    Comparison
+        A row for the uniform distribution, then rows of ours and of the peers; printed as a table.
 
     See Also
     --------
@@ -473,55 +472,7 @@ def compare(
     >>> [(row.method, row.asked, row.n_params) for row in rows if row.method == "adaptive"]
     [('adaptive', 5, 5), ('adaptive', 20, 20)]
     """
-    comparison = replace(Comparison.of(X, support, effort=effort), unordered=unordered)
-    jobs = comparison.jobs(n_params, n_starts, None if peers is None else (*OURS, *peers))
+    contest = Contest.of(X, support, hold_out, effort, unordered)
+    jobs = contest.jobs(n_params, n_starts, peers)
     with line("compare", progress) as say:
-        return [row for rows in comparison.rows(jobs, say) for row in rows]
-
-
-# --- pictures --------------------------------------------------------------------------------------------------------
-
-STYLES = {
-    ADAPTIVE: ("#b2182b", "o", 2.4),
-    PAPER: ("#ef8a62", "s", 1.8),
-    "cp": ("#1b7837", "^", 1.3),
-    "cp-random": ("#5aae61", "v", 1.3),
-    "cp-hals": ("#00441b", "<", 1.3),
-    "tucker": ("#762a83", "D", 1.3),
-    "tucker-hals": ("#9970ab", "d", 1.3),
-    "cp-nonzero": ("#4d9221", "X", 1.6),
-    "cp-apr": ("#b35806", "P", 1.3),
-}
-"""Colour, marker and width of each method, the same in all pictures."""
-
-
-def draw(rows: Sequence[Row], path: Path, title: str) -> None:
-    """Write the picture of a comparison: the mean of each method over its seeds."""
-    made = sheet(13.5, 4.6)
-    axes = made.subplots(1, 3)
-    scored = [row for row in rows if row.scored and row.n_params]
-    for axis, field, name in zip(axes, ("rmse", "kl", "seconds"), ("RMSE", "KL(P, Q), nats", "seconds"), strict=True):
-        for method in dict.fromkeys(row.method for row in scored):
-            points = [(row.n_params, getattr(row, field)) for row in scored if row.method == method]
-            sizes, values = np.array([point for point in points if np.isfinite(point[1])], dtype=float).reshape(-1, 2).T
-            x, place = np.unique(sizes, return_inverse=True)
-            color, marker, width = STYLES[method.removesuffix(MASKED)]
-            axis.plot(
-                x, np.bincount(place, values) / np.bincount(place), linestyle=":" if MASKED in method else "-",
-                color=color, marker=marker, linewidth=width, label=LABELS[method],
-            )  # fmt: skip
-        axis.set(xlabel="number of parameters", ylabel=name)
-        if scored:  # a logarithmic axis needs a point
-            axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
-        axis.grid(visible=True, alpha=0.25)
-    handles, labels = axes[0].get_legend_handles_labels()
-    if handles:
-        made.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-    made.suptitle(title, fontsize=11)
-    save(made, path)
-
-
-def save(made: Any, path: Path) -> None:
-    """Write a picture whole or not at all."""
-    with replacing(path) as stream:
-        made.savefig(stream, dpi=110, format="png")
+        return Comparison(contest.X.shape, tuple(contest.run(jobs, say)))
