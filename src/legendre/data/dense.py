@@ -203,7 +203,8 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     length = rows.shape[1]
     if count >= length:
         return np.ones(rows.shape, dtype=np.bool_)
-    cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
+    least = length - count
+    cut = rows.max(axis=1, keepdims=True) if count == 1 else np.partition(rows, least, axis=1)[:, least, None]
     chosen: BoolArray = rows >= cut
     too_many = np.count_nonzero(chosen, axis=1) - count
     for row in np.flatnonzero(too_many):

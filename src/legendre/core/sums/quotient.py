@@ -66,8 +66,8 @@ class Quotient:
         return np.column_stack([self.boxes_along(k, cells[:, k]) for k in range(len(self.shape))])
 
     def boxes_along(self, mode: int, coordinates: AnyArray) -> IntArray:
-        """Find the interval of each coordinate of one mode; by search where a table would be long."""
-        if self.shape[mode] <= limits.LONG_MODE:
+        """Find the interval of each coordinate of one mode; by search where a table would be longer."""
+        if self.shape[mode] <= min(coordinates.size, limits.LONG_MODE):
             return np.asarray(self.box_of(mode)[coordinates], dtype=np.int64)
         return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
 
