@@ -111,7 +111,7 @@ def try_decompose(args: Args, folder: Path) -> Trial:
 def draw_adaptive(rng: np.random.Generator) -> Args:
     dims = draw.shape(rng, 30, (1, 2, 2, 3, 3, 4))
     X = draw.tensor(rng, dims)
-    size: Any = pick(rng, *range(1, 7), 40, "aic", "bic", "cv")
+    size: Any = pick(rng, *range(1, 7), 12, 40, "aic", "bic", "cv")
     extra = {"swaps": int(rng.integers(0, 3))} if chance(rng, 0.4) else {}
     if chance(rng, 0.3):
         extra["include"] = pick(rng, "B1", "interactions(1)", draw.basis_list(rng, dims, 3))
@@ -178,7 +178,7 @@ def draw_inference(rng: np.random.Generator) -> Args:
         "X": X,
         "basis": draw.basis(rng, dims),
         "support": draw.support(rng, X),
-        "level": pick(rng, 0.95, 0.5, 0.999, 0.9, 0.0),
+        "level": pick(rng, 0.95, 0.5, 0.999, 0.9),
         "kind": pick(rng, "pearson", "deviance", "adjusted"),
         "seed": int(rng.integers(1 << 30)),
     }

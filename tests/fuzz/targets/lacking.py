@@ -201,7 +201,7 @@ def _compare(model: Any, problem: FeatureProblem, rows: Rows, value: Any, rough:
     need(bool(value >= begun - rough - 1e-9 * abs(begun)), f"{float(value)} is below the first step's {float(begun)}")
     low, gap = rows.saturated()
     need(bool(value <= low + gap + rough), f"{float(value)} is above what any probabilities reach, {float(low + gap)}")
-    close_to = 1e-8 * min(float(rows.total), 1e3)  # what is promised of the saturated model
+    close_to = 1e-10 * max(float(rows.total), 1e3)  # what is promised of the saturated model
     slack, g2 = 2 * rough + 4 * close_to, model.g2
     need(2 * float(low - value) - slack <= g2 <= 2 * float(low + gap - value) + slack, f"g2 is {g2}")
     if rows.whole.any():
@@ -222,7 +222,9 @@ def _information(model: Any, problem: FeatureProblem, rows: Rows, q: Array, aliv
     if np.linalg.cond(whole) > 1e8:
         return
     lost = np.asarray(rows.missing(q, F), dtype=np.float64)
-    close(model.missing_information, eigvalsh(lost, whole)[-1], 1e-6, "missing_information")
+    # variances are differences of numbers up to 1
+    rough = 1e-6 + 64 * EPS / float(np.diag(whole).min())
+    close(model.missing_information, eigvalsh(lost, whole)[-1], rough, "missing_information")
 
 
 TARGETS = [Target("lacking", draw_lacking, try_lacking, 0.03)]

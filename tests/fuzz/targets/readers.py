@@ -120,7 +120,6 @@ KINDS: dict[str, Any] = {
     "text": lambda c: "abcd"[c],
     "bool": lambda c: bool(c % 2),
     "date": lambda c: datetime.date(2020, 1, 1 + c),
-    "fraction": lambda c: c + 0.5,
     "decimal": decimal.Decimal,
     "time": lambda c: datetime.timedelta(seconds=c),
     "huge": lambda c: c * 10**15,
@@ -129,10 +128,12 @@ KINDS: dict[str, Any] = {
 
 def draw_rows(rng: np.random.Generator) -> Args:
     n, k = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+    holder = pick(rng, "pandas", "polars", "pyarrow", "dict", "records", "category", "batches")
+    weights = pick(rng, None, None, rng.uniform(0, 2, n), rng.integers(0, 3, n), [1.0] * n)
     return {
         "columns": {f"c{j}": [pick(rng, *KINDS), rng.integers(0, 4, n)] for j in range(k)},
-        "holder": pick(rng, "pandas", "polars", "pyarrow", "dict", "records", "category", "batches"),
-        "weights": pick(rng, None, None, rng.uniform(0, 2, n), rng.integers(0, 3, n), [1.0] * n),
+        "holder": holder,
+        "weights": None if holder == "batches" else weights,
     }
 
 

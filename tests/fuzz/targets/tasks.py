@@ -36,15 +36,15 @@ def gaps(rng: np.random.Generator, kind: str | None = None) -> Array:
 
 
 def draw_complete(rng: np.random.Generator) -> Args:
-    X = gaps(rng)
+    X, folds = gaps(rng), pick(rng, None, None, None, 2, 3)
     return {
         "X": X,
         "basis": draw.basis(rng, X.shape),
         "support": draw.support(rng, X),
         "base": draw.base(rng, X),
         "undetermined": pick(rng, "nan", "nan", "theta0"),
-        "folds": pick(rng, None, None, None, 2, 3),
-        "hold_out": pick(rng, "cells", "cells", 0, [0]),
+        "folds": folds,
+        "hold_out": "cells" if folds is None else pick(rng, "cells", "cells", 0, [0]),
         "criterion": pick(rng, "deviance", "rmse"),
         "seed": int(rng.integers(1 << 30)),
     }

@@ -139,7 +139,7 @@ def draw_boxes(rng: np.random.Generator) -> Args:
     start = pick(rng, "empty", "empty", "B1", "interactions(1)", draw.basis_list(rng, dims, 3))
     return {
         "X": X,
-        "size": int(rng.integers(1, 7)),
+        "size": int(rng.integers(1, 7)) + (0 if isinstance(start, str) and start == "empty" else 8),
         "start": start,
         "support": draw.support(rng, X),
         "base": draw.base(rng, X),
