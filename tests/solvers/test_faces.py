@@ -162,3 +162,9 @@ def test_directions_of_thirds_cancel_exactly(tol: float) -> None:
     fit = ld.decompose(X, ld.ties.symmetric(1, 0) | ld.ties.columns(0, 1) | ld.ties.columns(1, 0), tol=tol)
     assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.vanishing_cells.tolist() == [[2, 2]]
+
+
+def test_directions_of_many_denominators_are_left_as_they_are() -> None:
+    """Their common denominator had more than 308 digits: a sparse table of 27,000 cells ended in an OverflowError."""
+    row = 1.0 / np.arange(1.0, 1000.0)
+    assert_array_equal(existence._exact(row[None]), row[None])

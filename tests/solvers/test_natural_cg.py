@@ -84,13 +84,14 @@ def slices_gone(shape: tuple[int, ...]) -> BoolArray:
     return mask
 
 
+@pytest.mark.parametrize("seed", [0, 3, 5, 6])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_dependent_parameters(engine: type[ReferenceEngine] | type[DenseEngine]) -> None:
+def test_dependent_parameters(engine: type[ReferenceEngine] | type[DenseEngine], seed: int) -> None:
     """Whole slices are left out: many features become equal on what is left, others constant or empty.
 
-    The tolerance is at the level of rounding: other seeds may end STALLED with a residual below 1e-10.
+    What rounding left of the variance of constant features was inverted, and the fit ended STALLED near 1e-11.
     """
-    rng = np.random.default_rng(9)
+    rng = np.random.default_rng(seed)
     X = rng.uniform(0.1, 1.0, size=(8, 8, 8))
     # on some processors the sums of this case are no better than 1e-13
     agree(Case(X, slices_gone(X.shape), rng.permutation(np.argwhere(np.ones(X.shape))[1:])[:300]), engine, 1e-12)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from legendre.core.sums.linalg import rounding_level
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import FloatArray
 from legendre.model.model import Model
@@ -98,9 +99,14 @@ class Engine(Protocol):
         return zeta_adjoint(np.exp(self.log_probabilities(point)))
 
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
-        """Approximate the inverse of G at a point, by default its diagonal; `last` is this engine's at another one."""
+        """Approximate the inverse of G at a point, by default its diagonal; `last` is this engine's at another one.
+
+        Where eta is 1 up to rounding the feature is constant, and what is left of its variance is noise.
+        """
         del last
-        return Diagonal.inverting(point.eta * (1.0 - point.eta))
+        rest = 1.0 - point.eta
+        rest[rest <= rounding_level(len(rest), self.model.n_summed)] = 0.0
+        return Diagonal.inverting(point.eta * rest)
 
     def closed_form(self, problem: Problem) -> FloatArray | None:
         """Return theta of the answer where it can be written down; ``None`` elsewhere."""

@@ -309,7 +309,7 @@ def run(
     history, state = list(before), solver.start(target, theta)
     if not before:
         history.append(_record(state, 0))
-    first, best, lowest, idle, stopped = len(history), state, state.point.objective, 0, False
+    first, best, mark, idle, stopped = len(history), state, state.point, 0, False
     # a step that overflows is no step, or ends the fit STALLED: no warning is needed
     with np.errstate(over="ignore", invalid="ignore"):
         while True:
@@ -329,10 +329,11 @@ def run(
             elif idle < solver.patience and len(history) - first >= max_iter:
                 status = Status.OUT_OF_STEPS
             elif idle < solver.patience and (following := solver.advance(target, state)) is not None:
-                noise = 4 * float(np.finfo(np.float64).eps) * (abs(lowest) + 1.0)
-                state, after, least = following, following.point, best.point.residual
-                idle = 0 if after.objective < lowest - noise or after.residual < 0.999 * least else idle + 1
-                best, lowest = state if after.residual < least else best, min(lowest, after.objective)
+                state, after, idle = following, following.point, idle + 1
+                noise = 4 * float(np.finfo(np.float64).eps) * (abs(mark.objective) + 1.0)
+                if after.objective < mark.objective - noise or after.residual < 0.999 * mark.residual:
+                    mark, idle = after, 0  # small steps add up to progress
+                best = state if after.residual < best.point.residual else best
                 history.append(_record(state, len(history)))
                 continue
             chosen = best if status is Status.STALLED and solver.convex else state
