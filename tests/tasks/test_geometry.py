@@ -17,12 +17,9 @@ from scipy.stats import chi2
 import legendre as ld
 from cases import Case
 from legendre.tasks.geometry import (
-    CORNERS,
     e_geodesic,
     m_geodesic,
-    model_members,
     plot_ladder,
-    plot_simplex,
     plot_triangle,
     pythagoras,
 )
@@ -155,7 +152,7 @@ def test_a_ladder_of_counts(shape: tuple[int, ...], data: st.DataObject) -> None
     found = ladder(X, support=mask)
     p = X[mask] / X[mask].sum()
     assert found.kl[0] == pytest.approx(divergence(p, np.full(p.size, 1 / p.size)), abs=1e-12)
-    assert all(0 <= above <= below for below, above in pairwise(found.kl))
+    assert all(0 <= above <= below + 1e-15 for below, above in pairwise(found.kl))  # both may be rounding error
     assert found.explained.sum() + found.kl[-1] == pytest.approx(found.kl[0], abs=1e-13)
     assert found.kl[-1] < 1e-12
     added = np.diff([m.n_params for m in found.models])
@@ -211,17 +208,6 @@ def drawn(ax: Any) -> bytes:
     return stream.getvalue()
 
 
-def lines(ax: Any) -> dict[str, FloatArray]:
-    """List the labelled lines of a picture, one row per point."""
-    return {line.get_label(): np.transpose(getattr(line, "_verts3d", line.get_data())) for line in ax.get_lines()}
-
-
-def cell_weights(points: FloatArray) -> FloatArray:
-    """Turn points of the picture back into probabilities."""
-    design = np.vstack([CORNERS.T, np.ones(4)])
-    return np.linalg.solve(design, np.vstack([points.T, np.ones(len(points))])).T
-
-
 @settings(max_examples=15)
 @given(problems(max_cells=12, max_params=4))
 def test_the_triangle_is_drawn_to_scale(case: Case) -> None:
@@ -230,44 +216,6 @@ def test_the_triangle_is_drawn_to_scale(case: Case) -> None:
     lengths = [np.linalg.norm(line.get_xydata()[1] - line.get_xydata()[0]) for line in ax.get_lines()[1:4]]
     expected = np.sqrt([2 * triangle.kl_pq, 2 * triangle.kl_qr, 2 * triangle.kl_pr])
     assert_allclose(lengths, expected, atol=1e-6)
-
-
-def test_the_simplex_shows_both_geodesics() -> None:
-    """In the simplex the mixture is a straight line, the e-geodesic stays in the surface of independence."""
-    P, R = np.array([[914, 581], [46, 735]]), np.outer([1, 6], [6, 1])
-    triangle = pythagoras(ld.decompose(P, "B1"), R)
-    ax: Any = plot_simplex(triangle, axes(projection="3d"))
-    found = lines(ax)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == [name for name in found if name[0] != "_"]
-    assert [text.get_text() for text in ax.texts] == ["[0, 0]", "[0, 1]", "[1, 0]", "[1, 1]", "P", "Q", "R"]
-    straight = found["m-geodesic from P to Q"]
-    assert np.linalg.matrix_rank(straight - straight[0], tol=1e-10) == 1
-    weights = cell_weights(found["e-geodesic from Q to R"]).T
-    assert_allclose(weights[0] * weights[3], weights[1] * weights[2], atol=1e-12)
-    assert_allclose(weights[:, 0], triangle.Q.ravel(), atol=1e-12)
-    assert_allclose(weights[:, -1], triangle.R.ravel(), atol=1e-12)
-    assert drawn(ax).startswith(b"\x89PNG")
-
-
-def test_the_mark_is_a_square_in_the_fisher_metric() -> None:
-    P = np.array([[914, 581], [46, 735]])
-    triangle = pythagoras(ld.decompose(P, "B1"), np.outer([1, 6], [6, 1]))
-    found = lines(plot_simplex(triangle, axes(projection="3d")))["right angle (Fisher metric)"]
-    corners = cell_weights(found)
-    q = triangle.Q.ravel()
-    one, both, other = corners - q
-    assert (one * other / q).sum() == pytest.approx(0.0, abs=1e-12)
-    assert (one**2 / q).sum() == pytest.approx((other**2 / q).sum(), rel=1e-9)
-    assert_allclose(both, one + other, atol=1e-12)
-
-
-@pytest.mark.parametrize("base", [None, [1, 2, 3, 4]])
-def test_the_surface_holds_members_only(base: list[int] | None) -> None:
-    """Two parameters on a vector of four cells: each member is its own projection."""
-    vector = pythagoras(ld.decompose([4, 3, 2, 1], [[1], [3]], base=base))
-    for q in model_members(vector.fit, np.arange(4)[:, None], n=4).reshape(-1, 4):
-        assert_allclose(ld.decompose(q, [[1], [3]], base=base).tensor(), q, atol=1e-9)
-    assert drawn(plot_simplex(vector, axes(projection="3d"))).startswith(b"\x89PNG")
 
 
 def test_the_steps_of_the_ladder() -> None:
@@ -296,13 +244,6 @@ TROUBLE: list[tuple[Callable[[], object], str]] = [
     (lambda: pythagoras(FIT, [1, 1]), r"R has shape \(2,\), the decomposition has shape \(2, 2\)"),
     (lambda: pythagoras(np.ones((2, 2))), r"takes a decomposition, got ndarray: pythagoras\(decompose\(P, basis"),  # type: ignore[arg-type]
     (lambda: plot_triangle(pythagoras(FIT, [[1, 2], [3, 1]])), r"the angle at Q is not right: .* = 0\.1.*R is not in"),
-    (lambda: plot_simplex(pythagoras(FIT, [[1, 2], [3, 1]])), r"the angle at Q is not right"),
-    (lambda: plot_simplex(pythagoras(ld.decompose(TABLE, "B1"))), "8 positive cells out of 8, and the model 3 param"),
-    (lambda: plot_simplex(pythagoras(ld.decompose([[1, 1], [0, 0]], "B1"))), "2 positive cells out of 4"),
-    (
-        lambda: plot_simplex(pythagoras(FIT), axes()),
-        "plot_simplex needs axes of three dimensions: figure",
-    ),
 ]
 
 

@@ -7,8 +7,7 @@ of R onto the tensors that share P's eta on B is ``decompose(P, basis, base=R)``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +18,7 @@ from legendre.core.errors import InvalidSetting, InvalidTensor
 from legendre.core.figures import axes_for, style_axes
 from legendre.core.origin import rectangular
 from legendre.core.text import NamedValues, fragment
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
 from legendre.model.dual import ROUNDING, kl, probabilities, read_as
 from legendre.results.decomposition import Decomposition
@@ -30,11 +29,9 @@ if TYPE_CHECKING:
 
     from legendre.tasks.loglinear.anova import Anova
 
-__all__ = ["Triangle", "e_geodesic", "m_geodesic", "plot_ladder", "plot_simplex", "plot_triangle", "pythagoras"]
+__all__ = ["Triangle", "e_geodesic", "m_geodesic", "plot_ladder", "plot_triangle", "pythagoras"]
 
 RED, BLUE, GREY = "#b2182b", "#2166ac", "0.45"
-CORNERS = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 3**0.5 / 2, 0.0], [0.5, 3**0.5 / 6, (2 / 3) ** 0.5]])
-"""A regular tetrahedron: the simplex of four probabilities."""
 
 
 def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
@@ -192,7 +189,6 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     --------
     legendre.geometry.Triangle : What `pythagoras` returns.
     legendre.geometry.plot_triangle : Draw the triangle to scale.
-    legendre.geometry.plot_simplex : Draw the triangle of a 2 x 2 table in its simplex.
 
     Examples
     --------
@@ -232,7 +228,6 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     See Also
     --------
     legendre.geometry.pythagoras : The right angle at a projection, in numbers.
-    legendre.geometry.plot_simplex : Draw the triangle of a 2 x 2 table in its simplex.
 
     Examples
     --------
@@ -242,7 +237,13 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     >>> plot_triangle(triangle, Figure().add_subplot())
     <Axes: >
     """
-    _check_right_angle("plot_triangle", triangle)
+    found = type(triangle).__name__
+    expect(triangle, Triangle, f"plot_triangle draws a triangle, got {found}: plot_triangle(pythagoras(fit, R)).")
+    if abs(triangle.defect) > ROUNDING + 1e-6 * triangle.kl_pr:  # more than rounding
+        raise InvalidSetting(
+            f"the angle at Q is not right: KL(P, R) - KL(P, Q) - KL(Q, R) = {triangle.defect:g}. R is not in the "
+            "model, or the fit has not converged. A member near R is decompose(R, basis).tensor()."
+        )
     ax = axes_for("plot_triangle", ax)
     a, b = np.sqrt(2 * triangle.kl_pq), np.sqrt(2 * triangle.kl_qr)
     mark = 0.07 * max(a, b)
@@ -263,76 +264,6 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     ax.margins(0.12)
     ax.set_axis_off()
     return ax
-
-
-def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
-    """Draw the triangle in the simplex of four cells, with the surface of a model of two parameters.
-
-    The m-geodesic from P to Q is straight; the e-geodesic from Q to R runs in the surface if R is in the model. The
-    mark at Q is a square in the Fisher metric.
-
-    Parameters
-    ----------
-    triangle
-        What `pythagoras` returned for four cells and a basis of two, such as a 2 x 2 table and B1.
-    ax
-        Axes with ``projection="3d"``; a new figure by default.
-
-    See Also
-    --------
-    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
-    legendre.geometry.plot_triangle : Draw the triangle to scale.
-
-    Examples
-    --------
-    >>> import legendre as ld
-    >>> from matplotlib.figure import Figure
-    >>> triangle = ld.geometry.pythagoras(ld.decompose([[1, 2], [3, 4]], "B1"))
-    >>> plot_simplex(triangle, Figure().add_subplot(projection="3d"))
-    <Axes3D: ...>
-    """
-    _check_right_angle("plot_simplex", triangle)
-    cells = triangle.fit.model.support.cells()
-    P, Q, R = (T[tuple(cells.T)] for T in (triangle.P, triangle.Q, triangle.R))
-    if len(cells) != 4 or triangle.fit.n_params != 2 or (Q == 0).any():
-        raise InvalidSetting(
-            f"plot_simplex draws a positive Q on four cells and a model of two parameters, such as a 2 x 2 table and "
-            f"B1; here Q has {np.count_nonzero(triangle.Q)} positive cells out of {len(cells)}, and the model "
-            f"{triangle.fit.n_params} parameters. plot_triangle draws any."
-        )
-    axes: Any = axes_for("plot_simplex", ax, projection="3d")
-    if not hasattr(axes, "plot_surface"):
-        raise InvalidSetting("plot_simplex needs axes of three dimensions: figure.add_subplot(projection='3d').")
-    for i, j in combinations(range(4), 2):
-        axes.plot(*CORNERS[[i, j]].T, color="0.75", linewidth=0.8)
-    for corner, cell in zip(CORNERS, cells, strict=True):
-        axes.text(*(corner + 0.12 * (corner - CORNERS.mean(axis=0))), cell_name(cell), color=GREY, ha="center")
-    surface = np.moveaxis(model_members(triangle.fit, cells) @ CORNERS, -1, 0)
-    axes.plot_surface(*surface, color="#92c5de", alpha=0.35, linewidth=0, shade=False)
-    axes.plot_wireframe(*surface, color="#4393c3", alpha=0.35, linewidth=0.5, rcount=12, ccount=12)
-    t, log_ratio = np.linspace(0.0, 1.0, 60), np.log(R / Q)
-    directions = P - Q, Q * (log_ratio - Q @ log_ratio)  # of both geodesics at Q
-    # sides of a square, 0.12 long in the Fisher metric
-    m_side, e_side = (0.12 * d / max(float(np.sqrt((d**2 / Q).sum())), ROUNDING) for d in directions)
-    square = np.stack([Q + m_side, Q + m_side + e_side, Q + e_side])
-    for line, style, label in (
-        (m_geodesic(P, Q, t), {"color": RED, "linewidth": 2.2}, "m-geodesic from P to Q"),
-        (e_geodesic(Q, R, t), {"color": BLUE, "linewidth": 2.2}, "e-geodesic from Q to R"),
-        (m_geodesic(Q, R, t), {"color": RED, "linewidth": 1, "linestyle": ":"}, "m-geodesic from Q to R"),
-        (square, {"color": "black", "linewidth": 1}, "right angle (Fisher metric)"),
-    ):
-        axes.plot(*(line @ CORNERS).T, label=label, **style)
-    centre = (P + Q + R) / 3 @ CORNERS
-    for name, point in (("P", P @ CORNERS), ("Q", Q @ CORNERS), ("R", R @ CORNERS)):
-        axes.scatter(*point, color="black", s=18)
-        away = (point - centre) / max(float(np.linalg.norm(point - centre)), ROUNDING)
-        axes.text(*(point + 0.07 * away), name, fontsize=12, ha="center", va="center")
-    axes.computed_zorder = False  # the surface is clear enough to see what lies behind it
-    axes.view_init(elev=24, azim=46)
-    axes.set_box_aspect((1, 3**0.5 / 2, (2 / 3) ** 0.5), zoom=1.2)
-    axes.set_axis_off()
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=2, fontsize=8, frameon=False)
-    return cast("Axes", axes)
 
 
 def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
@@ -370,27 +301,6 @@ def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("KL(P, Q), nats")
     ax.margins(y=0.1)
     return ax
-
-
-def model_members(fit: Decomposition, cells: IntArray, n: int = 40) -> FloatArray:
-    """Members of the model on the four cells, n x n x 4: the logistic of both parameters is evenly spaced."""
-    share = np.linspace(0.001, 0.999, n)
-    below = np.asarray((fit.basis[:, None, :] <= cells).all(axis=-1), dtype=np.float64)  # zeta, basis x cells
-    below = below if fit.ties is None else fit.ties.matrix().T @ below
-    theta = np.log(share / (1.0 - share))
-    base = np.ones(4) if fit.model.base is None else fit.model.base[tuple(cells.T)]
-    q: FloatArray = base * np.exp(theta[:, None, None] * below[0] + theta[:, None] * below[1])
-    return np.asarray(q / q.sum(axis=-1, keepdims=True))
-
-
-def _check_right_angle(caller: str, triangle: Triangle) -> None:
-    found = type(triangle).__name__
-    expect(triangle, Triangle, f"{caller} draws a triangle, got {found}: {caller}(pythagoras(fit, R)).")
-    if abs(triangle.defect) > ROUNDING + 1e-6 * triangle.kl_pr:  # more than rounding
-        raise InvalidSetting(
-            f"the angle at Q is not right: KL(P, R) - KL(P, Q) - KL(Q, R) = {triangle.defect:g}. R is not in the "
-            "model, or the fit has not converged. A member near R is decompose(R, basis).tensor()."
-        )
 
 
 def _read_point(P: ArrayLike, name: str) -> FloatArray:
