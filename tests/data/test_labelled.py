@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,7 @@ def test_cells_are_named_by_labels_too() -> None:
     drawn = fit.sample(20, rng=0)
     assert_allclose(np.exp(fit.log_prob(drawn)), q.loc[pd.MultiIndex.from_frame(drawn)], rtol=1e-9)
     assert_allclose(np.exp(fit.log_prob(["y", 404, "2024-05-04"])), q["y", 404, "2024-05-04"], rtol=1e-9)
-    assert_allclose(fit.log_prob([["y", 404, "2024-05-04"]]), fit.log_prob([[1, 1, 1]]), rtol=1e-12)
+    assert_allclose(fit.log_prob([["y", 404, "2024-05-04"]]), fit.log_prob([[1, 1, 1]], indices=True), rtol=1e-12)
     with pytest.raises(ld.errors.InvalidQuery, match=r"^log_prob: status has no level '404'\. The level is 404\."):
         fit.log_prob([["y", "404", "2024-05-04"]])
     with pytest.raises(ld.errors.InvalidBasis, match=r"^cells must be integers, k x 3; got shape \(1, 2\)"):
@@ -242,6 +243,97 @@ def test_cells_are_named_by_labels_too() -> None:
     plain = ld.decompose(COUNTS, "B1")
     with pytest.raises(ld.errors.InvalidBasis, match=r"dtype <U3\. They are indices, counted from 0\.$"):
         plain.log_prob([["SFO"] * COUNTS.ndim])
+
+
+MONTHS = {"month": [1, 1, 2, 3, 3, 3, 2, 1], "hour": [1, 2, 3, 1, 1, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_log_prob_and_residuals_read_numbers_as_labels(library: Any) -> None:
+    """They were read as indices, and columns of frames by position; every other question read labels."""
+    fit = ld.decompose(ld.from_rows(pd.DataFrame(MONTHS)), ld.full())
+    assert fit.most_probable() == (3, 1)
+    assert_allclose(np.exp(fit.log_prob(fit.most_probable())), [0.375], rtol=1e-9)
+    assert_allclose(np.exp(fit.log_prob([[2, 0]], indices=True)), [0.375], rtol=1e-9)
+    swapped = library({"hour": MONTHS["hour"], "month": MONTHS["month"]})
+    wanted = fit.log_prob(np.column_stack(list(MONTHS.values())))
+    assert_array_equal(fit.log_prob(swapped), wanted)
+    assert_allclose(np.exp(wanted), np.array([1, 1, 1, 3, 3, 3, 1, 1]) / 8, rtol=1e-9)
+    with pytest.raises(ld.errors.InvalidSamples, match="cells has no column 'hour'"):
+        fit.log_prob(library({"time": MONTHS["hour"], "month": MONTHS["month"]}))
+    with pytest.raises(ld.errors.InvalidQuery, match=r"log_prob: month has no level 0\. The nearest is 1\."):
+        fit.log_prob([[0, 1]])
+    tests = ld.decompose(ld.from_rows(pd.DataFrame(MONTHS)), "B1").inference()
+    assert_array_equal(tests.residuals(cells=swapped), tests.residuals().loc[list(zip(*MONTHS.values(), strict=True))])
+
+
+def test_levels_that_fall_or_are_unsorted_are_named_by_what_is_true_of_them() -> None:
+    """Doses 100, 10, 1 and 0.1: "dose >= 1.0" was said of 1 and 0.1."""
+    X, names = [[20, 20, 100, 100]] * 2, ["r", "dose"]
+    for levels, name, interval in (
+        ([100, 10, 1, 0.1], "dose <= 1", "1 to 0.1"),
+        (["65+", "35-64", "18-34", "<18"], "dose <= 18-34", "18-34 to <18"),
+        ([1, 10, 100, 1000], "dose >= 100", "100 to 1000"),
+        ([1, 100, 10, 0.1], "dose in 10, 0.1", "10, 0.1"),
+    ):
+        fit = ld.decompose(X, ld.adaptive(1), names=names, levels=[[1, 2], levels], unordered=[])
+        assert fit.parameters().names == (name,)
+        assert fit.labels.together(1, 2, 4) == interval
+        assert name in str(fit.parameters())
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_ordered_categories_stay_ordered_in_answers(library: str, tmp_path: Path) -> None:
+    levels = ["low", "mid", "high"]
+    frame: Any = pd.DataFrame(
+        {"edu": pd.Categorical(levels * 2, levels, ordered=True), "sex": list("fffmmm"), "n": [10, 20, 40, 15, 30, 60]}
+    )
+    if library == "polars":
+        frame = pl.from_pandas(frame).with_columns(pl.col("edu").cast(pl.Enum(levels)))
+    elif library == "pyarrow":
+        frame = pa.Table.from_pandas(frame)
+    model = ld.loglinear(frame, "edu + sex", counts="n")
+    fit = ld.decompose(ld.from_rows(frame, counts="n"), "B1")
+    fit.save(tmp_path / "fit.npz")
+    table = ld.from_rows(frame, counts="n").to_frame()
+    for answer in (model.fitted(), model.residuals(), table, ld.load(tmp_path / "fit.npz").tensor(), fit.sample(9, 0)):
+        if isinstance(answer, pd.Series):
+            answer = answer.rename("value").reset_index()
+        edu = answer["edu"]
+        if library == "pandas":
+            assert edu.dtype == pd.CategoricalDtype(levels, ordered=True)
+        else:
+            assert edu.dtype == pl.Enum(levels) if library == "polars" else edu.type.ordered
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "series"])
+def test_time_zones_are_kept(library: str, tmp_path: Path) -> None:
+    """Berlin 00:00 became 23:00 of the day before, without a zone; NumPy's warning was shown."""
+    zone = "Europe/Berlin"
+    when = pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-01"]).tz_localize(zone)
+    frame = pd.DataFrame({"when": when, "b": ["x", "y", "y"], "n": [3, 4, 5]})
+    X: Any = frame.set_index(["when", "b"])["n"]
+    if library != "series":
+        X = ld.from_rows(frame if library == "pandas" else pl.from_pandas(frame), counts="n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = ld.decompose(X, "B1")
+        fit.plot.effects()
+    fit.save(tmp_path / "fit.npz")
+    for one in (fit, ld.load(tmp_path / "fit.npz")):
+        assert one.labels.level(0, 1) == "2024-01-02 00:00:00+01:00"
+        table = one.marginal("when")
+        if library == "polars":
+            assert table["when"].dtype == pl.Datetime("us", zone)
+        else:
+            assert table.index.tolist() == when[:2].tolist()
+            assert str(table.index.tz) == zone
+
+
+def test_balance_of_a_series_that_lists_no_empty_cells_says_so() -> None:
+    index = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "y")], names=["r", "c"])
+    with pytest.raises(ld.errors.InvalidTensor, match=r"must stay empty is 0\. 1 of 4 combinations .* not listed in X"):
+        ld.balance(pd.Series([3.5, 1.0, 2.0], index=index))
 
 
 def test_questions_by_labels_that_are_not_there() -> None:

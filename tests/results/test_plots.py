@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import legendre as ld
 
@@ -138,6 +140,18 @@ def test_the_graph_has_modes_and_their_joint_effects(rng: np.random.Generator) -
         x, y = np.array(places[f"{100 * effects[i, j].share:.1f} %"]) - own[i]
         u, v = np.subtract(own[j], own[i])
         assert abs(u * y - v * x) < 1e-6, "on its line"
+
+
+def test_dollars_in_labels_are_no_formulas() -> None:
+    """A level "$0-$20k" was read as TeX, and "$1_$2" raised an error."""
+    names, levels = ["$pay$_$", "b"], [["$0-$20k", "$1_$2"], ["x", "y"]]
+    plot = ld.decompose([[5, 9], [3, 4]], "B1", names=names, levels=levels).plot
+    for draw in (plot.effects, plot.mosaic, plot.residuals, plot.slices, plot.margins):
+        figure = draw().figure
+        figure.savefig(io.BytesIO())
+        marked = [text for text in figure.findobj(Text) if "$" in text.get_text()]
+        assert marked
+        assert not any(text.get_parse_math() for text in marked)
 
 
 @pytest.mark.parametrize("order", [4, 6])

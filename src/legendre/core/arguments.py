@@ -43,6 +43,17 @@ def generator_from(rng: int | np.random.Generator | None, error: type[Exception]
     return np.random.default_rng(rng)
 
 
+def check_flag(value: object, name: str) -> bool:
+    """Return a caller's True or False.
+
+    >>> check_flag(True, "indices")
+    True
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidSetting(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
 def check_int(value: object, name: str, least: int = 0, error: type[LegendreError] = InvalidSetting) -> int:
     """Return a caller's integer, at least `least`.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+P = ParamSpec("P")
+T = TypeVar("T")
 BLUE, ORANGE, GREY, LIGHT = "#0072b2", "#d55e00", "0.45", "0.82"  # Okabe and Ito's palette, for colour-blind readers
 DIVERGING = "PuOr_r"  # orange for more, purple for less, white in the middle, as on the report page
 RISING = "cividis"  # from dark to light, the same for colour-blind readers
@@ -35,6 +38,22 @@ def new_figure(caller: str, size: tuple[float, float]) -> Figure:
     from matplotlib import pyplot
 
     return pyplot.figure(figsize=size, layout="constrained")
+
+
+def draw_literally(draw: Callable[P, T]) -> Callable[P, T]:
+    """Let a function that draws show every text as it is: a $ in a label begins no formula of TeX."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **named: P.kwargs) -> T:
+        found: Any = draw(*args, **named)
+        from matplotlib.text import Text
+
+        for text in found.figure.findobj(Text):
+            if "$" in text.get_text():
+                text.set_parse_math(False)
+        return found  # type: ignore[no-any-return]  # axes or a figure
+
+    return drawn
 
 
 def sheet(width: float, height: float) -> Figure:
@@ -167,7 +186,9 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     (['01', '02', '03'], ' (2019-01-…)')
     """
     if own.dtype.kind == "O" and all(isinstance(x, datetime.date) for x in own.tolist()):
-        own = own.astype("datetime64[m]")
+        own = np.array(
+            [x.replace(tzinfo=None) if isinstance(x, datetime.datetime) else x for x in own], "datetime64[m]"
+        )
     if own.dtype.kind == "M" and np.datetime_data(own.dtype)[0] not in "YMWD":
         days = own.astype("datetime64[D]")
         own = days if (days == own).all() else np.char.replace(own.astype("datetime64[m]").astype(str), "T", " ")

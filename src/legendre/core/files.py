@@ -10,7 +10,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
+from time import time
 from typing import IO, Any
 
 import numpy as np
@@ -31,13 +33,21 @@ DAMAGED = (
 """What NumPy and zipfile raise where a file is damaged."""
 
 
+def check_path(path: Any, example: str = "fit.npz") -> Path:
+    """Read the name of a file."""
+    if not isinstance(path, (str, os.PathLike)) or "\0" in str(path):
+        raise InvalidFile(f"a file is named by a text, such as {example!r}, without null characters; got {path!r}.")
+    return Path(path)
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterator[IO[bytes]]:
     """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was.
 
-    A path that cannot be written is refused at once; `example` is a name for the file where `path` is a folder.
+    A path that cannot be written is refused at once; `example` is a name for the file where `path` is a folder. What a
+    process that was killed left beside it is removed after ten minutes.
     """
-    target = Path(os.path.realpath(path))  # a link stays a link
+    target = Path(os.path.realpath(check_path(path, example)))  # a link stays a link
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     advice = "Choose a folder you may write to."
     try:
@@ -46,6 +56,9 @@ def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterato
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
+        for left in target.parent.glob(f".{escape(target.name[:100])}.????????.tmp"):
+            if time() - left.stat().st_mtime > 600:
+                left.unlink()
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
             advice = "What was there before is unchanged."
             yield stream
@@ -68,7 +81,7 @@ def numpy_file(path: str | os.PathLike[str], advice: str = "") -> Iterator[Any]:
     What is wrong with it becomes an `InvalidFile`; `advice` is a sentence for those who name a file of another kind.
     """
     try:
-        with Path(path).open("rb") as stream:
+        with check_path(path).open("rb") as stream:
             if stream.read(6)[:4] not in (b"PK\x03\x04", b"PK\x05\x06", b"\x93NUM"):
                 said = "it holds Python objects, or is not a NumPy file at all"
                 raise InvalidFile(f"cannot read {path}: {said}. {advice}".strip())

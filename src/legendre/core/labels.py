@@ -118,28 +118,53 @@ class Labels:
         """Name a level of a mode."""
         return level_text(self._label(k, int(i)))
 
-    def from_on(self, k: int, i: int, sign: str = ">=") -> str:
-        """Name the levels of a mode from one on: by that one, or one by one where they were arranged.
+    def direction(self, k: int) -> int:
+        """Return 1 if the levels of a mode rise, -1 if they fall, 0 if neither; names rise in the order of X.
+
+        >>> labels = Labels.read((3, 2, 3), None, [[100, 10, 1], ["BOS", "ATL"], [5, 9, 7]])
+        >>> [labels.direction(k) for k in range(3)]
+        [-1, 1, 0]
+        """
+        return self._directions[k]
+
+    @cached_property
+    def _directions(self) -> tuple[int, ...]:
+        found = []
+        for k in range(len(self.shape)):
+            own, keys = None if self.levels is None else self.levels[k], None
+            if own is not None:
+                texts = all(isinstance(label, str) for label in own)
+                keys = sort_keys(own.tolist()) if texts else None if own.dtype.kind == "O" else own.tolist()
+            rises = keys is None or all(a < b for a, b in pairwise(keys))
+            falls = keys is not None and all(a > b for a, b in pairwise(keys))
+            found.append(0 if self.order_of(k) is not None else 1 if rises else -1 if falls else 0)
+        return tuple(found)
+
+    def from_on(self, k: int, i: int, signs: str = ">=<=") -> str:
+        """Name the levels of a mode from one on: by that one, or one by one where they neither rise nor fall.
 
         >>> labels = Labels.read((4,), ["dest"], [["BOS", "LAX", "ORD", "SFO"]])
         >>> labels.from_on(0, 1), labels.from_on(0, 3), labels.arranged([np.array([2, 0, 3, 1])]).from_on(0, 2)
         ('dest >= LAX', 'dest = SFO', 'dest in SFO, LAX')
+        >>> Labels.read((3,), ["dose"], [[10, 1, 0.1]]).from_on(0, 1)
+        'dose <= 1'
         """
-        last = self.shape[k] - 1
-        if i == last or self.order_of(k) is None:
-            return f"{self.mode(k)} {'=' if i == last else sign} {self.level(k, i)}"
-        return f"{self.mode(k)} in {self.together(k, i, last + 1)}"
+        last, half = self.shape[k] - 1, len(signs) // 2
+        if i < last and not self.direction(k):
+            return f"{self.mode(k)} in {self.together(k, i, last + 1)}"
+        sign = "=" if i == last else signs[:half] if self.direction(k) > 0 else signs[half:]
+        return f"{self.mode(k)} {sign} {self.level(k, i)}"
 
     def together(self, k: int, first: int, end: int, listed: int = 3) -> str:
-        """Name neighbouring levels of a mode, up to `end`: by the first and the last, or one by one where arranged.
+        """Name neighbouring levels of a mode, up to `end`: by the first and the last, or one by one.
 
-        Between two levels of an arranged mode stand others than a reader expects there.
+        Between two levels that neither rise nor fall stand others than a reader expects there.
 
         >>> labels = Labels.read((5,), ["dest"], [["BOS", "LAX", "ORD", "SEA", "SFO"]])
         >>> labels.together(0, 0, 4), labels.arranged([np.array([4, 0, 3, 1, 2])]).together(0, 0, 4)
         ('BOS to SEA', 'SFO, BOS, SEA and 1 more')
         """
-        if self.order_of(k) is None:
+        if self.direction(k):
             return " to ".join(dict.fromkeys((self.level(k, first), self.level(k, end - 1))))
         shown = range(first, min(end, first + listed))
         more = f" and {end - shown.stop} more" if shown.stop < end else ""
@@ -218,10 +243,10 @@ class Labels:
 
         A mode with labels takes those; an index does as well where no label is a number. Other modes take indices.
         """
-        known = self._places[k]
+        known, value = self._places[k], value if isinstance(value, np.datetime64) else _as_python(value)
         if known is not None:
             own = self.levels_of(k)
-            key = _as_date(value, own) if own.dtype.kind == "M" else _as_python(value)
+            key = _as_date(value, own) if own.dtype.kind == "M" else value
             if isinstance(key, Hashable) and (found := known.get(key)) is not None:
                 return found
         numbers = known is not None and any(isinstance(label, (int, float)) for label in known)
@@ -316,7 +341,9 @@ def ordered_parts_bits(lengths: Sequence[Sequence[int]]) -> float:
 
 
 def level_text(label: Any) -> str:
-    """Write a label: dates without the time of day where that is midnight, numbers in full, texts as they are."""
+    """Write a label: dates without the time of day where that is midnight, numbers to 12 digits, texts as they are."""
+    if isinstance(label, (float, np.floating)):
+        return f"{label:.12g}"
     if isinstance(label, np.datetime64):
         day = label.astype("datetime64[D]")
         return str(day if day == label else np.datetime_as_string(label, unit="auto"))

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidQuery, InvalidTensor, LegendreError
 from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, IntArray
@@ -151,6 +152,10 @@ class Origin:
     ranked: tuple[int, ...] = ()
     completed: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse other libraries than those that hold rows: a file may name any, and it is imported."""
+        check_choice(self.library, "library", ("pandas", "polars", "pyarrow"))
+
     def of(self, shape: tuple[int, ...]) -> Labels:
         """Return the labels of X, which has this shape."""
         return Labels(shape) if self.labels is None else self.labels
@@ -192,7 +197,11 @@ class Origin:
         pandas = _import_library("pandas")
 
         def as_index(modes: Sequence[int]) -> Any:
-            lists, own = [labels.levels_of(k) for k in modes], [names[k] for k in modes]
+            lists: list[Any] = [labels.levels_of(k) for k in modes]
+            for i, k in enumerate(modes):
+                if k in part.ranked:
+                    lists[i] = pandas.Categorical(lists[i], lists[i], ordered=True)
+            own = [names[k] for k in modes]
             if len(own) == 1:
                 return pandas.Index(lists[0], name=own[0])
             return pandas.MultiIndex.from_product(lists, names=own)
@@ -211,15 +220,27 @@ class Origin:
             return cells if self.labels is None else self.labels.indices(cells)
         return self._data_frame(self._list_levels(cells.T))
 
-    def _list_levels(self, columns: IntArray) -> dict[str, AnyArray]:
-        """Return the labels of cells, by mode."""
+    def _list_levels(self, columns: IntArray) -> dict[str, Any]:
+        """Return the labels of cells, by mode, as columns of the library: ordered categories stay so."""
         assert self.labels is not None  # every form but "array" has labels
-        return {self.labels.mode(k): self.labels.levels_of(k)[places] for k, places in enumerate(columns)}
+        found = {}
+        for k, places in enumerate(columns):
+            own, library = self.labels.levels_of(k), _import_library(self.library)
+            column: Any = own[places]
+            if k in self.ranked and self.library == "pandas":
+                column = library.Categorical(column, own, ordered=True)
+            elif k in self.ranked and self.library == "polars" and all(isinstance(label, str) for label in own):
+                column = library.Series(column.tolist(), dtype=library.Enum(own.tolist()))
+            elif k in self.ranked and self.library == "pyarrow":
+                column = library.DictionaryArray.from_arrays(places, own.tolist(), ordered=True)
+            elif own.dtype.kind == "O" and len(set(map(type, own))) == 1:
+                column = column.tolist()  # dates with time zones are objects to NumPy alone
+            found[self.labels.mode(k)] = column
+        return found
 
-    def _data_frame(self, columns: dict[str, AnyArray]) -> Any:
+    def _data_frame(self, columns: dict[str, Any]) -> Any:
         import narwhals.stable.v2 as nw
 
-        _import_library(self.library)
         backend: Any = self.library
         return nw.from_dict(columns, backend=backend).to_native()
 

@@ -263,7 +263,7 @@ def box_corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, 
 def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
     """Name a box: of each mode of which it does not take every level, the first and the last level.
 
-    Levels that were arranged are listed instead, as those of cells are.
+    Levels that neither rise nor fall are listed instead, as those of cells are.
 
     >>> labels = Labels.read((4, 24), ["carrier", "hour"], {"carrier": ["AA", "B6", "DL", "UA"]})
     >>> box = np.array([0, 6]), np.array([2, 9])
@@ -273,6 +273,6 @@ def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
     parts = []
     for k, (first, end) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
         if first > 0 or end < labels.shape[k]:
-            listed = labels.order_of(k) is not None and end - first > 1
+            listed = not labels.direction(k) and end - first > 1
             parts.append(f"{labels.mode(k)} {'in ' if listed else ''}{labels.together(k, first, end)}")
     return ", ".join(parts)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.errors import InvalidSupport
+from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.origin import PLAIN, Origin, host
 from legendre.core.types import HasShape
 from legendre.data.dask import Say, is_dask, observe_blocks
@@ -48,8 +48,10 @@ def read(
         wanted = None if rankings is None else rankings(held.shape)
         data = observe_blocks(held, support, base, rankings=wanted, watch=watch)
     elif (listed := as_sparse_tensor(held)) is None:
-        # what is no array is refused there
-        data = observe(host(held), support, base, rankings=rankings, prior=prior)
+        try:  # what is no array is refused there
+            data = observe(host(held), support, base, rankings=rankings, prior=prior)
+        except InvalidTensor as problem:
+            raise InvalidTensor(" ".join([str(problem), *origin.notes])) from None
     elif base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     else:

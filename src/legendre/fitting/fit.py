@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.arguments import check_int, is_real
+from legendre.core.arguments import check_flag, check_int, is_real
 from legendre.core.cells import frozen
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.memory import size_name
@@ -326,7 +326,7 @@ def fit_on(
         eta_hat=problem.eta_hat,
         total=data.total,
         _alive=face.alive,
-        recession=face.recession,
+        recession=frozen(face.recession),
         missing=data.missing,
         status=outcome.status,
         rank=plan.rank.n,
@@ -462,7 +462,7 @@ def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[
 
     The block gets the function to call after each step, and one that shows any text. ``None``: on a terminal only.
     """
-    if not (sys.stderr.isatty() if progress is None else progress):
+    if not (sys.stderr.isatty() if progress is None else check_flag(progress, "progress")):
         yield callback, None
         return
     with line("reading X") as say:
@@ -556,7 +556,7 @@ def decompose(
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")
-    with show_progress(progress if asked is None else bool(progress), settings.callback) as (step, say):
+    with show_progress(progress if asked is None or progress is not None else False, settings.callback) as (step, say):
         settings = replace(settings, callback=step)
         rankings = _rankings(asked)
         data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)

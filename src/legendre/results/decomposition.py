@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import is_whole
+from legendre.core.arguments import check_flag, is_whole
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode, ordered_parts_bits
@@ -243,7 +243,7 @@ class Decomposition(ModelResult):
         ``rank < n_params``, some parameters are not determined by the observed cells and count as 0 (or as scaling left
         them): check `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
-        return self.origin.give(queries.tensor(self, extend=extend))
+        return self.origin.give(queries.tensor(self, extend=check_flag(extend, "extend")))
 
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2).
@@ -270,13 +270,16 @@ class Decomposition(ModelResult):
         engine = engine_for(self.model.on_face(self._alive))
         return engine.fisher(engine.at(self.theta))
 
-    def log_prob(self, cells: ArrayLike | Sequence[Any]) -> FloatArray:
+    def log_prob(self, cells: ArrayLike | Sequence[Any], *, indices: bool = False) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support.
 
         Parameters
         ----------
         cells
-            Indices counted from 0, or labels. If some entries are texts or dates, all are read as labels, integers too.
+            Rows of labels; of a mode without labels, indices counted from 0. Columns of a data frame or of a mapping
+            are found by the names of the modes.
+        indices
+            Whether all of them are indices in X, also of modes with labels.
 
         Examples
         --------
@@ -284,10 +287,10 @@ class Decomposition(ModelResult):
         >>> fit = ld.decompose([[1, 2], [3, 4]], ld.full(), levels=[["no", "yes"], [200, 404]])
         >>> np.exp(fit.log_prob([["yes", 200], ["no", 404]])).round(12).tolist()
         [0.3, 0.2]
-        >>> np.exp(fit.log_prob([[1, 0], [0, 1]])).round(12).tolist()
+        >>> np.exp(fit.log_prob([[1, 0], [0, 1]], indices=True)).round(12).tolist()
         [0.3, 0.2]
         """
-        return self._distribution.log_prob(queries.read_cells(self.labels, cells))
+        return self._distribution.log_prob(queries.read_cells(self.labels, cells, "log_prob", indices))
 
     def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
         """Return the probabilities over some modes, in the order given: Q summed over all other modes.

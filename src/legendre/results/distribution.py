@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.arguments import entries, generator_from, is_whole
+from legendre.core.arguments import check_flag, entries, generator_from, is_whole
 from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
@@ -28,6 +28,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
 from legendre.data.observation import Observation, Support
+from legendre.data.readers.encode import read_table
 from legendre.engines.choose import engine_for
 from legendre.model.cliques.graph import CliqueTree, cliques_of
 from legendre.model.cliques.tables import (
@@ -409,17 +410,24 @@ def find_modes(labels: Labels, modes: Any, caller: str) -> list[int]:
     return found
 
 
-def read_cells(labels: Labels, cells: Any) -> IntArray:
-    """Read a caller's cells (k x N, or one cell), by indices or, where some entries are no numbers, by labels."""
-    array = rectangular(cells, "cells", InvalidBasis)
-    named = labels.levels is not None and array.dtype.kind not in "biufc"
-    rows = np.atleast_2d(np.array(cells if named else array, dtype=object))  # NumPy makes texts of numbers beside texts
-    if not named or rows.ndim != 2 or rows.shape[1] != len(labels.shape):
+def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -> IntArray:
+    """Read a caller's cells (k x N, or one cell), by labels where there are some; columns of a frame by their names."""
+    framed = isinstance(cells, Mapping) or hasattr(cells, "columns") or hasattr(cells, "column_names")
+    if framed:
+        table = read_table(cells, "cells").by_name([labels.mode(k) for k in range(len(labels.shape))], "cells")
+        array = np.stack([table.column(name).rows() for name in table.names], axis=1)
+    else:
+        array = rectangular(cells, "cells", InvalidBasis)
+    if check_flag(indices, "indices") or labels.levels is None or array.shape[-1:] != (len(labels.shape),):
         return labels.places(check_cells(array, labels.shape))
-    found = np.empty(rows.shape, dtype=np.int64)
-    for k, column in enumerate(rows.T.tolist()):
-        place = {value: labels.find_level(k, value, "log_prob") for value in dict.fromkeys(column)}
-        found[:, k] = [place[value] for value in column]
+    if not framed:
+        table = read_table([cells] if array.ndim == 1 else cells, "cells")
+    found = np.empty((table.n, len(labels.shape)), dtype=np.int64)
+    for k, name in enumerate(table.names):
+        values, codes = table.column(name).distinct()
+        if codes.min(initial=0) < 0:
+            raise InvalidQuery(f"{caller}: row {int(codes.argmin())} has no value of {labels.mode(k)}.")
+        found[:, k] = np.array([labels.find_level(k, value, caller) for value in values], dtype=np.int64)[codes]
     return found
 
 

@@ -11,20 +11,24 @@ A class that does not store all of its fields names those that it does in ``_sto
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from datetime import date, datetime, time
 from enum import Enum
 from functools import cache
 from importlib import import_module
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidFile, LegendreError, TooLarge
 from legendre.core.files import numpy_file, replacing
-from legendre.core.labels import level_text
+from legendre.core.labels import as_objects, level_text
+from legendre.core.memory import check_room
 from legendre.core.types import AnyArray
 from legendre.results import PLACES
 
@@ -46,6 +50,9 @@ PARTS = {
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
 LEFT_OUT = ("cache", "device")  # fields of classes of earlier packages: what an engine keeps, and an array library
+
+DATES = (datetime, date, time)
+"""Labels that files keep as what they are, beside numbers and texts."""
 
 TYPES: dict[str, tuple[Any, str]] = {
     "float": ((float, int), ""), "int": (int, ""), "str": (str, ""), "bool": (bool, ""), "Status": (Enum, ""),
@@ -91,18 +98,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     ld.load(path).status.name
     'CONVERGED'
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InvalidFile(f"load takes the name of a file, got {path!r}.")
-    with numpy_file(
-        path, "A saved result is an .npz file, written by its save, or from data by `legendre fit`."
-    ) as file:
-        single = isinstance(file, np.ndarray)
-        arrays = {} if single else {name: file[name] for name in file.files}
-    if "content" not in arrays:
-        names = "a single array" if single else ", ".join(sorted(arrays)[:5]) or "nothing"
-        raise InvalidFile(f"cannot read {path}: not a saved result (it holds {names}).")
     try:
-        head = json.loads(str(arrays["content"]))
+        head, arrays = _read_arrays(path)
         if head["format"] != "legendre" or head["version"] != VERSION:
             raise InvalidFile(
                 f"cannot read {path}: its format is {head['format']} {head['version']}, this version of legendre reads "
@@ -117,6 +114,36 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise InvalidFile(f"cannot read {path}: a saved result, but a damaged one ({problem}).") from None
 
 
+def _read_arrays(path: str | os.PathLike[str], most: int = 1 << 28) -> tuple[Any, dict[str, AnyArray]]:
+    """Read the text of a file, at most 256 MiB, and the arrays that it names, if they are as large as it says."""
+    with numpy_file(
+        path, "A saved result is an .npz file, written by its save, or from data by `legendre fit`."
+    ) as file:
+        known = {} if isinstance(file, np.ndarray) else {i.filename: i.file_size for i in file.zip.infolist()}
+        if "content.npy" not in known:
+            names = "a single array" if isinstance(file, np.ndarray) else ", ".join(sorted(file.files)[:5]) or "nothing"
+            raise InvalidFile(f"cannot read {path}: not a saved result (it holds {names}).")
+        if known["content.npy"] > most:
+            raise InvalidFile(f"cannot read {path}: its text would take {known['content.npy']:,} bytes.")
+        head, arrays = json.loads(str(file["content"])), {}
+        for entry in _list_arrays(head):
+            name, size = entry["$array"], math.prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize
+            if not 0 < known[f"{name}.npy"] - size < 1 << 12:  # the rest is NumPy's header
+                raise InvalidFile(f"cannot read {path}: {name} does not have the size that its text says.")
+            if name not in arrays:
+                check_room(size, 1, f"{path}: an array", "Read it where there is more memory.")
+                arrays[name] = file[name]
+        return head, arrays
+
+
+def _list_arrays(found: Any) -> Iterator[dict[str, Any]]:
+    """Find all arrays that a text names."""
+    if isinstance(found, dict) and "$array" in found:
+        yield found
+    for part in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        yield from _list_arrays(part)
+
+
 def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
     """Make JSON of a value; its arrays go to `arrays`, by name."""
     if isinstance(value, Enum):
@@ -126,8 +153,10 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.ndarray):
-        if value.dtype.kind == "O":  # labels of any type become texts
-            value = np.array([level_text(label) for label in value])
+        if value.dtype.kind == "O":
+            if not all(isinstance(label, str) for label in value):
+                return {"$labels": [_encode_label(label) for label in value]}
+            value = np.array(value, dtype=np.str_)
         known = next((key for key, array in arrays.items() if array is value), name)
         arrays[known] = value
         return {"$array": known, "dtype": value.dtype.str, "shape": value.shape}
@@ -142,6 +171,28 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
     prefix = f"{name}." if name else ""
     parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in _names(kind)}
     return {"$class": kind.__name__, **parts}
+
+
+def _encode_label(label: Any) -> Any:
+    """Make JSON of a label: numbers, texts, dates and times; any other becomes a text."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, (bool, int, float, str)):
+        return label
+    for kind in DATES:  # a datetime is a date, too
+        if isinstance(label, kind):
+            return {"$date": kind.__name__, "text": label.isoformat(), "zone": str(getattr(label, "tzinfo", None))}
+    return level_text(label)
+
+
+def _decode_label(found: Any) -> Any:
+    if not isinstance(found, dict):
+        return found
+    label: Any = next(kind for kind in DATES if kind.__name__ == found["$date"]).fromisoformat(found["text"])
+    try:
+        return label.replace(tzinfo=ZoneInfo(found["zone"])) if found["zone"] != "None" else label
+    except (ZoneInfoNotFoundError, ValueError):  # a fixed difference from UTC, which the text has
+        return label
 
 
 def _names(kind: Any) -> tuple[str, ...]:
@@ -160,6 +211,8 @@ def _decode(found: Any, arrays: dict[str, AnyArray]) -> Any:
         if array.dtype.str != found["dtype"] or list(array.shape) != found["shape"]:
             raise ValueError(f"{found['$array']} has shape {array.shape} and dtype {array.dtype}")
         return frozen(array)
+    if "$labels" in found:
+        return frozen(as_objects([_decode_label(label) for label in found["$labels"]]))
     if "$dict" in found:
         return {_decode(key, arrays): _decode(part, arrays) for key, part in found["$dict"]}
     if "$enum" in found:

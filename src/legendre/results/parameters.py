@@ -168,9 +168,9 @@ class Parameters:
         return self.summary()
 
 
-def names_of(labels: Labels, cells: IntArray, titles: Sequence[str], sign: str = ">=") -> tuple[str, ...]:
+def names_of(labels: Labels, cells: IntArray, titles: Sequence[str], signs: str = ">=<=") -> tuple[str, ...]:
     """Write what each parameter acts on: the levels from which on; modes with their lowest level are not named."""
-    named = [[labels.from_on(int(k), int(cell[k]), sign) for k in np.flatnonzero(cell)] for cell in cells]
+    named = [[labels.from_on(int(k), int(cell[k]), signs) for k in np.flatnonzero(cell)] for cell in cells]
     return tuple(title or ", ".join(parts) for title, parts in zip(titles or [""] * len(cells), named, strict=True))
 
 

@@ -182,7 +182,7 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
     """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
     shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most])
     theta, eta, titles = result.theta, result.eta + terms.tied().shortfall, terms.titles()
-    names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown], "≥")
+    names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown], "≥≤")
     rows = [
         [i + 1, shortened(name, 200), *round_all((float(theta[i]), float(eta[i])))]
         for i, name in zip(shown.tolist(), names, strict=True)

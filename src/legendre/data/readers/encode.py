@@ -71,11 +71,17 @@ class Column:
                 "list its levels (levels= or categories=)."
             ) from None
 
+    def distinct(self) -> tuple[AnyArray, IntArray]:
+        """Return the values that occur, and the place of each row's value among them, -1 where it has none."""
+        if self.codes is not None:
+            return self.values, self.codes
+        values, codes = np.unique(self.values, return_inverse=True)
+        return values, codes.reshape(-1)
+
     def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
         """Return the place of each row's value in a list of levels; where it has none -1, or an error that says so."""
         place = {value: k for k, value in enumerate(levels.tolist())}
-        numbers = self.codes is None
-        distinct, codes = np.unique(self.values, return_inverse=True) if numbers else (self.values, self.codes)
+        distinct, codes = self.distinct()
         places = [*(place.get(value, -1) for value in distinct.tolist()), -1]  # the last one: of rows without a value
         found = np.array(places, dtype=np.int64)[codes]
         if unlisted and found.min(initial=0) < 0:
@@ -281,8 +287,11 @@ def read_table(table: Any, name: str = "table") -> Table:
         table = _read_frame(table, name)
     if not isinstance(table, Mapping):
         return _read_array(table, name)
-    n = len(next(iter(table.values()), ()))
-    for key, column in table.items():
+    n = 0
+    for k, (key, column) in enumerate(table.items()):
+        if not hasattr(column, "__len__") or isinstance(column, str):
+            raise InvalidSamples(f"column {key!r} of the {name} is {column!r}; a column is a list of values.")
+        n = n if k else len(column)
         if len(column) != n:
             raise InvalidSamples(f"column {key!r} has {len(column)} rows, the {name} has {n}.")
     return Table(list(table), n, list(table.values()))
@@ -330,7 +339,8 @@ def _read_series(series: Any, label: str) -> Column:
     kind, category = series.dtype, series.dtype in (nw.Categorical, nw.Enum)
     if not category and kind != nw.String:
         try:
-            return _read_values(series.to_numpy(), label)
+            zoned = getattr(kind, "time_zone", None) is not None  # NumPy's dates have no time zones
+            return _read_values(as_objects(series.to_list()) if zoned else series.to_numpy(), label)
         except (InvalidSamples, MemoryError):
             raise
         except Exception as problem:  # each library has errors of its own

@@ -15,7 +15,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidLabels, InvalidTensor
-from legendre.core.labels import Labels, have_rank
+from legendre.core.labels import Labels, as_objects, have_rank
 from legendre.core.memory import check_room
 from legendre.core.origin import PLAIN, Origin, device_of
 from legendre.core.types import AnyArray, IntArray
@@ -145,7 +145,8 @@ def _encode_index(index: Any) -> tuple[list[IntArray], list[AnyArray], list[bool
         if str(values.dtype) == "category":
             own = values.categories if values.ordered else values.remove_unused_categories().categories
         codes.append(own.get_indexer(values).astype(np.int64))
-        labels.append(np.asarray(own))
+        zoned = getattr(own, "tz", None) is not None  # NumPy's dates have no time zones
+        labels.append(as_objects(list(own)) if zoned else np.asarray(own))
         ranked.append(bool(getattr(values, "ordered", False)))
     return codes, labels, ranked
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidFile, InvalidSetting
+from legendre.core.files import check_path
 from legendre.core.types import FloatArray
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 
@@ -71,7 +72,7 @@ def read_tns(
     if check_int(first_index, "first_index") > 1:
         raise InvalidSetting(f"first_index must be 0 or 1, the first index of each mode; got {first_index!r}.")
     try:
-        return _read(Path(path), shape, first_index)
+        return _read(check_path(path, "X.tns"), shape, first_index)
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as problem:
         reason = getattr(problem, "strerror", None) or f"damaged or truncated ({problem})"
         raise InvalidFile(f"cannot read {os.fspath(path)}: {reason}.") from None

@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_int, check_number
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidBasis, InvalidQuery
+from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Mode
-from legendre.core.origin import rectangular
 from legendre.core.text import Table
 from legendre.core.types import FloatArray
 from legendre.results.base import Storable
-from legendre.results.distribution import check_cells, check_formed
+from legendre.results.distribution import check_formed, read_cells
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
 from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
 from legendre.results.inference.counts import Counts, bic, chi_square_p, deviances, statistics_of
@@ -310,7 +309,7 @@ class Inference(Storable):
         self._check_complete("evidence")
         return evidence_of(self, alpha)
 
-    def residuals(self, kind: str = "pearson", cells: ArrayLike | None = None) -> Any:
+    def residuals(self, kind: str = "pearson", cells: Any = None, *, indices: bool = False) -> Any:
         """Return residuals on all of X, in its form, NaN outside the support; or those of some cells.
 
         Parameters
@@ -320,7 +319,10 @@ class Inference(Storable):
             ``"adjusted"``, Pearson's over ``sqrt(1 - leverage)``: about standard normal if the model holds. Cells that
             vanish have residual 0, but no adjusted one (NaN): nor has any cell whose mean is always its count.
         cells
-                Cells, k x N, for a vector of their residuals, also where no array of X's shape can be formed.
+            Cells, k x N, for a vector of their residuals, also where no array of X's shape can be formed. They are
+            named by labels where there are some, as in `Decomposition.log_prob`.
+        indices
+            Whether all of them are indices in X, also of modes with labels.
 
         Examples
         --------
@@ -335,7 +337,7 @@ class Inference(Storable):
             check_formed(fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
             index = fit.model.support.cells()
         else:
-            index = fit.labels.places(check_cells(rectangular(cells, "cells", InvalidBasis), fit.shape))
+            index = read_cells(fit.labels, cells, "residuals", indices)
         log_mu = fit._distribution.log_prob(index) + float(np.log(fit.total))
         alive = log_mu > -np.inf
         found = np.where(fit.model.support.contains(index) & (kind != "adjusted"), 0.0, np.nan)

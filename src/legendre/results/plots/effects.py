@@ -21,6 +21,7 @@ from legendre.core.figures import (
     SMALL,
     add_colour_bar,
     axes_for,
+    draw_literally,
     is_ordered,
     level_ticks,
     make_panels,
@@ -65,6 +66,7 @@ class FitPlots(Plots):
     fit: Decomposition
     tests: Inference | None = None  # by default those of X
 
+    @draw_literally
     def effects(self, *, measure: Measure = "uniform", most: int = 6) -> Figure:
         """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
 
@@ -110,6 +112,7 @@ class FitPlots(Plots):
         figure.suptitle("\n".join(notes), fontsize=LARGE)
         return figure
 
+    @draw_literally
     def odds(
         self,
         first: Mode,
@@ -158,6 +161,7 @@ class FitPlots(Plots):
         )
         return ax
 
+    @draw_literally
     def graph(self, ax: Axes | None = None, *, by: By = "share", measure: Measure = "uniform") -> Axes:
         """Draw modes as boxes and the joint effects of pairs as lines, the stronger the thicker.
 
@@ -180,6 +184,7 @@ class FitPlots(Plots):
         """
         return draw_graph(self.fit, ax, by, measure)
 
+    @draw_literally
     def boxes(self, *, most: int = 15) -> Figure:
         """Draw which levels of each mode the parameters of `legendre.boxes` act on, and their factors.
 
@@ -231,6 +236,7 @@ class FitPlots(Plots):
         figure.suptitle(f"What each box multiplies{more}", fontsize=LARGE)
         return figure
 
+    @draw_literally
     def path(self, ax: Axes | None = None, *, quantity: Quantity | None = None) -> Any:
         """Draw how an adaptive basis got better as it grew, with the size that was chosen.
 

@@ -25,6 +25,7 @@ from legendre.core.figures import (
     SMALL,
     add_colour_bar,
     axes_for,
+    draw_literally,
     is_ordered,
     level_ticks,
     make_panels,
@@ -58,6 +59,7 @@ class Plots:
     pair: Pair
     residual_name: str = "max|eta - eta_hat|"
 
+    @draw_literally
     def slices(self, mode: int | str | None = None, *, most: int = 3) -> Figure:
         """Draw slices of X and of Q side by side, with the residuals; of a matrix all of it.
 
@@ -126,6 +128,7 @@ class Plots:
         figure.suptitle("; ".join([head, *notes]), fontsize=LARGE)
         return figure
 
+    @draw_literally
     def residuals(self, ax: Axes | None = None, *, most: int = 5, max_dots: int = 200_000) -> Axes:
         """Draw X against Q, cell by cell, on logarithmic axes where entries differ much; name the worst cells.
 
@@ -172,6 +175,7 @@ class Plots:
         ax.set(xlabel=pair.made, ylabel=pair.seen, title="; ".join(filter(None, notes)))
         return ax
 
+    @draw_literally
     def margins(self, modes: Sequence[Any] | None = None, *, most: int = 6) -> Figure:
         """Draw sums of X and of Q over all modes but one or two, and which share of the total Q has elsewhere.
 
@@ -218,6 +222,7 @@ class Plots:
         figure.suptitle(f"{head}\n{pair.note}".rstrip(), fontsize=LARGE)
         return figure
 
+    @draw_literally
     def mosaic(self, modes: Mode | Sequence[Mode] | None = None, ax: Axes | None = None) -> Axes:
         """Draw a tile for each cell, its area the count, its shade the residual from the fit.
 
@@ -241,6 +246,7 @@ class Plots:
         """
         return draw_mosaic(self.pair, modes, ax)
 
+    @draw_literally
     def history(self, ax: Axes | None = None) -> Axes:
         """Draw the certificate: how the residual, which is 0 at the minimum, fell from step to step.
 

@@ -122,7 +122,7 @@ class Estimator(ABC):
         known = (cells >= 0).all(axis=1)
         out = np.full(len(cells), -np.inf)
         if known.any():
-            out[known] = self.decomposition_.log_prob(cells[known])
+            out[known] = self.decomposition_.log_prob(cells[known], indices=True)
             out[known] -= sum(column.log_widths[cells[known, k]] for k, column in enumerate(self.columns_))
         return out
 
@@ -187,7 +187,7 @@ class Estimator(ABC):
         log_q = np.empty((len(states), len(self.columns_[k].values)))
         for level in range(len(self.columns_[k].values)):
             states[:, k] = level
-            log_q[:, level] = self.decomposition_.log_prob(states)
+            log_q[:, level] = self.decomposition_.log_prob(states, indices=True)
         peak = log_q.max(axis=1, keepdims=True)
         impossible = np.flatnonzero(peak == -np.inf)
         if len(impossible):

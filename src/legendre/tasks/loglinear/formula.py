@@ -181,6 +181,8 @@ def read_formula(
                 found = _Reader(tokens, every if dot is None else dot, {**(known or {}), **own}).read()
         except InvalidBasis as problem:
             raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
+        except RecursionError:
+            raise InvalidBasis(f"the formula {formula[:40]!r}... has too many brackets within brackets.") from None
     else:
         groups = [[_find(str(name), names) for name in group] for group in _groups(formula)]
         found = replace(every, terms=frozenset(map(frozenset, groups)))
@@ -443,6 +445,8 @@ class _Reader:
     def argument(self) -> Any:
         """Read a name, a number, or a list of these."""
         if self.skip("-"):
+            if self.tokens[self.at].kind != "number":
+                self.refuse("a minus among arguments stands before a number")
             return -self.argument()
         if self.skip("["):
             return tuple(self.listed("]"))
