@@ -133,8 +133,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """Return the same for a notebook."""
-        rows = [(name, line.removeprefix(f"{name}:").removeprefix(name).strip()) for name, line in self._rows()]
-        return fragment([NamedValues("Plan", rows)])
+        return fragment([NamedValues("Plan", self._rows())])
 
     def _rows(self) -> list[tuple[str, str]]:
         """List what is decided, each with a name."""

@@ -98,23 +98,18 @@ def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Seq
 def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
     """Triangulate a graph of modes, True where two interact, and arrange its cliques in a tree.
 
-    Modes with one level are left out. Of two greedy rules the one with the smaller tables counts.
+    Modes with one level are left out.
 
     >>> chain = np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
     >>> [clique.modes for clique in clique_tree(chain, [2, 2, 2, 2]).cliques]
     [(2, 3), (2, 1), (1, 0)]
     """
-    log_sizes = np.log(np.array(levels, dtype=np.float64)).tolist()
-    order, neighbours, chordal = _elimination(graph, log_sizes, by_fill=True)
-    tree = _tree(order, neighbours, levels)
-    if chordal:  # then no order does better
-        return tree
-    order, neighbours, _ = _elimination(graph, log_sizes, by_fill=False)
-    return min(tree, _tree(order, neighbours, levels), key=lambda tree: tree.n_cells)
+    order, neighbours = _elimination(graph, np.log(np.array(levels, dtype=np.float64)).tolist())
+    return _tree(order, neighbours, levels)
 
 
-def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> tuple[list[int], list[list[int]], bool]:
-    """Eliminate modes by fewest new edges or smallest clique: the order, neighbours then, whether none was new."""
+def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], list[list[int]]]:
+    """Eliminate modes by fewest new edges, then by the smallest clique: the order, and the neighbours at that time."""
     # sets of modes are the bits of integers, which is fast
     kept = [k for k, size in enumerate(log_sizes) if size > 0]
     every = sum(1 << k for k in kept)
@@ -124,23 +119,21 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
         around = _members(near[k])
         fill = sum((near[k] & ~near[j]).bit_count() - 1 for j in around)
         size = sum(log_sizes[j] for j in around) + log_sizes[k]
-        return (fill, size, k) if by_fill else (size, fill, k)
+        return fill, size, k
 
     costs = {k: cost(k) for k in kept}
     waiting = sorted(costs.values())
     order: list[int] = []
     neighbours: list[list[int]] = []
-    chordal = True
     while costs:
         k = (best := heappop(waiting))[2]
         if costs.get(k) != best:  # it has changed since
             continue
-        if len(costs) > 256 and best[1 if by_fill else 0] > math.log(limits.LARGEST_CLIQUES):
+        if len(costs) > 256 and best[1] > math.log(limits.LARGEST_CLIQUES):
             left = sorted(costs)  # no table that fits comes of these, and finding the best takes long: one clique
-            return order + left, neighbours + [left[i + 1 :] for i in range(len(left))], False
+            return order + left, neighbours + [left[i + 1 :] for i in range(len(left))]
         del costs[k]
-        around, fills = _members(near[k]), best[0 if by_fill else 1] > 0
-        chordal = chordal and not fills
+        around, fills = _members(near[k]), best[0] > 0
         order.append(k)
         neighbours.append(around)
         stale = near[k]
@@ -151,7 +144,7 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
         for j in _members(stale):
             costs[j] = cost(j)
             heappush(waiting, costs[j])
-    return order, neighbours, chordal
+    return order, neighbours
 
 
 def _members(bits: int) -> list[int]:

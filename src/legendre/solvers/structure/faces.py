@@ -85,7 +85,7 @@ def structural_face(problem: Problem) -> Face:
         fall = model.below(recession)
         alive = model.alive & (fall >= fall[positive].max())
         face = attained if (alive == model.alive).all() else Face(alive, recession)
-    return replace(face, certain=bool(positive[alive].all()) or _a_product(model, margins))
+    return replace(face, certain=bool(positive[alive].all()) or _is_product(model, margins))
 
 
 def _empty_tables(problem: Problem) -> Face | None:
@@ -97,7 +97,7 @@ def _empty_tables(problem: Problem) -> Face | None:
     return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
 
 
-def _a_product(model: Model, margins: list[Modes]) -> bool:
+def _is_product(model: Model, margins: list[Modes]) -> bool:
     """Whether the largest entropy with these margins is a product of tables on a full grid, and B nothing else."""
     whole = generating_margins(model) is not None and decomposable(margins)
     return whole and bool(model.alive.all())
