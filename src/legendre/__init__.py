@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from legendre.basis.basis import Basis as Basis
     from legendre.basis.basis import full as full
     from legendre.basis.features import features as features
+    from legendre.basis.graph import graph as graph
     from legendre.basis.interactions import interactions as interactions
     from legendre.core import errors as errors
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
@@ -49,6 +50,7 @@ _PLACES = {
     "basis.adaptive": "adaptive boxes",
     "basis.basis": "B1 B2 B3 Basis full",
     "basis.features": "features",
+    "basis.graph": "graph",
     "basis.interactions": "interactions",
     "core.errors": "ConvergenceWarning LegendreError",
     "data.readers.coordinates": "from_coords",

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 from legendre.basis import ties
 from legendre.basis.adaptive import adaptive, boxes
 from legendre.basis.basis import B1, B2, B3, Basis, cells, empty, full, is_basis
+from legendre.basis.graph import graph
 from legendre.basis.interactions import interactions
 from legendre.core.errors import InvalidBasis, unknown_name
 
-_PLAIN: list[Callable[..., Basis]] = [B1, B2, B3, adaptive, boxes, cells, empty, full, interactions]
+_PLAIN: list[Callable[..., Basis]] = [B1, B2, B3, adaptive, boxes, cells, empty, full, graph, interactions]
 _TIES: list[Callable[..., Basis]] = [getattr(ties, name) for name in ties.__all__]
 BUILDERS = {builder.__name__: builder for builder in [*_PLAIN, *_TIES]}
 

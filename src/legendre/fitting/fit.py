@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, Cells
+from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import check_flag, check_int, is_real
@@ -284,6 +285,12 @@ def fit_recipe(
 
     `say` shows a text meanwhile, see `show_progress`; the other arguments are those of `fit_on`.
     """
+    if isinstance(recipe, Graph):
+        from legendre.fitting.graph_search import find_graph
+
+        found = find_graph(recipe, data)
+        fit = fit_on(data, Cells(found.basis(data.shape)), settings, start=start)
+        return replace(fit, recipe=repr(recipe), graph=found)
     if (growing := recipe.growing) is None:
         return fit_on(data, recipe, settings, start=start)
     from legendre.fitting.growing.select import grow_basis
@@ -558,6 +565,10 @@ def decompose(
     with show_progress(progress if asked is None or progress is not None else False, settings.callback) as (step, say):
         settings = replace(settings, callback=step)
         rankings = _rankings(asked)
+        if isinstance(asked, Graph):
+            from legendre.fitting.graph_search import rows_as_tensor
+
+            X = rows_as_tensor(X)
         data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
         if asked is None:
             from legendre.fitting.first_choice import explain, first_basis

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from legendre.fitting.fit import Plan as Plan
     from legendre.results.effects import Effects as Effects
+    from legendre.results.graph import InteractionGraph as InteractionGraph
     from legendre.results.growth_path import GrowthStep as GrowthStep
     from legendre.results.inference.result import Inference as Inference
     from legendre.results.parameters import Parameters as Parameters
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PLACES = {
     "fitting.fit": "Plan",
     "results.effects": "Effects",
+    "results.graph": "InteractionGraph",
     "results.growth_path": "GrowthStep",
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",

@@ -23,6 +23,7 @@ from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, count_name, modes_row, rank_name
+from legendre.results.graph import InteractionGraph
 from legendre.results.growth_path import Grown, GrowthStep, measure_rounds
 from legendre.solvers.loop import Status, Step
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
@@ -72,6 +73,8 @@ class Decomposition(ModelResult):
     path
         For an adaptive basis one `GrowthStep` per stage of growing; cells of `basis` are in the order of their
         choice. `order` sorts them by importance, and `at` fits the most important ones.
+    graph
+        For a basis `graph` the `InteractionGraph` that was found: its edges, with gains and tests, and its cliques.
     reason
         If no basis was named, a sentence that says which was chosen and why; otherwise ``None``.
     recession
@@ -106,7 +109,7 @@ class Decomposition(ModelResult):
 
     _stored: ClassVar[tuple[str, ...]] = (
         "model", "theta", "eta_hat", "total", "_alive", "recession", "missing", "status", "rank", "rank_is_bound",
-        "_newton_gap", "history", "solver", "tol", "recipe", "reason", "path", "origin", "kl", "rmse",
+        "_newton_gap", "history", "solver", "tol", "recipe", "reason", "path", "graph", "origin", "kl", "rmse",
     )  # fmt: skip
 
     total: float
@@ -125,6 +128,7 @@ class Decomposition(ModelResult):
     _negentropy: float | None = None  # of boxes of X, where the basis grew on these
     rank_is_bound: bool = False
     reason: str | None = None
+    graph: InteractionGraph | None = None
     origin: Origin = PLAIN
     _grown: Grown | None = None  # what is needed to put the cells of a grown basis in order; None: they are
     _settings: Any = None  # how it was fitted, see `fitting.plan.Settings`
@@ -350,8 +354,10 @@ class Decomposition(ModelResult):
         """
         return queries.expectation(self._distribution, self.labels, f, modes)
 
-    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
-        """Draw n cells from Q; the same integer `rng` gives the same cells.
+    def sample(
+        self, n: int, rng: int | np.random.Generator | None = None, given: Mapping[Any, Any] | None = None
+    ) -> Any:
+        """Draw n cells from Q, or from Q given levels of some modes; the same integer `rng` gives the same cells.
 
         Returns an array of indices, n x N; for a labelled X a data frame with a column of labels for each mode.
 
@@ -361,7 +367,8 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
         [[1, 1], [1, 1], [0, 0]]
         """
-        return self.origin.give_cells(queries.sample(self._distribution, n, rng))
+        at = {} if given is None else queries.read_event(self.labels, given)
+        return self.origin.give_cells(queries.sample(self._distribution, n, rng, at))
 
     def most_probable(self) -> tuple[Any, ...]:
         """Return the most probable cell, by labels if there are any; of several (equal to 1e-12) the first.

@@ -444,10 +444,15 @@ def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
     return index.astype(np.int64)
 
 
-def marginal(
-    q: Distribution, labels: Labels, modes: list[int] | None, given: Mapping[Any, Any]
-) -> tuple[list[int], FloatArray]:
-    """Sum Q, given the levels of some modes, over all others but `modes`, by default over none; return these too."""
+def check_table(shape: tuple[int, ...], kept: Sequence[int]) -> None:
+    """Refuse a table over some modes that cannot be formed."""
+    name = f"the joint distribution of {f'modes {list(kept)}' if len(kept) <= 8 else f'{len(kept)} modes'}"
+    fewer = "Ask for fewer modes, or for log_prob or samples."
+    check_formed(tuple(shape[k] for k in kept), name, fewer, copies=2)  # the answer, and what it is copied from
+
+
+def read_event(labels: Labels, given: Mapping[Any, Any]) -> dict[int, int]:
+    """Read an event: the index of each mode that is fixed."""
     if not isinstance(given, Mapping):
         raise InvalidQuery(f"condition({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
     at: dict[int, int] = {}
@@ -456,14 +461,20 @@ def marginal(
         if k in at:
             raise InvalidQuery(f"condition: {labels.mode(k)} is given twice.")
         at[k] = labels.find_level(k, level, "condition")
+    return at
+
+
+def marginal(
+    q: Distribution, labels: Labels, modes: list[int] | None, given: Mapping[Any, Any]
+) -> tuple[list[int], FloatArray]:
+    """Sum Q, given the levels of some modes, over all others but `modes`, by default over none; return these too."""
+    at = read_event(labels, given)
     kept = [k for k in range(len(labels.shape)) if k not in at] if modes is None else modes
     for k in kept:
         if k in at:
             name = f"mode {k}" if labels.names is None else f"mode {labels.names[k]!r}"
             raise InvalidQuery(f"marginal: {name} is asked for and given.")
-    name = f"the joint distribution of {f'modes {kept}' if len(kept) <= 8 else f'{len(kept)} modes'}"
-    fewer = "Ask for fewer modes, or for log_prob or samples."
-    check_formed(tuple(labels.shape[k] for k in kept), name, fewer, copies=2)  # the answer, and what it is copied from
+    check_table(labels.shape, kept)
     try:
         return kept, q.marginal(kept, at)
     except ImpossibleEvent:
@@ -492,14 +503,31 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
     return weighted_sum(table, values_on(arranged, table.shape))
 
 
-def sample(q: Distribution, n: int, rng: int | np.random.Generator | None) -> IntArray:
-    """Draw cells from Q."""
+def sample(
+    q: Distribution, n: int, rng: int | np.random.Generator | None, at: Mapping[int, int] | None = None
+) -> IntArray:
+    """Draw cells from Q, or from Q given the indices of some modes."""
     if not is_whole(n, 0):
         raise InvalidQuery(f"sample({n!r}): the number of cells must be an integer >= 0.")
     order = len(q.model.support.shape)
     # the cells and their boxes, one number that is drawn, its place
     check_room(int(n), 8 * (2 * order + 2), "sample: a list", "Draw fewer at a time, and pass the same generator on.")
-    return q.sample(int(n), generator_from(rng, InvalidQuery))
+    return draw_given(q, int(n), generator_from(rng, InvalidQuery), at or {})
+
+
+def draw_given(q: Distribution, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
+    """Draw cells whose indices in some modes are given."""
+    if not at:
+        return q.sample(n, generator)
+    rest = [k for k in range(len(q.model.support.shape)) if k not in at]
+    out = np.empty((n, len(rest) + len(at)), dtype=np.int64)
+    out[:, list(at)] = list(at.values())
+    if rest and isinstance(q, CliqueDistribution):
+        out[:, rest] = q.given(at).sample(n, generator)
+    else:
+        table = q.marginal(rest, at)
+        out[:, rest] = _draw_cells(table, n, generator).T
+    return out
 
 
 def values_on(f: Function, shape: tuple[int, ...]) -> AnyArray:

@@ -129,12 +129,19 @@ class Table:
                 raise InvalidSamples(f"{name} has a column {column!r}, which fit did not see. Leave it out.")
         return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
-    def complete_columns(self, names: Sequence[Hashable], skip: int | None = None) -> list[Column]:
-        """Read all columns; errors call them by `names`. Missing and infinite values are refused, but in `skip`."""
+    def complete_columns(
+        self, names: Sequence[Hashable], skip: int | None = None, *, gaps: bool = False
+    ) -> list[Column]:
+        """Read all columns; errors call them by `names`. Infinite values are refused, and missing ones without `gaps`.
+
+        Column `skip` is not read, and holds 0.
+        """
         out = []
         for k, (own, name) in enumerate(zip(self.names, names, strict=True)):
             column = Column(np.zeros(self.n)) if k == skip else self.column(own)
-            if (absent := column.absent(infinite=True)).any():
+            absent = column.absent(infinite=True)
+            if (absent & ~column.absent() if gaps else absent).any():
+                absent = absent & ~column.absent() if gaps else absent
                 row = int(absent.argmax())
                 raise InvalidSamples(
                     f"Input X contains NaN or infinity: column {name!r} is {column.at(row)} in row {row}. Leave such "

@@ -23,7 +23,9 @@ from legendre.data.dense import observe
 from legendre.data.observation import Observation
 from legendre.data.readers.encode import Column, Table, find_codes, read_table
 from legendre.data.sparse import observe_rows
+from legendre.fitting.networks import Mixture
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import Distribution, check_table, draw_given
 from legendre.results.plots.effects import FitPlots
 
 
@@ -58,6 +60,9 @@ class Levels:
         return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
 
 
+MISSING, UNKNOWN = -1, -2  # codes of a gap, and of a value that is no level
+
+
 class Estimator(ABC):
     """A distribution of rows of observations.
 
@@ -68,8 +73,11 @@ class Estimator(ABC):
     BoltzmannMachine(alpha=1.0)
     """
 
-    alpha: float
-    handle_unknown: str = "error"
+    alpha: float | None
+    handle_unknown: str | None = "error"
+    total_: float  # the number of rows
+    _takes_gaps: bool = False  # whether rows may lack values
+    mixture_: Mixture | None = None
     decomposition_: Decomposition
     columns_: list[Levels]
     names_: list[str] | None
@@ -100,7 +108,7 @@ class Estimator(ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` has been called; scikit-learn reads it."""
-        return hasattr(self, "decomposition_")
+        return hasattr(self, "columns_")
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn, which alone calls this."""
@@ -119,23 +127,61 @@ class Estimator(ABC):
         Columns that have names are found by them, in whatever order they come.
         """
         cells = self._encode(X)
-        known = (cells >= 0).all(axis=1)
         out = np.full(len(cells), -np.inf)
+        unknown = (cells == UNKNOWN).sum(axis=1)
+        if self._smooths:
+            cells = np.where(cells == UNKNOWN, MISSING, cells)
+        known = (cells > UNKNOWN).all(axis=1)
         if known.any():
-            out[known] = self.decomposition_.log_prob(cells[known], indices=True)
-            out[known] -= sum(column.log_widths[cells[known, k]] for k, column in enumerate(self.columns_))
-        return out
+            out[known] = self._log_prob(cells[known])
+            for k, column in enumerate(self.columns_):
+                if column.edges is not None:
+                    out[known] -= np.append(column.log_widths, 0.0)[cells[known, k]]  # the last: of gaps
+        return out - unknown * np.log(self.total_ + 1.0) if self._smooths else out
+
+    @property
+    def _smooths(self) -> bool:
+        """Whether a value that is no level counts as a gap, with a small probability."""
+        return self._takes_gaps and self.handle_unknown is None
+
+    @property
+    def _q(self) -> Mixture | Distribution:
+        """The distribution that answers questions."""
+        return self.decomposition_._distribution if hasattr(self, "decomposition_") else self._mixture
+
+    @property
+    def _mixture(self) -> Mixture:
+        """The distribution that takes rows with gaps."""
+        if self.mixture_ is None:
+            raise InvalidSetting("gaps and classes are for LegendreDensity(basis=ld.graph()).")
+        return self.mixture_
+
+    def _log_prob(self, cells: IntArray) -> FloatArray:
+        return (self._q if self.mixture_ is None else self.mixture_).log_prob(cells)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """Return the mean log-likelihood of a row."""
         del y
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1, rng: int | np.random.Generator | None = None) -> AnyArray:
-        """Draw independent rows; a value within a bin is drawn evenly."""
-        self._check_fitted()
+    def sample(
+        self,
+        n_samples: int = 1,
+        rng: int | np.random.Generator | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> AnyArray:
+        """Draw independent rows, or rows with values of some columns given; a value within a bin is drawn evenly."""
+        at = self._read_given(given)
         source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
-        cells = self.decomposition_.without_labels().sample(n, source)
+        q = self._q
+        try:
+            cells = q.sample(n, source, at) if isinstance(q, Mixture) else draw_given(q, n, source, at)
+        except ImpossibleEvent:
+            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
+        return self._decode(cells, source)
+
+    def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
+        """Return the values of levels."""
         drawn = [column.draw(cells[:, k], source) for k, column in enumerate(self.columns_)]
         kinds = {values.dtype.kind for values in drawn}
         alike = kinds <= set("biuf") or len(kinds) == 1
@@ -160,21 +206,26 @@ class Estimator(ABC):
         >>> ld.LegendreDensity(2).fit(rows).conditional({"class": "crew"}, of="survived").round(4).tolist()
         [0.6667, 0.3333]
         """
+        labels, at = self._labels(), self._read_given(given)
+        listed = [k for k in range(len(labels.shape)) if k not in at] if of is None else entries(of)
+        wanted = [labels.find_mode(key, "of", InvalidSamples) for key in ([of] if listed is None else listed)]
+        if len({*wanted, *at}) < len(wanted) + len(given or {}) or not wanted:
+            raise InvalidSamples(
+                f"given={given!r} and of={of!r} must name columns once each, and none that is given must be asked for."
+            )
+        check_table(labels.shape, wanted)
+        try:
+            return np.asarray(self._q.marginal(wanted, at))
+        except ImpossibleEvent:
+            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
+
+    def _read_given(self, given: Mapping[Any, Any] | None) -> dict[int, int]:
+        """Read values of some columns as levels."""
         labels = self._labels()
         if given is not None and not isinstance(given, Mapping):
             raise InvalidSamples(f"given must be a dict such as {{{labels.mode(0)!r}: value}}, got {given!r}.")
         fixed = {labels.find_mode(key, "given", InvalidSamples): value for key, value in (given or {}).items()}
-        listed = [k for k in range(len(labels.shape)) if k not in fixed] if of is None else entries(of)
-        wanted = [labels.find_mode(key, "of", InvalidSamples) for key in ([of] if listed is None else listed)]
-        if len({*wanted, *fixed}) < len(wanted) + len(given or {}) or not wanted:
-            raise InvalidSamples(
-                f"given={given!r} and of={of!r} must name columns once each, and none that is given must be asked for."
-            )
-        at = {k: self.columns_[k].find(value, labels, k) for k, value in fixed.items()}
-        try:
-            return np.asarray(self.decomposition_.without_labels().marginal(wanted, given=at or None))
-        except ImpossibleEvent:
-            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
+        return {k: self.columns_[k].find(value, labels, k) for k, value in fixed.items()}
 
     def predict_proba(self, X: ArrayLike, of: Hashable = None) -> FloatArray:
         """Return the probability of each level of one column (default: the last) given the others, n x levels.
@@ -187,7 +238,7 @@ class Estimator(ABC):
         log_q = np.empty((len(states), len(self.columns_[k].values)))
         for level in range(len(self.columns_[k].values)):
             states[:, k] = level
-            log_q[:, level] = self.decomposition_.log_prob(states, indices=True)
+            log_q[:, level] = self._log_prob(states)
         peak = log_q.max(axis=1, keepdims=True)
         impossible = np.flatnonzero(peak == -np.inf)
         if len(impossible):
@@ -202,6 +253,8 @@ class Estimator(ABC):
     def plot(self) -> FitPlots:
         """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
         labels = self._labels()
+        if not hasattr(self, "decomposition_"):
+            raise InvalidSetting("classes and rows with gaps are fitted without a decomposition, so there is no plot.")
         return replace(self.decomposition_, origin=Origin(labels)).plot
 
     def _check_fitted(self) -> None:
@@ -214,16 +267,29 @@ class Estimator(ABC):
         levels = tuple(column.values for column in self.columns_)
         return Labels(tuple(map(len, levels)), None if self.names_ is None else tuple(self.names_), levels)
 
-    def _keep(self, fit: Decomposition, columns: list[Levels], names: list[str] | None, own: list[str] | None) -> None:
-        """Keep a fit; `own` are the names of the table's columns, as scikit-learn keeps them."""
-        self.decomposition_, self.columns_, self.names_, self.n_features_in_ = fit, columns, names, len(columns)
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+    def _keep(
+        self,
+        fit: Decomposition | None,
+        columns: list[Levels],
+        names: list[str] | None,
+        own: list[str] | None,
+        mixture: Mixture | None = None,
+    ) -> None:
+        """Keep a fit, a mixture or both; `own` are the names of the table's columns, as scikit-learn keeps them."""
+        for name in ("decomposition_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if fit is not None:
+            self.decomposition_ = fit
+        self.columns_, self.names_, self.n_features_in_, self.mixture_ = columns, names, len(columns), mixture
         if own is not None:
             self.feature_names_in_ = np.array(own, dtype=object)
 
     def _encode(self, X: ArrayLike, skip: int | None = None) -> IntArray:
-        """Read rows as fit did; -1 for a value that is no level. Column `skip` need not be there, and is read as 0."""
+        """Read rows as fit did: `MISSING` for a gap, `UNKNOWN` for a value that is no level.
+
+        Column `skip` need not be there, and is read as 0.
+        """
         self._check_fitted()
         table, own = read_rows(X), getattr(self, "feature_names_in_", None)
         seen, now = self.names_ if own is None else list(map(str, own)), table.text_names
@@ -235,12 +301,13 @@ class Estimator(ABC):
                 "features as input."
             )
         names = seen or table.names
-        return self._find_codes(table.complete_columns(names, skip), self.columns_, names, skip)
+        read = table.complete_columns(names, skip, gaps=self._takes_gaps and self.mixture_ is not None)
+        return self._find_codes(read, self.columns_, names, skip)
 
     def _find_codes(
         self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable], skip: int | None = None
     ) -> IntArray:
-        """Return the level of each row in each column; a value that is none is refused, or -1."""
+        """Return the level of each row in each column; a value that is none is refused, or `UNKNOWN`."""
         codes = find_codes(columns, [own.values for own in levels])
         for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
             if k == skip:
@@ -251,8 +318,12 @@ class Estimator(ABC):
                         f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
                     )
                 codes[:, k] = np.searchsorted(own.edges[1:-1], column.values, side="right")
-        if self.handle_unknown == "error" and codes.min() < 0:
-            k = int((codes < 0).any(axis=0).argmax())
+        codes[codes < 0] = UNKNOWN
+        if self._takes_gaps:
+            for k, column in enumerate(columns):
+                codes[column.absent(), k] = MISSING
+        if codes.min() == UNKNOWN and self.handle_unknown != "-inf" and not self._smooths:
+            k = int((codes == UNKNOWN).any(axis=0).argmax())
             row = int(codes[:, k].argmin())
             text = self._say_unknown(columns[k], columns[k].at(row), len(levels[k].values))
             raise InvalidSamples(f"column {names[k]!r} holds {columns[k].at(row)!r} in row {row}{text}")

@@ -10,6 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.basis.basis import Basis
+from legendre.basis.graph import Graph
 from legendre.basis.interactions import blocks, found_modes, mode_sets
 from legendre.basis.parse import as_basis
 from legendre.core import limits
@@ -25,6 +27,7 @@ from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.encode import Column
 from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import Settings, fit_on, warn_if_not_converged
+from legendre.fitting.graph_search import find_graph
 from legendre.model.cliques.graph import clique_tree
 from legendre.solvers.structure.faces import diverging
 from legendre.tasks.estimators.base import (
@@ -37,7 +40,7 @@ from legendre.tasks.estimators.base import (
 )
 
 Name = str | int
-Edges = int | Iterable[Iterable[Name]]
+Edges = int | Iterable[Iterable[Name]] | Basis
 Weight = float | FloatArray
 
 
@@ -52,7 +55,7 @@ class BoltzmannMachine(Estimator):
     ----------
     edges
         An order (2: all pairs; 1: biases alone), or sets of columns such as ``[(0, 1), (1, 2), (0, 1, 2)]``, by
-        number or by name. Every column has a bias.
+        number or by name; or ``ld.graph()``, which finds them. Every column has a bias.
     names
         Names of the columns; by default those of a data frame's columns, or else numbers.
     n_levels
@@ -176,9 +179,11 @@ class BoltzmannMachine(Estimator):
             out.append(Levels(levels))
         return out
 
-    def _read_edges(self, labels: Labels) -> list[tuple[int, ...]]:
+    def _read_edges(self, data: Observation, labels: Labels) -> list[tuple[int, ...]]:
         """List the sets of two and more columns that interact, in the order given."""
         n, edges = len(labels.shape), self.edges
+        if isinstance(edges, Graph):
+            return [group for group in find_graph(edges, data).interactions(labels.shape) if len(group) > 1]
         if is_whole(edges):
             order = check_int(edges, "edges: the order", 1, InvalidBasis)
             return [group for size in range(2, min(order, n) + 1) for group in combinations(range(n), size)]
@@ -194,7 +199,7 @@ class BoltzmannMachine(Estimator):
 
     def _learn(self, data: Observation, columns: list[Levels], names: list[str] | None, own: list[str] | None) -> Self:
         shape = tuple(len(levels.values) for levels in columns)
-        edges = self._read_edges(Labels(shape, None if names is None else tuple(names)))
+        edges = self._read_edges(data, Labels(shape, None if names is None else tuple(names)))
         _check_states(shape, edges)
         groups = [*((k,) for k in range(len(shape))), *edges]  # biases first, then the groups in the order given
         basis = as_basis(blocks(shape, groups))

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis
+from legendre.basis.basis import Basis, Cells
+from legendre.basis.graph import Graph
 from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import check_choice, check_int, check_number, entries, is_whole
+from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting
-from legendre.core.types import FloatArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.encode import Column, level_list
-from legendre.fitting.fit import decompose
+from legendre.data.sparse import observe_rows
+from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
+from legendre.fitting.graph_search import Columns, read_columns, search
+from legendre.fitting.networks import Mixture, Network, fit_rows
+from legendre.tasks.classes import learn_classes
 from legendre.tasks.estimators.base import (
     Estimator,
     Levels,
@@ -41,9 +47,16 @@ class LegendreDensity(Estimator):
         Cut columns that hold fractions into this many bins of about equal size. Default: every value is a level.
         The log-likelihood is then a density, and values beyond those seen count as the outermost ones seen.
     alpha
-        Observations added to the data, spread evenly over all cells: a pseudo-count. Default none.
+        Observations added to the data, spread evenly over all cells: a pseudo-count. Default: none; for ``ld.graph``
+        the power of 2 that predicts each row best from all others, so that rows never seen have a probability.
+    classes
+        With ``basis=ld.graph()``: how many classes of rows there are, each with a graph of its own; ``"auto"`` doubles
+        them as long as held-out rows (`valid`, else every tenth row) are predicted better. Which class a row is of was
+        not observed: the likelihood is not concave, and `tried_` has what was tried.
     handle_unknown
-        What to do about values that are not a level: ``"error"``, or ``"-inf"`` for a log-likelihood of ``-inf``.
+        What to do about values that are not a level: ``"error"``, the default, or ``"-inf"`` for a log-likelihood of
+        ``-inf``. With ``basis=ld.graph()`` the default is to give such a value the probability 1 / (N + 1), N being the
+        number of rows that were fitted, and to take it for missing otherwise.
     tol
         As in `decompose`.
 
@@ -77,38 +90,136 @@ class LegendreDensity(Estimator):
         *,
         levels: Sequence[Any] | None = None,
         n_bins: int | None = None,
-        alpha: float = 0.0,
-        handle_unknown: Literal["error", "-inf"] = "error",
+        alpha: float | None = None,
+        classes: int | Literal["auto"] | None = None,
+        handle_unknown: Literal["error", "-inf"] | None = None,
         tol: float = 1e-10,
     ) -> None:
-        self.basis, self.levels, self.n_bins = basis, levels, n_bins
+        self.basis, self.levels, self.n_bins, self.classes = basis, levels, n_bins, classes
         self.alpha, self.handle_unknown, self.tol = alpha, handle_unknown, tol
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn the levels of the columns and the distribution of the rows."""
+    def fit(
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        valid: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the levels of the columns and the distribution of the rows.
+
+        Parameters
+        ----------
+        X, sample_weight
+            Rows, and how often each counts. With ``basis=ld.graph()`` values may be missing (NaN, None), at random:
+            whether one is missing may depend on what was observed, not on the value itself.
+        y
+            Not used; there for scikit-learn.
+        valid
+            Other rows, on which the pseudo-count and the number of classes are chosen.
+        """
         del y
-        table, alpha = read_rows(X), check_number(self.alpha, "alpha", 0)
+        table, alpha = read_rows(X), None if self.alpha is None else check_number(self.alpha, "alpha", 0)
         given, weights = self._given_levels(len(table.names)), read_weights(sample_weight, table.n)
         used = slice(None) if weights is None else weights > 0  # a row without weight is no row
         weights = weights if weights is None else weights[used]
-        read = [column.take(used) for column in table.complete_columns(table.names)]
+        recipe = None if is_whole(self.basis) else as_basis(self.basis)
+        self._takes_gaps = isinstance(recipe, Graph)
+        read = [column.take(used) for column in table.complete_columns(table.names, gaps=self._takes_gaps)]
         columns = [
             _learn_levels(column, weights, self.n_bins, own, f"column {name!r}")
             for column, name, own in zip(read, table.names, given, strict=True)
         ]
         shape = tuple(len(levels.values) for levels in columns)
+        codes = self._find_codes(read, columns, table.names)
+        names = table.text_names
+        if isinstance(recipe, Graph):
+            self._keep(None, columns, names, names)
+            other = None if valid is None else self._encode(valid)
+            self._fit_graph(recipe, codes, weights, other, alpha)
+            return self
+        for name, value in (("classes", self.classes), ("valid", valid)):
+            if value is not None:
+                raise InvalidSetting(f"{name} is for basis=ld.graph(), with which rows of any number of columns go.")
         if (trouble := say_too_large(shape)) is not None:
             raise InvalidSamples(
-                f"{trouble} Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
+                f"{trouble} Set n_bins to bin continuous columns, merge rare levels, or leave columns out; "
+                "basis=ld.graph() takes any number of columns."
             )
-        counts = observe_counts(self._find_codes(read, columns, table.names), shape, weights, alpha)
-        basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
-        self._keep(decompose(counts, basis, tol=self.tol), columns, table.text_names, table.text_names)
+        basis = interactions(min(int(self.basis), len(shape))) if recipe is None else recipe  # type: ignore[arg-type]
+        fit = decompose(observe_counts(codes, shape, weights, alpha or 0.0), basis, tol=self.tol)
+        self._keep(fit, columns, names, names)
         return self
+
+    def _fit_graph(
+        self, recipe: Graph, codes: IntArray, weights: FloatArray | None, other: IntArray | None, alpha: float | None
+    ) -> None:
+        """Find the graph of rows, or classes of rows with a graph each, and their distribution."""
+        shape, labels = tuple(len(column.values) for column in self.columns_), self._labels()
+        gaps = codes.min() < 0
+        rows = Columns.of(codes, weights, shape)
+        valid = None if other is None else Columns.of(other, None, shape)
+        self.total_ = rows.total
+        if self.classes is not None:
+            if gaps:
+                raise InvalidSamples("rows with gaps and classes do not go together yet. Fill the gaps first: impute.")
+            check_classes(self.classes)
+            self.tried_ = learn_classes(rows, valid, recipe, self.classes)
+            self.mixture_ = self.tried_[-1].mixture
+            return
+        columns = rows if gaps else read_columns(observe_rows(codes, weights, shape))
+        found = search(columns, recipe, labels)
+        if alpha is None:
+            counted = Network.count(found, columns)
+            whole = None if valid is None else valid.take(~valid.lacking)
+
+            def loss(size: float) -> float:
+                if whole is None or not len(whole.weights):
+                    return counted.left_out_loss(size)
+                return -float(counted.with_pseudo_counts(size).log_prob(whole.codes).sum())
+
+            alpha = min((2.0**k for k in range(-6, 13)), key=loss)
+        self.alpha_, self.graph_ = alpha, found
+        if gaps:
+            self.completed_ = fit_rows(found, columns, alpha, self.tol)
+            network = self.completed_.network
+        else:
+            data = observe_rows(codes, weights, shape, alpha)
+            fit = warn_if_not_converged(fit_on(data, Cells(found.basis(shape)), Settings.read(tol=self.tol)))
+            self.decomposition_ = replace(fit, recipe=repr(recipe), graph=found)
+            network = Network.count(found, columns).with_pseudo_counts(alpha)
+        self.mixture_ = Mixture(np.zeros(1), [network])
+
+    def impute(self, X: ArrayLike, *, draw: bool = False, rng: int | np.random.Generator | None = None) -> AnyArray:
+        """Fill the gaps of rows by what the others say, if values are missing at random.
+
+        Numbers are filled by their conditional mean, other values by the most probable one; with `draw`, all gaps of a
+        row by one draw from their joint distribution.
+        """
+        cells, mixture = self._encode(X), self._mixture
+        source, rows = generator_from(rng, InvalidSetting), Columns.of(cells, None, mixture.shape)
+        if draw:
+            return self._decode(mixture.complete(rows, source), source)
+        margins, out, stop = mixture.predict(rows), [], 0
+        for k, column in enumerate(self.columns_):
+            start, stop = stop, stop + len(column.values)
+            lost, q = cells[:, k] < 0, margins[:, start:stop]
+            numbers = column.values.dtype.kind in "iuf"
+            values = np.asarray(column.values[np.maximum(cells[:, k], 0)], dtype=float if numbers else object)
+            values[lost] = q[lost] @ column.values if numbers else column.values[q[lost].argmax(axis=1)]
+            out.append(values)
+        alike = all(values.dtype == float for values in out)
+        return np.stack(out if alike else [values.astype(object) for values in out], axis=1)
+
+    def class_probabilities(self, X: ArrayLike) -> FloatArray:
+        """Return the probability of each class for each row, n x classes."""
+        cells = self._encode(X)
+        return self._mixture.posterior(Columns.of(cells, None, self._mixture.shape))
 
     def _given_levels(self, n_columns: int) -> list[Any]:
         """Check the settings; return the levels that are given of each column."""
-        check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
+        if self.handle_unknown is not None:
+            check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
         if self.n_bins is not None:
             check_int(self.n_bins, "n_bins", 1)
         given = [None] * n_columns if self.levels is None else entries(self.levels)
@@ -124,8 +235,17 @@ class LegendreDensity(Estimator):
         )
 
 
+def check_classes(classes: object) -> None:
+    """Refuse what is neither a number of classes nor "auto"."""
+    if classes != "auto" and not is_whole(classes, 1):
+        raise InvalidSetting(f"classes must be None, 'auto' or an integer >= 1, got {classes!r}.")
+
+
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
     """Learn levels that are given, bins if the column holds fractions and `n_bins` is set, else the column's levels."""
+    if (absent := column.absent()).all():
+        raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
+    column, weights = column.take(~absent), None if weights is None else weights[~absent]
     values = column.values
     if given is not None:
         levels = level_list(given, f"levels of {label} must be")

@@ -1,0 +1,76 @@
+"""The recipe of a basis whose interactions the data choose as a graph; `fitting.graph_search` finds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from legendre.basis.basis import Basis
+from legendre.core.arguments import check_choice, check_int, check_number
+from legendre.core.errors import InvalidBasis
+from legendre.core.types import IntArray
+from legendre.data.observation import Observation
+
+Criterion = Literal["bic", "aic", "held-out"]
+CRITERIA: tuple[Criterion, ...] = ("bic", "aic", "held-out")
+
+
+@dataclass(frozen=True)
+class Graph(Basis):
+    """Which edges a graph of the modes may have: what a parameter must gain, and how large a clique may be."""
+
+    criterion: Criterion | float = "bic"
+    cells: int = 256
+
+    def select(self, data: Observation) -> IntArray:
+        from legendre.fitting.graph_search import find_graph
+
+        return find_graph(self, data).basis(data.shape)
+
+    def __repr__(self) -> str:
+        more = "" if self.cells == 256 else f", cells={self.cells}"
+        return f"graph({self.criterion!r}{more})"
+
+
+def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
+    """Let the data choose which modes interact: all interactions within the cliques of a chordal graph.
+
+    The graph grows edge by edge. An edge between a and b gains ``N I(a; b | S)`` nats of log-likelihood, where S are
+    their common neighbours, and may be added if S separates them, so that the graph stays chordal. The edge that gains
+    most, less what its parameters cost, is added as long as one pays. The fit then has a closed form. The greedy choice
+    is not the best of all graphs; it always contains the best forest (Chow and Liu 1968) whose edges pay.
+
+    With this basis `decompose` reads an array of two modes, and a data frame, as rows: a mode for each column.
+
+    Parameters
+    ----------
+    criterion
+        What a parameter must gain: ``"bic"``, half the logarithm of the number of rows; ``"aic"``, one nat; a number of
+        nats; or ``"held-out"``, a share of ``"bic"`` that predicts every tenth row best when the others are fitted.
+    cells
+        The largest number of cells of a clique's table. Two modes alone may have more.
+
+    See Also
+    --------
+    interactions : All that sets of modes do together.
+    adaptive : A basis that the data choose.
+    LegendreDensity : The distribution of rows of categories.
+
+    Notes
+    -----
+    Gains of edges are equal where columns determine each other. They are rounded to 1e-5 nats, and of equal ones the
+    pair with the lowest numbers comes first, so that the order of the columns decides.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> rows = [[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0]] * 10
+    >>> fit = ld.decompose(ld.from_rows(rows), ld.graph())
+    >>> [(edge.a, edge.b) for edge in fit.graph.edges]
+    [(1, 0)]
+    """
+    if isinstance(criterion, str):
+        check_choice(criterion, "graph: criterion (or a number of nats)", CRITERIA, InvalidBasis)
+    else:
+        check_number(criterion, "graph: criterion, the nats that a parameter must gain,", 0, error=InvalidBasis)
+    return Graph(criterion, check_int(cells, "graph: cells", 4, InvalidBasis))

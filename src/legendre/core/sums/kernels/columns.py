@@ -1,0 +1,228 @@
+"""Many columns of levels, compiled: tables over a few of them, separation in a graph, products of conditional tables.
+
+Columns are stored one after the other (columns x rows) as levels counted from 0; a value that is no level, at or above
+the column's number of levels, is missing, and its row does not count for a table that needs it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from legendre.core.compiled import compiled, inner
+
+BLOCK = 1024  # rows whose cells are found at a time, so that they stay in the cache
+GONE = -(1 << 40)  # more than any code can make up for
+
+
+@inner
+def find_cells(columns, sizes, chosen, start, stop, codes):
+    """Find the cell of each row in a table over the chosen columns, the last one fastest; negative if one is lost."""
+    for t in range(stop - start):
+        codes[t] = 0
+    for k in chosen:
+        size, column = sizes[k], columns[k]
+        for t in range(stop - start):
+            level = np.int64(column[start + t])
+            codes[t] = codes[t] * size + (level if level < size else GONE)
+
+
+@inner
+def count_table(columns, weights, sizes, chosen, table):
+    """Add up the weights of rows in each cell of a table over the chosen columns."""
+    codes = np.empty(BLOCK, np.int64)
+    for start in range(0, columns.shape[1], BLOCK):
+        stop = min(start + BLOCK, columns.shape[1])
+        find_cells(columns, sizes, chosen, start, stop, codes)
+        for t in range(stop - start):
+            if codes[t] >= 0:
+                table[codes[t]] += weights[start + t]
+
+
+@inner
+def xlogx(x):
+    """Return x log x, 0 at 0."""
+    return x * np.log(x) if x > 0 else 0.0
+
+
+@compiled
+def edge_gain(columns, weights, sizes, chosen):
+    """Return N I(a; b | S) in nats and its degrees of freedom, where S, a and b are the chosen columns in this order.
+
+    Only levels that are seen with a cell of S count for the degrees of freedom.
+    """
+    n_a, n_b, n_cells = sizes[chosen[-2]], sizes[chosen[-1]], 1
+    for k in chosen:
+        n_cells *= sizes[k]
+    table = np.zeros(n_cells)
+    count_table(columns, weights, sizes, chosen, table)
+    gain, df = 0.0, 0
+    for start in range(0, n_cells, n_a * n_b):
+        total, seen_a, seen_b = 0.0, 0, 0
+        for i in range(n_a):
+            row = 0.0
+            for j in range(n_b):
+                entry = table[start + i * n_b + j]
+                row += entry
+                gain += xlogx(entry)
+            gain -= xlogx(row)
+            total += row
+            seen_a += row > 0
+        if total > 0:
+            for j in range(n_b):
+                column = 0.0
+                for i in range(n_a):
+                    column += table[start + i * n_b + j]
+                gain -= xlogx(column)
+                seen_b += column > 0
+            gain += xlogx(total)
+            df += (seen_a - 1) * (seen_b - 1)
+    return gain, df
+
+
+@compiled
+def separates(near, blocked, a, b):
+    """Whether every path from a to b meets a set; `near` has the neighbours of each vertex as bits of 64-bit words."""
+    one, n_words = np.uint64(1), near.shape[1]
+    seen = blocked.copy()
+    seen[a >> 6] |= one << np.uint64(a & 63)
+    waiting = np.empty(len(near), np.int64)
+    waiting[0], n_waiting = a, 1
+    while n_waiting:
+        n_waiting -= 1
+        vertex = waiting[n_waiting]
+        if near[vertex, b >> 6] >> np.uint64(b & 63) & one:
+            return False
+        for word in range(n_words):
+            fresh = near[vertex, word] & ~seen[word]
+            if fresh:
+                seen[word] |= fresh
+                for bit in range(64):
+                    if fresh >> np.uint64(bit) & one:
+                        waiting[n_waiting] = 64 * word + bit
+                        n_waiting += 1
+    return True
+
+
+@compiled
+def count_families(columns, weights, sizes, members, ends, tables, table_ends):
+    """Count the rows in the table of each family of columns, one table after the other."""
+    for f in range(len(ends) - 1):
+        count_table(columns, weights, sizes, members[ends[f] : ends[f + 1]], tables[table_ends[f] : table_ends[f + 1]])
+
+
+@compiled
+def back_off(sizes, members, ends, tables, table_ends, strength, first, base, base_ends):
+    """Turn the counts of each family into the logarithms of p(v | parents), v being the last of the family.
+
+    ``p(v | pa_1, ..., pa_k) = (n + c p(v | pa_1, ..., pa_k-1)) / (N + c)``: each table is shrunk to the one without the
+    last parent, with `strength` pseudo-counts, and the first to `base` with `first` pseudo-counts.
+    """
+    for f in range(len(ends) - 1):
+        chosen, table = members[ends[f] : ends[f + 1]], tables[table_ends[f] : table_ends[f + 1]]
+        own = chosen[-1]
+        n_own = sizes[own]
+        n_rows, n_states = len(table) // n_own, 1
+        prior = base[base_ends[own] : base_ends[own] + n_own].copy().reshape(1, n_own)
+        for depth in range(len(chosen)):
+            side = 1 if depth == 0 else sizes[chosen[depth - 1]]
+            pseudo = first if depth == 0 else strength
+            n_states *= side
+            below = n_rows // n_states
+            now = np.zeros((n_states, n_own))
+            for i in range(n_rows):
+                for j in range(n_own):
+                    now[i // below, j] += table[i * n_own + j]
+            for i in range(n_states):
+                total = pseudo
+                for j in range(n_own):
+                    total += now[i, j]
+                for j in range(n_own):
+                    now[i, j] = (now[i, j] + pseudo * prior[i // side, j]) / total
+            prior = now
+        for i in range(n_rows):
+            for j in range(n_own):
+                table[i * n_own + j] = np.log(prior[i, j])
+
+
+@compiled
+def sum_logs(columns, sizes, members, ends, tables, table_ends, out):
+    """Add, to each row, the entries of the families' tables at it; minus infinity where a value is no level."""
+    codes = np.empty(BLOCK, np.int64)
+    for f in range(len(ends) - 1):
+        chosen, table = members[ends[f] : ends[f + 1]], tables[table_ends[f] : table_ends[f + 1]]
+        for start in range(0, columns.shape[1], BLOCK):
+            stop = min(start + BLOCK, columns.shape[1])
+            find_cells(columns, sizes, chosen, start, stop, codes)
+            for t in range(stop - start):
+                out[start + t] += table[codes[t]] if codes[t] >= 0 else -np.inf
+
+
+@compiled
+def complete_rows(
+    codes, weights, sizes, offsets, owns, states, parents, links, link_starts, given, level_starts, expected, margins,
+    chances, drawn,
+):  # fmt: skip
+    """Find what rows with gaps leave open, on a tree of families: messages to the roots, then back to the leaves.
+
+    `given` has p(own column | parents) of each family, at `offsets`, each family after the one that holds its parents;
+    `links` finds the parents' state in each cell of that family. Returned is the log-probability of what each row
+    shows. Beside it, where these arrays are not empty: `expected` gets the expected number of rows in each cell,
+    `margins` the distribution of each column of each row, and `drawn` a completion of each row by the numbers
+    `chances`.
+    """
+    n_families = len(owns)
+    value, message, share = np.empty(len(given)), np.empty(len(given)), np.empty(len(given))
+    cell, out = np.zeros(n_families, np.int64), np.zeros(codes.shape[1])
+    for t in range(codes.shape[1]):
+        for f in range(n_families):
+            size, level = sizes[owns[f]], codes[owns[f], t]
+            for i in range(offsets[f], offsets[f + 1]):
+                value[i] = given[i] if level >= size or (i - offsets[f]) % size == level else 0.0
+        for f in range(n_families - 1, -1, -1):
+            size, start, largest = sizes[owns[f]], offsets[f], 0.0
+            for s in range(states[f]):
+                message[start + s] = 0.0
+                for j in range(size):
+                    message[start + s] += value[start + s * size + j]
+                largest = max(largest, message[start + s])
+            if largest == 0.0:
+                out[t] = -np.inf
+                break
+            out[t] += np.log(largest)
+            for s in range(states[f]):
+                message[start + s] /= largest
+                for j in range(size):
+                    value[start + s * size + j] /= largest
+            if parents[f] >= 0:
+                above = offsets[parents[f]]
+                for i in range(offsets[parents[f] + 1] - above):
+                    value[above + i] *= message[start + links[link_starts[f] + i]]
+        if out[t] == -np.inf or not (len(drawn) or len(expected) or len(margins)):
+            continue
+        for f in range(n_families):
+            size, start, first = sizes[owns[f]], offsets[f], link_starts[f]
+            if len(drawn):
+                s = links[first + cell[parents[f]]] if parents[f] >= 0 else 0
+                left, j = chances[t, f] * message[start + s], 0
+                while j < size - 1 and left >= value[start + s * size + j]:
+                    left -= value[start + s * size + j]
+                    j += 1
+                while value[start + s * size + j] == 0.0:  # rounding went too far
+                    j -= 1
+                cell[f], drawn[t, owns[f]] = s * size + j, j
+                continue
+            for s in range(states[f]):
+                share[s] = 1.0 if parents[f] < 0 else 0.0
+            if parents[f] >= 0:
+                for i in range(offsets[parents[f] + 1] - offsets[parents[f]]):
+                    share[links[first + i]] += value[offsets[parents[f]] + i]
+            for s in range(states[f]):
+                scale = share[s] / message[start + s] if message[start + s] > 0 else 0.0
+                for j in range(size):
+                    i = start + s * size + j
+                    value[i] *= scale
+                    if len(expected):
+                        expected[i] += weights[t] * value[i]
+                    if len(margins):
+                        margins[t, level_starts[owns[f]] + j] += value[i]
+    return out

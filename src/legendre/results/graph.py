@@ -1,0 +1,180 @@
+"""A graph of the modes that the data chose: its edges in the order in which they were added, and its cliques."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from itertools import combinations
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from legendre.basis.interactions import blocks
+from legendre.core.errors import InvalidSetting
+from legendre.core.labels import Labels
+from legendre.core.text import NamedValues, fragment
+from legendre.core.types import FloatArray, IntArray
+
+
+class Edge(NamedTuple):
+    """Two modes that interact."""
+
+    a: str | int
+    b: str | int
+    given: tuple[str | int, ...]  # their common neighbours when the edge was added
+    gain: float  # of log-likelihood, in nats
+    df: int  # how many parameters it added
+    p_value: float  # of the likelihood-ratio test of this edge; the best of many edges was chosen, so it is too small
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InteractionGraph:
+    """The chordal graph that `graph` found: which modes interact, and what each edge gained.
+
+    Attributes
+    ----------
+    edges
+        One `Edge` for each, in the order in which they were added: its ends ``a`` and ``b``, ``given`` (their common
+        neighbours then), ``gain`` in nats of log-likelihood, ``df`` and ``p_value``.
+    cliques
+        Sets of modes that all interact with each other, as large as possible.
+    penalty
+        The nats that each parameter had to gain.
+    notes
+        Sentences about modes that were left out, and modes that are equal.
+
+    See Also
+    --------
+    graph : A basis whose interactions the data choose as a graph.
+    Decomposition : The result of `decompose`.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> rows = {"rain": [0, 0, 1, 1] * 9, "wet": [0, 0, 1, 1] * 9, "day": [0, 1, 0, 1] * 9}
+    >>> ld.decompose(ld.from_rows(rows), ld.graph()).graph.cliques
+    [('rain', 'wet'), ('day',)]
+    """
+
+    _stored: ClassVar[tuple[str, ...]] = ("labels", "ends", "gains", "dfs", "penalty", "notes")
+
+    labels: Labels
+    ends: IntArray  # the modes that each edge joins, edges x 2
+    gains: FloatArray
+    dfs: IntArray
+    penalty: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The edges in the order in which they were added."""
+        from scipy.stats import chi2
+
+        near: list[set[int]] = [set() for _ in self.labels.shape]
+        out = []
+        p_values = np.asarray(chi2.sf(2 * self.gains, np.maximum(self.dfs, 1))).tolist()
+        for (a, b), gain, df, p_value in zip(
+            self.ends.tolist(), self.gains.tolist(), self.dfs.tolist(), p_values, strict=True
+        ):
+            given = tuple(self._key(k) for k in sorted(near[a] & near[b]))
+            out.append(Edge(self._key(a), self._key(b), given, gain, df, p_value))
+            near[a].add(b)
+            near[b].add(a)
+        return out
+
+    @property
+    def cliques(self) -> list[tuple[str | int, ...]]:
+        """The largest sets of modes that all interact with each other; a mode without edges is one by itself."""
+        return [tuple(self._key(k) for k in sorted(clique)) for clique in self.clique_modes]
+
+    def _key(self, mode: int) -> str | int:
+        return mode if self.labels.names is None else self.labels.names[mode]
+
+    @cached_property
+    def clique_modes(self) -> list[tuple[int, ...]]:
+        """The cliques by numbers of modes."""
+        families = {frozenset((v, *parents)) for v, parents in self.families}
+        held: dict[int, list[frozenset[int]]] = {}
+        for family in families:
+            for k in family:
+                held.setdefault(k, []).append(family)
+        largest = [f for f in families if not any(f < other for other in held[min(f, key=lambda k: len(held[k]))])]
+        return sorted(tuple(sorted(clique)) for clique in largest)
+
+    @cached_property
+    def families(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Each mode with those of its neighbours that come before it, which are a clique: a perfect ordering.
+
+        Maximum cardinality search; neighbours are in the order in which their edges were added.
+        """
+        near: list[dict[int, int]] = [{} for _ in self.labels.shape]
+        for t, (a, b) in enumerate(self.ends.tolist()):
+            near[a][b] = near[b][a] = t
+        count, done = [0] * len(near), [False] * len(near)
+        waiting = [(0, v) for v in range(len(near))]
+        heapify(waiting)
+        out = []
+        while waiting:
+            c, v = heappop(waiting)
+            if done[v] or -c != count[v]:
+                continue
+            done[v] = True
+            before = sorted((t, u) for u, t in near[v].items() if done[u])
+            out.append((v, tuple(u for _, u in before)))
+            for u in near[v]:
+                if not done[u]:
+                    count[u] += 1
+                    heappush(waiting, (-count[u], u))
+        return out
+
+    def interactions(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """List the sets of modes that interact: all subsets of cliques, without modes of one level."""
+        parts: set[tuple[int, ...]] = set()
+        for v, before in self.families:
+            if shape[v] > 1:
+                others = [k for k in before if shape[k] > 1]
+                for size in range(len(others) + 1):
+                    parts.update(tuple(sorted((v, *some))) for some in combinations(others, size))
+        return sorted(parts)
+
+    def basis(self, shape: tuple[int, ...]) -> IntArray:
+        """List the cells of all interactions within cliques."""
+        return blocks(shape, self.interactions(shape))
+
+    def frame(self) -> Any:
+        """Return the edges as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.edges, columns=list(Edge._fields))
+
+    def to_networkx(self) -> Any:
+        """Return a graph of networkx, whose edges have `gain`, `df` and `p_value`."""
+        try:
+            import networkx as nx
+        except ImportError:
+            raise InvalidSetting("to_networkx needs networkx. Install it with: pip install networkx") from None
+        out = nx.Graph()
+        out.add_nodes_from(self._key(k) for k in range(len(self.labels.shape)))
+        out.add_edges_from((e.a, e.b, {"gain": e.gain, "df": e.df, "p_value": e.p_value}) for e in self.edges)
+        return out
+
+    def _tables(self) -> list[NamedValues]:
+        rows = [
+            (f"{e.a} - {e.b}", f"{e.gain:.4g} nats, df {e.df}, p {e.p_value:.2g}, given {list(e.given)}")
+            for e in self.edges[:20]
+        ]
+        more = [("...", f"{len(self.ends) - 20} more edges")] if len(self.ends) > 20 else []
+        return [NamedValues(repr(self)[1:-1], [*rows, *more, *(("note", note) for note in self.notes)])]
+
+    def _repr_html_(self) -> str:
+        """Return the first edges for a notebook."""
+        return fragment(self._tables())
+
+    def __repr__(self) -> str:
+        widest = max((len(clique) for clique in self.clique_modes), default=0)
+        return (
+            f"<InteractionGraph of {len(self.labels.shape)} modes: {len(self.ends)} edges, {len(self.clique_modes)} "
+            f"cliques of up to {widest} modes, {math.fsum(self.gains):.4g} nats gained>"
+        )

@@ -1,0 +1,209 @@
+"""Densities of many columns: gaps against a brute-force optimum, classes, smoothing, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+
+import legendre as ld
+from legendre.core.types import FloatArray, IntArray
+from legendre.fitting.graph_search import Columns
+from legendre.fitting.networks import Network
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SHAPE = (2, 3, 2, 2)
+STATES = np.array(list(product(*map(range, SHAPE))))
+
+
+def draw_rows(n: int, seed: int = 0) -> IntArray:
+    """Draw rows of four columns, of which each goes with the one before it."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 2, n)
+    b = (a + rng.integers(0, 2, n)) % 3
+    c = np.where(rng.random(n) < 0.8, b % 2, rng.integers(0, 2, n))
+    d = np.where(rng.random(n) < 0.7, c ^ a, rng.integers(0, 2, n))
+    return np.stack([a, b, c, d], axis=1)
+
+
+def with_gaps(rows: IntArray, share: float = 0.25, seed: int = 1) -> FloatArray:
+    lost = np.random.default_rng(seed).random(rows.shape) < share
+    return np.where(lost, np.nan, rows.astype(float))
+
+
+def fits(row: FloatArray) -> Any:
+    """Mark the states that a row with gaps may be."""
+    return (np.isnan(row) | (row == STATES)).all(axis=1)
+
+
+def test_a_fit_to_rows_with_gaps_is_the_optimum() -> None:
+    rows = with_gaps(draw_rows(300))
+    density = ld.LegendreDensity(ld.graph("aic"), alpha=0.0, tol=1e-12).fit(rows)
+    done = density.completed_
+    basis = density.graph_.basis(SHAPE)
+    Z = (basis[None] <= STATES[:, None]).all(axis=-1).astype(float)
+    inside = np.array([fits(row) for row in rows])
+
+    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
+        logs = Z @ theta
+        q = np.exp(logs - logs.max())
+        q /= q.sum()
+        shown = inside @ q
+        return -float(np.log(shown).sum()), len(rows) * Z.T @ q - Z.T @ (q * (inside.T @ (1 / shown)))
+
+    best = minimize(loss, np.zeros(len(basis)), jac=True, method="BFGS", options={"gtol": 1e-10, "maxiter": 5000})
+    assert done.log_likelihood == pytest.approx(-best.fun, abs=1e-8)
+    assert density.score(rows) * len(rows) == pytest.approx(-best.fun, abs=1e-8)
+    assert done.residual <= 1e-12
+
+
+@pytest.fixture(scope="module", params=["graph", "gaps", "classes"])
+def density(request: pytest.FixtureRequest) -> ld.LegendreDensity:
+    rows = draw_rows(400)
+    if request.param == "classes":
+        return ld.LegendreDensity(ld.graph(), classes=3).fit(rows, valid=draw_rows(200, 5))
+    return ld.LegendreDensity(ld.graph()).fit(with_gaps(rows) if request.param == "gaps" else rows)
+
+
+def test_answers_are_sums_over_all_states(density: ld.LegendreDensity) -> None:
+    q = np.exp(density.score_samples(STATES))
+    assert q.sum() == pytest.approx(1.0, abs=1e-12)
+    row = np.array([[1.0, np.nan, np.nan, 0.0]])
+    inside = fits(row[0])
+    assert density.score(row) == pytest.approx(np.log(q[inside].sum()), abs=1e-12)
+    given = q * inside / q[inside].sum()
+    assert_allclose(density.impute(row)[0], given @ STATES, atol=1e-12)
+    expected = [given[STATES[:, 1] == level].sum() for level in range(3)]
+    assert_allclose(density.conditional({0: 1, 3: 0}, of=1), expected, atol=1e-12)
+    whole = np.array([[1, 0, 1, 0]])
+    both = [q[([1, 0, level, 0] == STATES).all(axis=1)][0] for level in (0, 1)]
+    assert_allclose(density.predict_proba(whole, 2)[0], np.array(both) / sum(both), atol=1e-12)
+
+
+def test_draws_follow_the_answers(density: ld.LegendreDensity) -> None:
+    q = np.exp(density.score_samples(STATES))
+    n = 20_000
+    for given, inside in ((None, q > 0), ({0: 1, 3: 0}, (STATES[:, [0, 3]] == [1, 0]).all(axis=1))):
+        expected = q * inside / q[inside].sum()
+        counted = np.array([(density.sample(n, 0, given) == state).all(axis=1).mean() for state in STATES])
+        assert_allclose(counted, expected, atol=5 * np.sqrt(expected.max() / n))
+    row = np.full((n, 4), np.nan)
+    row[:, 0], row[:, 3] = 1, 0
+    drawn = density.impute(row, draw=True, rng=1)
+    assert_allclose(drawn.mean(axis=0), expected @ STATES, atol=0.03)
+    assert (drawn[:, [0, 3]] == [1, 0]).all()
+
+
+def test_a_fit_draws_given_levels_of_some_modes() -> None:
+    X = np.random.default_rng(0).integers(1, 9, (3, 4, 2))
+    for fit in (ld.decompose(X, ld.interactions(2)), ld.decompose(ld.from_coords(np.argwhere(X), X[X > 0]), "B1")):
+        drawn = np.asarray(fit.sample(20_000, 0, given={1: 2}))
+        assert (drawn[:, 1] == 2).all()
+        expected = np.asarray(fit.condition({1: 2}))
+        counted = np.zeros(expected.shape)
+        np.add.at(counted, tuple(drawn[:, [0, 2]].T), 1 / 20_000)
+        assert_allclose(counted, expected, atol=0.02)
+
+
+def test_gaps_are_filled_better_than_by_means() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (600, 40))
+    for j in range(1, 40):
+        copied = rng.random(600) < 0.7
+        rows[copied, j] = rows[copied, j - 1]
+    gaps = with_gaps(rows, 0.2)
+    lost = np.isnan(gaps)
+    filled = ld.LegendreDensity(ld.graph()).fit(gaps).impute(gaps)
+    assert (filled[~lost] == rows[~lost]).all()
+    error = np.abs(filled - rows)[lost].mean()
+    assert error < 0.7 * np.abs(np.nanmean(gaps, axis=0) - rows)[lost].mean()
+
+
+def test_texts_are_filled_by_the_most_probable() -> None:
+    frame = pandas.DataFrame({"colour": ["red", "red", "blue", "blue"] * 20, "size": [1, 1, 2, 2] * 20})
+    density = ld.LegendreDensity(ld.graph()).fit(frame)
+    filled = density.impute(pandas.DataFrame({"colour": [None, "blue"], "size": [1, np.nan]}))
+    assert filled[0].tolist() == ["red", 1.0]
+    assert filled[1, 1] == pytest.approx(2.0, abs=0.01)
+
+
+def test_the_pseudo_count_predicts_left_out_rows_best() -> None:
+    """The loss of each row given all others, of which the smallest counts, is that of a fit without the row."""
+    rows = draw_rows(60)
+    density = ld.LegendreDensity(ld.graph()).fit(rows)
+    assert np.isfinite(density.score_samples(STATES)).all()
+    counted = Network.count(density.graph_, Columns.of(rows, None, SHAPE))
+    levels, basis = [list(range(n)) for n in SHAPE], ld.interactions(density.graph_.cliques)
+    for alpha in (1.0, 8.0):
+        plain = ld.LegendreDensity(basis, alpha=alpha, levels=levels)
+        slow = [plain.fit(np.delete(rows, i, axis=0)).score(rows[i : i + 1]) for i in range(60)]
+        assert counted.left_out_loss(alpha) == pytest.approx(-sum(slow), abs=1e-9)
+        assert counted.left_out_loss(density.alpha_) <= counted.left_out_loss(alpha)
+        assert_allclose(
+            ld.LegendreDensity(ld.graph(), alpha=alpha).fit(rows).score_samples(STATES),
+            plain.fit(rows).score_samples(STATES),
+            atol=1e-9,
+        )
+    other = ld.LegendreDensity(ld.graph()).fit(rows, valid=draw_rows(400, 9))
+    assert other.score(draw_rows(400, 9)) >= density.score(draw_rows(400, 9)) - 1e-12
+
+
+def test_classes_that_are_far_apart_are_found() -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 900)
+    rows = (rng.random((900, 12)) < np.where(kind[:, None] == 1, 0.85, 0.15)).astype(int)
+    density = ld.LegendreDensity(ld.graph(), classes="auto").fit(rows)
+    assert density.tried_[-1].n_classes >= 2
+    two = ld.LegendreDensity(ld.graph(), classes=2).fit(rows)
+    found = two.class_probabilities(rows)[:, 0] > 0.5
+    assert max((found == kind).mean(), (found != kind).mean()) > 0.97
+    assert two.score(rows) > ld.LegendreDensity(ld.graph()).fit(rows).score(rows)
+
+
+ROWS = draw_rows(50)
+TROUBLE: list[tuple[Callable[[], object], str]] = [
+    (lambda: ld.LegendreDensity(2, classes=2).fit(ROWS), r"classes is for basis=ld\.graph\(\)"),
+    (lambda: ld.LegendreDensity(2).fit(ROWS, valid=ROWS), r"valid is for basis=ld\.graph\(\)"),
+    (lambda: ld.LegendreDensity(2).fit(with_gaps(ROWS)), "contains NaN or infinity"),
+    (
+        lambda: ld.LegendreDensity(2).fit(ROWS).impute(ROWS),
+        r"gaps and classes are for LegendreDensity\(basis=ld\.graph",
+    ),
+    (
+        lambda: ld.LegendreDensity(ld.graph(), classes=0).fit(ROWS),
+        "classes must be None, 'auto' or an integer",
+    ),
+    (lambda: ld.LegendreDensity(ld.graph(), classes=2).fit(with_gaps(ROWS)), "rows with gaps and classes do not go"),
+    (lambda: ld.LegendreDensity(ld.graph(), classes=2).fit(ROWS[:5]), "pass at least ten rows, or valid"),
+    (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, valid=ROWS[:, :3]), "X has 3 features, but .* is expecting 4"),
+    (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, sample_weight=-np.ones(50)), r"sample_weight\[0\] = -1"),
+    (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, sample_weight=np.zeros(50)), "every sample_weight is zero"),
+    (lambda: ld.LegendreDensity(ld.graph()).fit([[np.nan, 1.0], [np.nan, 2.0]]), "column 0 has no value in any row"),
+    (lambda: ld.LegendreDensity(ld.graph()).fit([[np.inf, 1.0], [1.0, 2.0]]), "column 0 is inf in row 0"),
+    (
+        lambda: ld.LegendreDensity(ld.graph(), handle_unknown="error").fit(ROWS).score([[0, 9, 0, 0]]),
+        "column 1 holds 9 in row 0, which was not",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+def test_trouble_is_named(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(ld.LegendreError, match=text):
+        call()
+
+
+def test_levels_never_seen_are_taken_for_missing_and_cost_what_a_new_level_does() -> None:
+    density = ld.LegendreDensity(ld.graph()).fit(ROWS)
+    score = density.score([[0, np.nan, 0, 0]]) - np.log(51)
+    assert density.score([[0, 9, 0, 0]]) == pytest.approx(score, abs=1e-12)
+    assert density.set_params(handle_unknown="-inf").score_samples([[0, 9, 0, 0]])[0] == -np.inf
+    few = ld.LegendreDensity(ld.graph()).fit(np.eye(6, 30, dtype=int))  # fewer rows than columns
+    assert np.isfinite(few.score(np.ones((1, 30), dtype=int)))
