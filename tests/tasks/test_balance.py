@@ -193,6 +193,8 @@ def test_too_large_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     X, margins = np.array([[1.0, 2.0], [0.0, 4.0]]), [np.array([np.pi, 1.0]), np.array([np.pi, 1.0])]
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
         assert ld.balance(X, margins).status is ld.results.Status.UNDECIDED
+    with pytest.warns(ld.ConvergenceWarning, match="below 1e-8 of their sum"):
+        ld.balance([[1, 1], [1, 0]], {0: [1, 1e-9], 1: [1e-9, 1]})
 
 
 @pytest.mark.parametrize("solver", ["matrix-scaling", "scaling", "natural", "natural-cg"])
