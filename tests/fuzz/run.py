@@ -53,12 +53,16 @@ def from_text(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def run_case(target: str, args: dict[str, Any], seconds: float = 10.0) -> Any:
-    """Judge one case within so much processor time; files that it writes are in a folder of its own."""
+    """Judge one case within so much processor time, in a folder of its own; twice more if it may have compiled code."""
     from .rules import judge
     from .targets import all_targets
 
-    with tempfile.TemporaryDirectory(prefix="fuzz", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
-        return judge(lambda: all_targets()[target].trial(args, Path(folder)), seconds)
+    for _ in range(3):
+        with tempfile.TemporaryDirectory(prefix="fuzz", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
+            verdict = judge(lambda folder=folder: all_targets()[target].trial(args, Path(folder)), seconds)
+        if verdict.kind != "hang":
+            break
+    return verdict
 
 
 def run_batch(target: str, seed: int, numbers: list[int]) -> list[Found]:
@@ -83,6 +87,7 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
     batches.sort(key=lambda batch: batch[2][0])  # all targets side by side
     os.environ.update(dict.fromkeys(THREADS, "1"))  # of the processes that start
     found: list[Found] = []
+    begun = time.monotonic()
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         futures = {pool.submit(run_batch, *batch): batch for batch in batches}
         for future in as_completed(futures):
@@ -91,6 +96,8 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
             except Exception as problem:
                 raise RuntimeError(f"{futures[future]}: {problem}") from problem
             found += part
+            if len(found) % 5000 < len(part):
+                print(f"{len(found):,} cases, {time.monotonic() - begun:.0f} s", flush=True)
             for name, number, kind, said, _ in filter(failed, part):
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / f"{name}-{seed}-{number}.txt").write_text(to_text(name, arguments_of(name, seed, number)))
