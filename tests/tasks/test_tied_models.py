@@ -81,7 +81,7 @@ def test_features_stay_known_to_their_model(tmp_path: Path) -> None:
     loaded = ld.load(tmp_path / "m.npz")
     assert loaded.formula == more.formula
     assert loaded.coef()["stays"] == more.coef()["stays"]
-    with pytest.raises(ld.LegendreError, match="the table is not at hand"):
+    with pytest.raises(ld.LegendreError, match="the feature 'far' is not in the file that this model was loaded from"):
         loaded.update("- stays")
 
 
@@ -94,7 +94,7 @@ BAD_FEATURES: list[tuple[str, Any, str]] = [
     ("A + B + A(B)", {"A": distance}, "features: 'A' is a variable. Give the feature another name"),
     ("A + B + uniform(A, B)", {"uniform": distance}, "'uniform' is an association model. Give the feature another"),
     ("A + B + far", {"far": np.eye(3)}, r"has shape \(3, 3\), where \(5, 5\) is expected"),
-    ("A * far", {"far": np.eye(5)}, "functions of variables can be added, not multiplied"),
+    ("far:far", {"far": np.eye(5)}, "functions can be added, and taken for each level of a variable"),
     ("A + B + far", [np.eye(5)], "features must be a dict of names and functions or arrays"),
 ]
 

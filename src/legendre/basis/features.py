@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +16,12 @@ from legendre.basis.interactions import found_modes, mode_sets
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
-from legendre.core.origin import rectangular
+from legendre.core.origin import Origin, rectangular
 from legendre.core.sums.zeta import moebius
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
+from legendre.data.read import beside
 
 Feature = ArrayLike | Callable[..., ArrayLike]
 Column = tuple[str, IntArray, FloatArray]  # its name, its cells (n x the modes) and their coefficients
@@ -33,6 +35,7 @@ class Tied(Basis):
     modes: tuple[Mode, ...]  # empty: all modes
     columns: Callable[[Labels], Iterable[Column]] = field(repr=False)  # the parameters, given the labels of the modes
     arguments: str = ""  # the arguments of the builder, as a caller writes them
+    within: tuple[Mode, ...] = ()  # modes for each level of which it has parameters of their own
 
     def select(self, data: Observation) -> IntArray:
         """Refuse: what takes cells only cannot take this basis."""
@@ -45,17 +48,29 @@ class Tied(Basis):
         part = labels.part(modes)
         if part.names is None:  # modes without names keep their numbers
             part = replace(part, names=tuple(labels.mode(k) for k in modes))
+        groups = found_modes(self.name, [self.within], order, labels)[0] if self.within else ()
         names, cells, values = [], [], []
-        for name, own, coefficients in self.columns(part):
-            placed = np.zeros((len(own), order), dtype=np.int64)
-            placed[:, list(modes)] = own
-            names.append(name)
-            cells.append(placed)
-            values.append(coefficients)
+        for level in product(*(range(labels.shape[k]) for k in groups)):
+            inside = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in zip(groups, level, strict=True))
+            for name, own, coefficients in self.columns(part):
+                placed, signs = np.zeros((len(own), order), dtype=np.int64), coefficients
+                placed[:, list(modes)] = own
+                for k, i in zip(groups, level, strict=True):  # 1 at level i, which is a step up and one down
+                    after = np.where(np.arange(order) == k, i + 1, placed)
+                    placed = np.where(np.arange(order) == k, i, placed)
+                    if i + 1 < labels.shape[k]:
+                        placed, signs = np.concatenate([placed, after]), np.concatenate([signs, -signs])
+                if groups:
+                    cell = own[0] if name == "" else ()
+                    said = name or ", ".join(part.from_on(k, int(u)) for k, u in enumerate(cell) if u)
+                    name = f"{inside}: {said}"
+                names.append(name)
+                cells.append(placed)
+                values.append(signs)
         return column_terms(cells, values, names, order)
 
     def __repr__(self) -> str:
-        return f"{self.name}({self.arguments})"
+        return ":".join([*map(repr, self.within), f"{self.name}({self.arguments})"])
 
 
 def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode | None = None) -> Basis:
@@ -133,6 +148,7 @@ def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
                 f"features[{name!r}] is called with the levels of {modes}, {len(shape)} in all ({problem}). Name the "
                 "modes that it depends on."
             ) from problem
+    table = beside(table, Origin(labels.straight()), f"features[{name!r}]")
     found: AnyArray = rectangular(table, f"features[{name!r}]", InvalidBasis)
     if found.dtype.kind not in "biuf" or not np.isfinite(found).all():
         raise InvalidBasis(

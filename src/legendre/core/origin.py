@@ -140,6 +140,8 @@ class Origin:
         Modes whose labels have an order of their own: ordered categories.
     completed
         Whether a model shared out rows that lack values: whole numbers are then no counts.
+    counted
+        Whether the caller says that X holds counts; ``None``: it does if its entries are whole numbers.
     """
 
     labels: Labels | None = None
@@ -151,6 +153,7 @@ class Origin:
     notes: tuple[str, ...] = ()
     ranked: tuple[int, ...] = ()
     completed: bool = False
+    counted: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse other libraries than those that hold rows: a file may name any, and it is imported."""

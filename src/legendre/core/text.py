@@ -66,6 +66,56 @@ class Columns:
 Table = NamedValues | Columns
 
 
+def markdown(table: Table) -> str:
+    r"""Write a table for Markdown.
+
+    >>> print(markdown(Columns("", [("a|b", "n"), ("x", "1")], "<>")))
+    | a\|b | n |
+    |:---|---:|
+    | x | 1 |
+    """
+    rows, sides = _with_head(table)
+    lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
+    lines.insert(1, "|" + "|".join(":---" if side == "<" else "---:" for side in sides) + "|")
+    title = [f"**{table.title}**", ""] if table.title and isinstance(table, Columns) else []
+    return "\n".join([*title, *lines, *_notes(table, "")])
+
+
+def latex(table: Table) -> str:
+    r"""Write a table for LaTeX, with rules of the package booktabs.
+
+    >>> print(latex(Columns("", [("share", "%"), ("x_1", "5")], "<>")))
+    \begin{tabular}{lr}
+    \toprule
+    share & \% \\
+    \midrule
+    x\_1 & 5 \\
+    \bottomrule
+    \end{tabular}
+    """
+    signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
+    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    rows, sides = _with_head(table)
+    lines = [" & ".join("".join(signs.get(c, c) for c in text) for text in row) + r" \\" for row in rows]
+    columns = "".join("l" if side == "<" else "r" for side in sides)
+    body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+    return "\n".join([*body, r"\end{tabular}", *_notes(table, "% ")])
+
+
+def _with_head(table: Table) -> tuple[list[list[str]], str]:
+    """List the rows, all of the same length, the names of the columns first; and the sides of the columns."""
+    head = [["", table.title]] if isinstance(table, NamedValues) else []
+    rows = [*head, *map(list, table.rows)]
+    n = max(map(len, rows))
+    sides = "<" if isinstance(table, NamedValues) else table.sides
+    return [row + [""] * (n - len(row)) for row in rows], sides.ljust(n, sides[-1])[:n]
+
+
+def _notes(table: Table, mark: str) -> list[str]:
+    notes = [f"{mark}{note}" for note in table.notes] if isinstance(table, Columns) else []
+    return ["", *notes] if notes else []
+
+
 def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, lead: str | None = None) -> str:
     """Write rows as HTML: the names are in the first row if there is a lead, else in the first column."""
     lines = ""

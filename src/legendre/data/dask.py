@@ -59,7 +59,7 @@ class Blocks(Observation):
         return Dense(self.support, None, None, self.total, self.positive, values)
 
     @cached_property
-    def counts(self) -> bool:
+    def whole_numbers(self) -> bool:
         if self.array.dtype.kind != "f":
             return True
         return bool(over_blocks(self.array, lambda x, _: bool((x == np.rint(x)).all()), operator.and_))

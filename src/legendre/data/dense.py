@@ -37,7 +37,7 @@ class Dense(Observation):
         return self
 
     @cached_property
-    def counts(self) -> bool:
+    def whole_numbers(self) -> bool:
         x, mask = self.values, self.support.mask
         if x.dtype.kind != "f":
             return True

@@ -140,8 +140,13 @@ class Observation(ABC):
 
     @property
     @abstractmethod
-    def counts(self) -> bool:
+    def whole_numbers(self) -> bool:
         """True when every entry on Omega is a whole number."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether X holds counts: what the caller says, or else whether its entries are whole numbers."""
+        return self.whole_numbers if self.origin.counted is None else self.origin.counted
 
     @property
     def compiled(self) -> bool:

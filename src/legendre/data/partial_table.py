@@ -32,11 +32,18 @@ class Pattern:
 
 
 def count_cases(
-    data: Any, columns: Any = None, counts: Any = None, *, levels: Any = None, missing: Missing = "error"
+    data: Any,
+    columns: Any = None,
+    counts: Any = None,
+    *,
+    levels: Any = None,
+    missing: Missing = "error",
+    whole: bool = True,
 ) -> tuple[Origin, tuple[Pattern, ...]]:
     """Count the rows of a frame by the variables that they have and by the levels of these; complete rows come first.
 
-    Rows that lack a value are an error, left out ("drop"), or counted by the variables that they have ("keep").
+    Rows that lack a value are an error, left out ("drop"), or counted by the variables that they have ("keep"). Counts
+    that are `whole` are checked.
 
     >>> rows = {"a": ["x", "y", None], "b": ["u", None, "v"]}
     >>> [(pattern.modes, pattern.counts.tolist()) for pattern in count_cases(rows, missing="keep")[1]]
@@ -54,17 +61,24 @@ def count_cases(
             "fewer columns, or fit a SparseTensor (from_rows), which loglinear and decompose take as it is."
         )
     weights = row_counts(source, given, found)
-    if weights is not None and (wrong := weights != np.rint(weights)).any():
+    if whole and weights is not None and (wrong := weights != np.rint(weights)).any():
         row = int(np.argmax(wrong))
         raise InvalidSamples(
             f"counts holds {weights[row]:g} in row {row}; counts are whole numbers >= 0 ({int(wrong.sum())} of "
             f"{len(weights)} rows hold something else). If they were rescaled, pass the counts themselves."
         )
-    patterns = _count_patterns(np.stack(found.codes, axis=1), weights, found.shape)
+    patterns = _count_patterns(np.stack(found.codes, axis=1), weights, found.shape, whole=whole)
     origin = frame_origin(data, tuple(map(str, names)), found)
+    notes = list(origin.notes)
     if patterns and not patterns[-1].modes:
-        said = f"Left out: {patterns[-1].total:,} of the rows, which lack every value."
-        origin = replace(origin, notes=(*origin.notes, said))
+        notes.append(f"Left out: {patterns[-1].total:,} of the rows, which lack every value.")
+    if weights is not None and patterns:
+        rows, cells = len(weights), len(np.unique(np.stack(found.codes, axis=1), axis=0))
+        if rows > cells:
+            notes.append(f"{rows:,} rows were added up to {cells:,} cells, as several rows belong to the same one.")
+        if len(patterns) == 1 and cells < (n := math.prod(found.shape)):
+            notes.append(f"{n - cells:,} of {n:,} combinations of levels are not listed; they are read as 0.")
+    origin = replace(origin, notes=tuple(notes))
     return origin, tuple(pattern for pattern in patterns if pattern.modes)
 
 
@@ -81,7 +95,9 @@ def _ask_for_counts(source: Table, columns: Any) -> None:
             )
 
 
-def _count_patterns(codes: IntArray, weights: AnyArray | None, shape: tuple[int, ...]) -> list[Pattern]:
+def _count_patterns(
+    codes: IntArray, weights: AnyArray | None, shape: tuple[int, ...], *, whole: bool = True
+) -> list[Pattern]:
     """Count the rows of each set of variables that rows have, those with the most variables first."""
     kinds, which = np.unique(codes >= 0, axis=0, return_inverse=True)
     patterns = []
@@ -91,5 +107,6 @@ def _count_patterns(codes: IntArray, weights: AnyArray | None, shape: tuple[int,
         counts = np.zeros([shape[k] for k in modes])
         np.add.at(counts, tuple(codes[rows][:, modes].T), own if modes else own.sum())
         if counts.any():
-            patterns.append(Pattern(tuple(modes), frozen(counts.astype(np.int64))))
+            own_kind: Any = counts.astype(np.int64) if whole else counts
+            patterns.append(Pattern(tuple(modes), frozen(own_kind)))
     return patterns

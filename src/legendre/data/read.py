@@ -59,17 +59,31 @@ def read(
     return data if origin is PLAIN else replace(data, origin=origin)
 
 
-def beside(array: Any, origin: Origin) -> Any:
-    """Take a support or a base measure out of the object that holds it; one with labels must have those of X."""
+def beside(array: Any, origin: Origin, name: str = "the support or base measure") -> Any:
+    """Take an array that belongs to X out of the object that holds it; one with labels is put in the order of X's.
+
+    Modes are matched by their names, levels by their labels; those that X does not have, or that are absent, are
+    refused.
+    """
     if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
         return array
-    held, own = unwrap(array)
+    marks = type(array).__module__.startswith("pandas") and array.to_numpy().dtype == np.bool_
+    held, own = unwrap(array.astype(np.int64) if marks else array)
+    values = np.asarray(host(held))
+    values = values.astype(np.bool_) if marks else values
     known, mine = origin.labels, own.labels
-    if known is None or mine is None or known.shape != mine.shape:
-        return held
-    if known.names is not None and mine.names is not None and known.names != mine.names:
-        raise InvalidSupport(f"the modes of X are {known.names}, those of the support or base measure {mine.names}.")
-    for k in range(len(known.shape)):
-        if not np.array_equal(known.levels_of(k), mine.levels_of(k)):
-            raise InvalidSupport(f"the support or base measure has other levels of {known.mode(k)} than X.")
-    return held
+    if known is None or mine is None:
+        return values
+    if known.names is not None and mine.names is not None:
+        if sorted(known.names) != sorted(mine.names):
+            raise InvalidSupport(f"the modes of X are {known.names}, those of {name} {mine.names}.")
+        order = [mine.names.index(own) for own in known.names]
+        values, mine = values.transpose(order), mine.part(order)
+    for k in range(values.ndim):
+        levels, others = known.levels_of(k).tolist(), mine.levels_of(k).tolist()
+        if len(levels) != len(others) or set(levels) != set(others):
+            strange = [level for level in others if level not in levels] or [x for x in levels if x not in others]
+            which = "has" if strange[0] in others else "lacks"
+            raise InvalidSupport(f"{name} {which} the level {strange[0]!r} of {known.mode(k)}, unlike X.")
+        values = values.take([others.index(level) for level in levels], axis=k)
+    return values

@@ -47,7 +47,7 @@ class Sparse(Observation):
         return Dense(support, self.base, self.missing, self.total, self.positive, values=frozen(grid))
 
     @cached_property
-    def counts(self) -> bool:
+    def whole_numbers(self) -> bool:
         return not self.even and bool((self.values == np.rint(self.values)).all())
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:

@@ -486,6 +486,7 @@ def decompose(
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
+    counts: bool | None = None,
     names: Names = None,
     levels: Levels = None,
     unordered: Unordered = None,
@@ -514,6 +515,9 @@ def decompose(
         The sample space Omega: ``"all"``, ``"nonzero"`` or a boolean array of X's shape.
     base
         A base measure r of X's shape: ``q_v`` is proportional to ``r_v exp(sum of theta_u, u <= v)``. Default 1.
+    counts
+        Whether X holds counts, which have standard errors and choose a basis by a criterion. ``None``: it does if all
+        entries are whole numbers. Measurements that were rounded are no counts: False.
     names, levels
         What the modes are called, and for each mode (a list, or by name) the labels of its levels, in order. A labelled
         X (xarray, pandas, `from_rows`) has its own; a plain array may be given some.
@@ -570,6 +574,10 @@ def decompose(
 
             X = rows_as_tensor(X)
         data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
+        if counts is not None:
+            if not isinstance(counts, bool) or (counts and not data.whole_numbers):
+                raise InvalidSetting(f"counts={counts!r}: pass None, False, or True if all entries are whole numbers.")
+            data = replace(data, origin=replace(data.origin, counted=counts))
         if asked is None:
             from legendre.fitting.first_choice import explain, first_basis
         recipe = first_basis(data) if asked is None else asked

@@ -13,7 +13,7 @@ import numpy as np
 
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.text import Table, fragment, shortened
+from legendre.core.text import Table, fragment, latex, markdown, shortened
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
@@ -35,6 +35,14 @@ class Storable(ABC):
     def summary(self) -> str:
         """Return the summary as text."""
         return "\n\n".join(table.text() for table in self.tables())
+
+    def to_markdown(self) -> str:
+        """Return the summary as Markdown."""
+        return "\n\n".join(map(markdown, self.tables()))
+
+    def to_latex(self) -> str:
+        """Return the tables of the summary as LaTeX, with rules of the package booktabs."""
+        return "\n\n".join(map(latex, self.tables()))
 
     def _repr_html_(self) -> str:
         """Return the same for a notebook."""

@@ -107,7 +107,7 @@ class Bootstrap(Printed):
             raise InvalidQuery(
                 "tables that have the margins of X have its parameters too, and no intervals. Leave conditional out."
             )
-        names, weights, constants = coefficients_of(self.tests.fit, contrasts, reference)
+        names, weights, constants, _ = coefficients_of(self.tests.fit, contrasts, reference)
         values = self.theta @ weights.T + np.outer(self.constant, constants)
         # a direction of recession changes a combination by about 1, or not at all
         steep = self.recession @ weights.T - np.outer(self.level, constants)

@@ -20,7 +20,6 @@ from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.results.distribution import check_cells
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -28,8 +27,10 @@ if TYPE_CHECKING:
 Coding = Literal["treatment", "sum", "local"]
 
 
-Combinations = tuple[tuple[str, ...], FloatArray, FloatArray]
-"""Combinations of parameters: names, weights of theta (m x |B|) and of the constant ``log N - psi`` (m)."""
+Combinations = tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]
+"""Combinations of parameters: names, weights of theta (m x |B|) and of the constant ``log N - psi``, and offsets."""
+Side = tuple[int, list[str], FloatArray]
+"""A variable, names of rows, and for each row by how much theta at each of its levels counts."""
 
 
 def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any] | None) -> Combinations:
@@ -59,7 +60,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     names = ["(intercept)", *(":".join(effects[k][row[k]] for k in np.flatnonzero(row)) for row in chosen)]
     titles = fit.model.terms.titles()
     names += [titles[j] or _local_name(fit, j) for j in others.tolist()]
-    return tuple(names), weights, np.array([1.0] + [0.0] * (len(names) - 1))
+    return tuple(names), weights, np.eye(len(names))[0], np.zeros(len(names))
 
 
 def _single(fit: Decomposition) -> tuple[IntArray, IntArray]:
@@ -137,13 +138,35 @@ def _code(labels: Labels, k: int, coding: str, reference: int) -> tuple[list[str
 # --- what a caller asks for ------------------------------------------------------------------------------------------
 
 
+def read_cells(labels: Labels, cells: Any, asked: str) -> IntArray:
+    """Find cells that are given by the labels of their levels, or by indices where there are none: k x N."""
+    listed = [entries(cell) or [cell] for cell in entries(cells) or ()]
+    for cell in listed:
+        if len(cell) != len(labels.shape):
+            raise InvalidQuery(f"{asked}: the cell {cell!r} has {len(cell)} levels, X has {len(labels.shape)} modes.")
+    return np.array([[labels.find_level(k, level, asked) for k, level in enumerate(cell)] for cell in listed])
+
+
+def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
+    """Write the logarithms of the means of some cells."""
+    below: Any = (fit.basis[None] <= places[:, None]).all(axis=2).astype(np.float64)
+    below = below if fit.ties is None else below @ fit.ties.matrix()
+    return tuple(names), below, np.ones(len(places)), _log_base(fit)[tuple(places.T)]
+
+
+def _log_base(fit: Decomposition) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.zeros(fit.shape) if fit.model.base is None else np.log(fit.model.base)
+
+
 def read_contrasts(
     fit: Decomposition, weights: Any, cells: ArrayLike | None, names: Sequence[str] | None
 ) -> Combinations:
     """Read the combinations that a caller writes as weights."""
     if isinstance(weights, Mapping):
         return _of_coefficients(fit, weights, cells, names)
-    size, of = (fit.n_params, "parameters") if cells is None else (len(np.atleast_2d(np.asarray(cells))), "cells")
+    places = None if cells is None else read_cells(fit.labels, cells, "contrast")
+    size, of = (fit.n_params, "parameters") if places is None else (len(places), "cells")
     rows = np.atleast_2d(rectangular(weights, "weights", InvalidQuery))
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
         raise InvalidQuery(
@@ -156,19 +179,17 @@ def read_contrasts(
     if listed is None or len(listed) != n:
         raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
     called = tuple(map(str, listed))
-    if cells is None:
-        return called, rows, np.zeros(n)
-    places = fit.labels.places(check_cells(np.asarray(cells), fit.shape))
-    below = (fit.basis[None] <= places[:, None]).all(axis=2).astype(np.float64)
-    below = below if fit.ties is None else below @ fit.ties.matrix()
-    return called, rows @ below, rows.sum(axis=1)
+    if places is None:
+        return called, rows, np.zeros(n), np.zeros(n)
+    _, below, ones, offsets = log_means(fit, called, places)
+    return called, rows @ below, rows @ ones, rows @ offsets
 
 
 def _of_coefficients(fit: Decomposition, weights: Mapping[Any, Any], cells: Any, names: Any) -> Combinations:
     """Combine treatment coefficients by their names."""
     if cells is not None:
         raise InvalidQuery("contrast: weights by name are of coefficients, so that cells have no meaning.")
-    known, own, constants = coefficients_of(fit, "treatment", None)
+    known, own, constants, _ = coefficients_of(fit, "treatment", None)
     row: FloatArray = np.zeros(len(known))
     terms = []
     for name, weight in weights.items():
@@ -178,7 +199,7 @@ def _of_coefficients(fit: Decomposition, weights: Mapping[Any, Any], cells: Any,
         row[known.index(name)] = w
         terms.append(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}")
     called = " ".join(terms).removeprefix("+ ") if names is None else str((entries(names) or [names])[0])
-    return (called,), (row @ own)[None], np.array([row @ constants])
+    return (called,), (row @ own)[None], np.array([row @ constants]), np.zeros(1)
 
 
 def odds_ratios(
@@ -201,7 +222,7 @@ def odds_ratios(
     both = fit.basis[(fit.basis[:, a] > 0) & (fit.basis[:, b] > 0)] > 0  # interactions with both
     free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (a, b, *fixed)]
     own = _levels(labels, reference, "odds: reference")
-    sides: list[tuple[int, list[str], FloatArray]] = []  # a variable, names of what it does, and weights of its levels
+    sides: list[Side] = []
     for k in (*fixed, *free):
         levels = [fixed[k]] if k in fixed else list(range(labels.shape[k]))
         sides.append((k, [f"{labels.mode(k)} {labels.level(k, i)}" for i in levels], np.tri(labels.shape[k])[levels]))
@@ -211,14 +232,40 @@ def odds_ratios(
         lower = [i - 1 if contrasts == "local" else start for i in upper]
         steps = [f"{labels.level(k, i)}/{labels.level(k, j)}" for i, j in zip(upper, lower, strict=True)]
         sides.append((k, [f"{labels.mode(k)}[{step}]" for step in steps], every[upper] - every[lower]))
-    sizes = [len(names) for _, names, _ in sides]
-    if (n := math.prod(sizes)) > most:
-        raise InvalidQuery(f"odds({first!r}, {second!r}): {n:,} odds ratios; at most {most:,} are listed. Use given=.")
-    weights = np.ones((n, len(fit.basis)))
-    for (k, _, levels_of), at in zip(sides, np.indices(sizes).reshape(len(sizes), -1), strict=True):
-        weights *= levels_of[at][:, fit.basis[:, k]]
-    weights = weights if fit.ties is None else np.asarray(weights @ fit.ties.matrix())
+    _check_rows(sides, f"odds({first!r}, {second!r})", "Use given=.", most)
     titles = []
     for *where, one, other in product(*(names for _, names, _ in sides)):
         titles.append(f"{one}:{other}" + (f" given {', '.join(where)}" if where else ""))
-    return tuple(titles), weights, np.zeros(n)
+    return tuple(titles), *_weigh(fit, sides), np.zeros(len(titles))
+
+
+def marginal_means(fit: Decomposition, by: Any, most: int = 10_000) -> Combinations:
+    """Average the logarithms of the means over the levels of all variables but some."""
+    labels = fit.labels
+    if not fit.model.support.full:
+        raise InvalidQuery("means are averages over all levels, and some cells of this table cannot occur.")
+    kept = [labels.find_mode(mode, "means") for mode in ([by] if isinstance(by, (str, int)) else entries(by) or ())]
+    others = [k for k in range(len(labels.shape)) if k not in kept]
+    sides: list[Side] = [(k, [""], np.tri(labels.shape[k]).mean(axis=0)[None]) for k in others]
+    for k in kept:
+        levels = [f"{labels.mode(k)} {labels.level(k, i)}" for i in range(labels.shape[k])]
+        sides.append((k, levels, np.tri(labels.shape[k])))
+    _check_rows(sides, "means", "Name fewer variables: means(by=...).", most)
+    names = product(*(names for _, names, _ in sides[len(others) :]))
+    offsets = _log_base(fit).transpose(*kept, *others).reshape(*(labels.shape[k] for k in kept), -1).mean(axis=-1)
+    return tuple(", ".join(row) or "all" for row in names), *_weigh(fit, sides), offsets.ravel()
+
+
+def _check_rows(sides: list[Side], asked: str, advice: str, most: int) -> None:
+    if (n := math.prod(len(names) for _, names, _ in sides)) > most:
+        raise InvalidQuery(f"{asked}: {n:,} rows; at most {most:,} are listed. {advice}")
+
+
+def _weigh(fit: Decomposition, sides: list[Side]) -> tuple[FloatArray, FloatArray]:
+    """Multiply the weights of several variables, each row with each."""
+    sizes = [len(names) for _, names, _ in sides]
+    weights, constants = np.ones((math.prod(sizes), len(fit.basis))), np.ones(math.prod(sizes))
+    for (k, _, levels), at in zip(sides, np.indices(sizes).reshape(len(sizes), -1), strict=True):
+        weights *= levels[at][:, fit.basis[:, k]]
+        constants *= levels[at, 0]  # all levels lie above the first
+    return weights if fit.ties is None else np.asarray(weights @ fit.ties.matrix()), constants

@@ -151,6 +151,8 @@ def counts_of(fit: Decomposition) -> Counts:
             "standard errors would be too small. m.coef() and m.drop1() of the log-linear model m are from the "
             "likelihood of what was observed."
         )
+    if fit.data.origin.counted is False:
+        raise InvalidQuery("inference needs counts, and this X was said to hold none (counts=False).")
     if not fit.converged:
         raise InvalidQuery(
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
-from legendre.core.text import NamedValues, Table, fragment, listed_words, shape_name, shortened
+from legendre.core.text import NamedValues, Table, fragment, latex, listed_words, markdown, shape_name, shortened
 from legendre.data.observation import beyond_memory
 from legendre.results.base import count_name, rank_name
 from legendre.solvers.loop import Status
@@ -32,6 +32,14 @@ class Printed:
     def _repr_html_(self) -> str:
         return fragment([self.table()])
 
+    def to_markdown(self) -> str:
+        """Return the table as Markdown."""
+        return markdown(self.table())
+
+    def to_latex(self) -> str:
+        """Return the table as LaTeX, with rules of the package booktabs."""
+        return latex(self.table())
+
 
 def fit_table(tests: Inference) -> NamedValues:
     """Lay the tests of fit out."""
@@ -45,6 +53,7 @@ def fit_table(tests: Inference) -> NamedValues:
         ("parameters", f"{fit.n_params}{dependent}"),
         ("G2 (deviance)", statistic_text(tests.g2, tests.df, tests.g2_p_value)),
         ("X2 (Pearson)", statistic_text(tests.x2, tests.df, tests.x2_p_value)),
+        *([("dispersion", f"{tests.scale:.4g}, by which variances are multiplied")] if tests.scale != 1.0 else []),
         ("log-likelihood", f"{tests.log_likelihood:.3f}  (multinomial)"),
         ("AIC", f"{tests.aic:.3f}"),
         ("BIC", f"{tests.bic:.3f}"),
@@ -92,12 +101,28 @@ def to_frame(columns: Mapping[str, Any], names: Sequence[str], title: str) -> An
 def notes_of(tests: Inference) -> tuple[str, ...]:
     """List warnings about the numbers in sentences, the gravest first."""
     fit = tests.fit
-    notes = [*_boundary(fit), *_small_counts(tests)]
+    notes = [*_boundary(fit), *_small_counts(tests), *_dispersion(tests)]
+    data = None if fit.data is None or fit.data.support.mask is None else fit.data.here()
+    if data is not None and (outside := int(np.nansum(np.where(data.support.on_grid(), 0, data.values)))):
+        notes.append(f"{outside:,} cases lie outside the support, and were left out")
     if fit._rounds:
         notes.append("the data chose the basis: p-values of fit are too large, those of parameters too small")
     if fit.status is Status.UNDECIDED:
         notes.append("whether all theta are finite was not decided: standard errors may be far too large")
     return tuple(notes)
+
+
+def _dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
+    """Name a small dispersion on at least so many degrees of freedom, of a probability below `surely`."""
+    from scipy.special import chdtr
+
+    ratio = tests.dispersion  # NaN where it is not known
+    if tests.scale == 1.0 and tests.df >= least and ratio < 0.5 and chdtr(float(tests.df), tests.x2) < surely:
+        return [
+            f"X2 / df = {ratio:.2g}: X varies less than counts do. If it holds measurements, fit it with counts=False; "
+            "scaled() multiplies standard errors by the square root of that number."
+        ]
+    return []
 
 
 def _boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,12 +19,20 @@ from legendre.core.types import FloatArray
 from legendre.results.base import Storable
 from legendre.results.distribution import check_formed, read_cells
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
-from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
+from legendre.results.inference.coding import (
+    Coding,
+    coefficients_of,
+    log_means,
+    marginal_means,
+    odds_ratios,
+    read_contrasts,
+)
 from legendre.results.inference.counts import Counts, bic, chi_square_p, deviances, statistics_of
-from legendre.results.inference.printout import fit_table, notes_of
+from legendre.results.inference.printout import fit_table, notes_of, to_frame
 from legendre.results.inference.wald import (
     Coefficients,
     Information,
+    covariance,
     estimate,
     half_width,
     information,
@@ -87,6 +95,32 @@ class Inference(Storable):
     rank: float
     missing: FloatArray | None = field(default=None, repr=False)  # information that rows without some values lack
     face_rank: int | None = field(default=None, repr=False)  # where it is not `fit.rank`: what such rows determine
+    scale: float = field(default=1.0, repr=False)  # by which variances are multiplied
+
+    @property
+    def dispersion(self) -> float:
+        """How much more counts vary than Poisson counts do: ``x2 / df``; NaN without degrees of freedom."""
+        return self.x2 / self.df if self.df > 0 else float("nan")
+
+    def scaled(self, dispersion: float | None = None) -> Self:
+        """Return the same with variances times the dispersion, as R's ``family = quasipoisson`` has them.
+
+        Standard errors, tests and intervals of coefficients, contrasts, odds ratios and means follow it.
+
+        Parameters
+        ----------
+        dispersion
+            By default `dispersion`, Pearson's statistic over its degrees of freedom.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7, 9], [6, 19, 4]], "B1").inference()
+        >>> round(tests.dispersion, 4), (tests.scaled().standard_errors / tests.standard_errors).round(4).tolist()
+        (6.5738, [2.5639, 2.5639, 2.5639])
+        """
+        found = self.dispersion if dispersion is None else dispersion
+        return replace(self, scale=check_number(found, "scaled: dispersion", above=0, error=InvalidQuery))
 
     @property
     def g2_p_value(self) -> float:
@@ -120,7 +154,21 @@ class Inference(Storable):
 
     def covariance(self) -> FloatArray:
         """Return the covariance matrix of theta, ``G^-1 / N``; NaN where a parameter is not identified."""
-        return self.information.covariance()
+        return self.scale * self.information.covariance()
+
+    def vcov(self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None) -> Any:
+        """Return the covariance matrix of the coefficients of `coef` as a pandas data frame with their names.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().vcov().loc["mode 0[1]"].round(4).tolist()
+        [-0.04, 0.08, 0.0]
+        """
+        asked = coefficients_of(self.fit, contrasts, reference)
+        known = np.isfinite(estimate(self, asked, 0.95, exp=False, what="coefficient").standard_error)
+        values = np.where(np.outer(known, known), covariance(self, asked), np.nan)
+        return to_frame(dict(zip(asked[0], values, strict=True)), asked[0], "coefficient")
 
     @cached_property
     def standard_errors(self) -> FloatArray:
@@ -157,6 +205,7 @@ class Inference(Storable):
         reference: Mapping[Any, Any] | None = None,
         exp: bool = False,
         confidence: float = 0.95,
+        profile: bool = False,
     ) -> Coefficients:
         """Return the constant and the coefficients of the log-linear model, as R's ``glm(family = poisson)`` does.
 
@@ -171,6 +220,8 @@ class Inference(Storable):
             Print factors, ``exp(estimate)``: of interactions of two variables these are odds ratios.
         confidence
             Of the intervals.
+        profile
+            Intervals of the profile likelihood, as R's ``confint`` gives them, in place of Wald's.
 
         Examples
         --------
@@ -181,7 +232,48 @@ class Inference(Storable):
         >>> tests.coef("sum").estimate.round(4).tolist()
         [2.3931, 0.025, -0.0521, 0.5243]
         """
-        return estimate(self, coefficients_of(self.fit, contrasts, reference), confidence, exp=exp, what="coefficient")
+        asked = coefficients_of(self.fit, contrasts, reference)
+        return estimate(self, asked, confidence, exp=exp, what="coefficient", profile=profile)
+
+    def predict(self, *, confidence: float = 0.95) -> Coefficients:
+        """Return the fitted mean of each cell of the support, with its standard error and interval.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> means = ld.decompose([[18, 7], [6, 19]], "B1").inference().predict()
+        >>> means.names[0], means.estimate.round(3).tolist(), means.upper.round(3).tolist()
+        ('[0, 0]', [12.0, 13.0, 12.0, 13.0], [19.524, 20.881, 19.524, 20.881])
+        """
+        if self.fit.model.support.n_cells > 10_000:
+            raise InvalidQuery("predict lists at most 10,000 cells. Ask for some: contrast(weights, cells), means(by).")
+        cells, labels = self.fit.model.support.cells(), self.fit.labels
+        asked = log_means(self.fit, [labels.cell(cell) for cell in cells], cells)
+        return estimate(self, asked, confidence, exp=True, what="mean")
+
+    def means(self, by: Mode | Sequence[Mode], *, confidence: float = 0.95) -> Coefficients:
+        """Return the mean for each level of some variables, with its standard error and interval.
+
+        It is the geometric mean of the fitted means over all levels of the other variables, each weighted alike, as in
+        R's ``emmeans(..., type = "response")``.
+
+        Parameters
+        ----------
+        by
+            A variable, or a list of them.
+        confidence
+            Of the intervals.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> print(ld.loglinear(ld.datasets.hair_eye_color(), "hair*eye + sex").means("sex"))
+        mean        estimate  s.e. of log    2.5 %   97.5 %
+        ---------------------------------------------------
+        sex male     11.4416       0.0752   9.8745  13.2574
+        sex female   12.8359       0.0725  11.1352  14.7963
+        """
+        return estimate(self, marginal_means(self.fit, by), confidence, exp=True, what="mean")
 
     def contrast(
         self,
@@ -200,7 +292,7 @@ class Inference(Storable):
             A row for each combination: weights of theta; with `cells` weights of the logarithms of their means. Or one
             combination of coefficients of `coef` by their names, ``{"mode 0[1]": 1, "mode 0[2]": -1}``.
         cells
-            Cells, c x N.
+            Cells, each a list of its levels: their labels, or indices where there are none.
         names
             What the combinations are called.
         exp, confidence
@@ -358,6 +450,13 @@ class Inference(Storable):
         out[tuple(index.T)] = found
         return fit.origin.give(out, what="residual")
 
+    def __getattr__(self, name: str) -> Any:
+        """Say what a word of R is called here."""
+        words = {"deviance": "g2", "logLik": "log_likelihood", "AIC": "aic", "BIC": "bic", "emmeans": "means(by)"}
+        words |= {"confint": "coef(profile=True)"}
+        hint = f" {name} is called {words[name]} here." if name in words else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
+
     def _check_complete(self, asked: str) -> None:
         if self.missing is not None:
             raise InvalidQuery(
@@ -376,7 +475,7 @@ class Inference(Storable):
         weights[np.arange(len(chosen)), chosen] = 1.0
         titles = fit.model.terms.titles()
         names = names_of(fit.labels, fit.model.terms.own_cells()[chosen], [titles[i] for i in chosen])
-        listed = estimate(self, (names, weights, np.zeros(len(chosen))), 0.95, exp=False, what="parameter")
+        listed = estimate(self, (names, weights, *np.zeros((2, len(chosen)))), 0.95, exp=False, what="parameter")
         return [head, listed.table(more=fit.n_params - len(chosen))]
 
     def summary(self, rows: int = 30) -> str:

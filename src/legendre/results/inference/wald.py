@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +23,16 @@ from legendre.core.memory import size_name
 from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Columns
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.model.model import Cliques
+from legendre.results.inference.coding import Combinations, log_means
 from legendre.results.inference.printout import LEGEND, Printed, p_text, stars, to_frame
 from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
 from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
-    from legendre.results.inference.coding import Combinations
     from legendre.results.inference.result import Inference
 
 OPEN = "not identified: other values, with others changed as well, give the same Q"
@@ -102,17 +103,17 @@ def leverages(fit: Decomposition, info: Information, boxes: IntArray, entries: i
 # --- combinations ----------------------------------------------------------------------------------------------------
 
 
-def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: bool, what: str) -> Coefficients:
+def estimate(
+    tests: Inference, asked: Combinations, confidence: float, *, exp: bool, what: str, profile: bool = False
+) -> Coefficients:
     """Estimate combinations of theta and of the constant ``log N - psi``.
 
     Estimates are infinite, NaN or known beforehand where the notes say why.
     """
     check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
-    fit, info, (names, weights, constants) = tests.fit, tests.information, asked
-    values = constants * (float(np.log(fit.total)) - fit.psi) + weights @ fit.theta
-    centred = (weights - constants[:, None] * fit.eta)[:, info.columns]
-    variances = constants**2 / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
-    errors = np.sqrt(np.maximum(variances, 0.0))
+    fit, info, (names, weights, constants, offsets) = tests.fit, tests.information, asked
+    values = constants * (float(np.log(fit.total)) - fit.psi) + weights @ fit.theta + offsets
+    errors = np.sqrt(np.maximum(np.diagonal(covariance(tests, asked)), 0.0))
     fixed = (weights == 0).all(axis=1) & (constants == 0)
     notes = np.where(fixed, "fixed by the model, no parameter of which enters it", "").astype(object)
     for i, sign in _diverging(fit, info.open, weights, constants) if len(info.open) else ():
@@ -122,7 +123,70 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
             if sign
             else "not estimable: the cells with positive means do not determine it"
         )
-    return Coefficients(names, frozen(values), frozen(errors), tuple(notes), float(confidence), exp, what)
+    found = Coefficients(names, frozen(values), frozen(errors), tuple(notes), float(confidence), exp, what)
+    return replace(found, ends=_profile(tests, asked, found)) if profile else found
+
+
+def covariance(tests: Inference, asked: Combinations) -> FloatArray:
+    """Compute the covariance of combinations."""
+    fit, info, (_, weights, constants, _) = tests.fit, tests.information, asked
+    centred = (weights - constants[:, None] * fit.eta)[:, info.columns]
+    return tests.scale * (np.outer(constants, constants) / fit.total + centred @ info.sigma @ centred.T)
+
+
+def _profile(tests: Inference, asked: Combinations, found: Coefficients, most: float = 50.0) -> FloatArray:
+    """Find where the likelihood, maximised over all other coefficients, has fallen by as much as the level allows.
+
+    An end that is over `most` standard errors away is infinite.
+    """
+    from scipy.optimize import brentq
+
+    fit, (_, weights, constants, _) = tests.fit, asked
+    if tests.missing is not None or any(found.notes) or fit._alive is not None or beyond_memory(fit.shape) is not None:
+        raise InvalidQuery(
+            "profile likelihoods need a maximum likelihood estimate of every coefficient, complete rows, and a table "
+            "that fits in memory. Leave profile out for Wald intervals."
+        )
+    cells = fit.model.support.cells()
+    _, features, ones, offsets = log_means(fit, (), cells)
+    design = np.column_stack([ones, features]) @ np.linalg.inv(np.column_stack([constants, weights]))
+    counts, best = tests.counts.at(cells), found.logs
+    fall = float(half_width(np.ones(1), found.confidence)[0]) ** 2 * tests.scale / 2.0
+    ends = np.empty((len(best), 2))
+    for j, error in enumerate(found.standard_error.tolist()):
+        where = (np.delete(design, j, axis=1), design[:, j], offsets, counts, np.delete(best, j))
+        lowest = _profile_likelihood(float(best[j]), *where) - fall
+        for side, sign in enumerate((-1.0, 1.0)):
+            tried = (float(best[j]) + sign * step * error for step in (3.0, 6.0, 12.0, 25.0, most))
+            far = next((x for x in tried if _profile_likelihood(x, *where) < lowest), None)
+            ends[j, side] = sign * np.inf
+            if far is not None:
+                ends[j, side] = brentq(_profile_likelihood, float(best[j]), far, (*where, lowest), xtol=1e-8)
+    return ends
+
+
+def _profile_likelihood(
+    value: float,
+    others: FloatArray,
+    own: FloatArray,
+    offsets: FloatArray,
+    counts: FloatArray,
+    b: FloatArray,
+    less: float = 0.0,
+) -> float:
+    """Maximise the Poisson log-likelihood over all coefficients but one, which has some value.
+
+    Newton steps, from b, that change no log mean by more than 2.
+    """
+    fixed = value * own + offsets
+    for _ in range(200):
+        mu = np.exp(others @ b + fixed)
+        slope = others.T @ (counts - mu)
+        step = np.linalg.lstsq(others.T @ (mu[:, None] * others), slope, rcond=None)[0]
+        if slope @ step < 1e-12:
+            break
+        b = b + step / max(1.0, np.abs(others @ step).max() / 2.0)
+    return float(counts @ (others @ b + fixed) - mu.sum()) - less
 
 
 def _diverging(
@@ -176,7 +240,7 @@ class Coefficients(Printed):
     z, p_value
         Wald tests of an estimate of 0.
     lower, upper
-        Ends of the Wald intervals, which hold with probability `confidence`.
+        Ends of the intervals, which hold with probability `confidence`: Wald's, or those of the profile likelihood.
     exp, logs
         True: estimates and intervals are factors, and `standard_error` is that of their logarithms, `logs`.
 
@@ -201,6 +265,7 @@ class Coefficients(Printed):
     confidence: float = 0.95
     exp: bool = False
     what: str = "coefficient"
+    ends: FloatArray | None = None  # of profile-likelihood intervals, as logarithms
 
     def __len__(self) -> int:
         return len(self.names)
@@ -232,12 +297,14 @@ class Coefficients(Printed):
     @property
     def lower(self) -> FloatArray:
         """Lower ends of the intervals."""
-        return self._scale(self.logs - half_width(self.standard_error, self.confidence))
+        half = half_width(self.standard_error, self.confidence)
+        return self._scale(self.logs - half if self.ends is None else self.ends[:, 0])
 
     @property
     def upper(self) -> FloatArray:
         """Upper ends of the intervals."""
-        return self._scale(self.logs + half_width(self.standard_error, self.confidence))
+        half = half_width(self.standard_error, self.confidence)
+        return self._scale(self.logs + half if self.ends is None else self.ends[:, 1])
 
     def _scale(self, logs: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -252,18 +319,22 @@ class Coefficients(Printed):
     def table(self, rows: int | None = None, more: int = 0) -> Columns:
         """Lay the first `rows` out for printing; there are `more` of them elsewhere."""
         tail = 50.0 * (1.0 - self.confidence)
-        head = (self.what, "factor" if self.exp else "estimate", "s.e. of log" if self.exp else "s.e.", "z", "p")
+        title = "factor" if self.exp and self.what != "mean" else "estimate"
+        head = (self.what, title, "s.e. of log" if self.exp else "s.e.", "z", "p")
         lines: list[tuple[str, ...]] = [(*head, f"{tail:g} %", f"{100 - tail:g} %", "")]
         values = zip(self.estimate, self.standard_error, self.z, self.p_value, self.lower, self.upper, strict=True)
         for name, note, (value, error, z, p, lower, upper) in zip(self.names, self.notes, values, strict=True):
             tested = (_number(error), f"{z:.2f}", p_text(p), _number(lower), _number(upper), stars(p))
             lines.append((name, _number(value), *(("-",) * 5 + ("",) if note else tested)))
         reasons = dict.fromkeys(note for note in self.notes if note)
+        legend, sides = [LEGEND], "<>>>>>><"
+        if self.what == "mean":  # that a mean is 1 is no hypothesis
+            lines, legend, sides = [(*line[:3], *line[5:7]) for line in lines], [], "<>>>>"
         shown = lines if rows is None else lines[: rows + 1]
         left = more + len(lines) - len(shown)
         notes = [f"... and {left:,} more"] * (left > 0)
-        notes += [LEGEND, *(f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons)]
-        return Columns("", shown, "<>>>>>><", ruled=True, notes=notes)
+        notes += [*legend, *(f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons)]
+        return Columns("", shown, sides, ruled=True, notes=notes)
 
 
 def two_sided_p(z: FloatArray) -> FloatArray:

@@ -119,6 +119,11 @@ class Anova(Printed):
             title = f"{i + 1}  {shortened(name, 60)}" if numbered else name
             rows.append([title, *texts, stars(columns.get("p_value", [np.nan] * (i + 1))[i])])
         notes = ["LRT: each model against the one above"] if "lrt" in columns and numbered else []
+        if "aic" in columns and any(_fit_of(m)._alive is not None for m in self.models):
+            notes.append(
+                "Some fitted counts are 0 in the limit: df leaves out parameters that only keep cells empty, AIC and "
+                "BIC charge for them, as in R."
+            )
         return Columns("", rows, "<" + ">" * len(columns) + "<", ruled=True, notes=notes)
 
     def summary(self) -> str:

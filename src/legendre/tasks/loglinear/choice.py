@@ -119,8 +119,9 @@ def search(
     check_choice(direction, "step: direction", get_args(Direction), InvalidQuery)
     check_choice(kind, "step: type", get_args(Kind), InvalidQuery)
     if isinstance(criterion, str):
-        check_choice(criterion, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"), InvalidQuery)
-        price = 2.0 if criterion == "aic" else float(np.log(model.fit.total))
+        named = criterion.lower()  # R writes them large
+        check_choice(named, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"), InvalidQuery)
+        price = 2.0 if named == "aic" else float(np.log(model.fit.total))
     else:
         price = check_number(criterion, "step: criterion", 0.0, error=InvalidQuery)
     largest = _scope(model, scope)

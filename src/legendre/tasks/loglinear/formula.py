@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from inspect import signature
 from itertools import combinations
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 from legendre.basis import ties
 from legendre.basis.basis import Basis, cells, empty, is_basis
@@ -22,6 +22,13 @@ from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 
 Term = frozenset[str]
+R_WORDS = {
+    "offset": "pass the factors themselves as base=exposure.",
+    "I": "pass a function of levels by its name, features={'name': lambda a: ...}.",
+    "factor": "every variable is a factor; name it alone.",
+    "log": "pass a function of levels by its name, features={'name': lambda a: ...}.",
+}
+"""What to do in place of functions that formulas of R have."""
 LOST = object()
 """Stands for a feature of a model that was read from a file, which does not hold it."""
 
@@ -34,26 +41,29 @@ class FunctionTerm:
     args: tuple[Any, ...]
     keywords: tuple[tuple[str, Any], ...] = ()
     feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function, array or basis
+    within: tuple[str, ...] = ()  # variables for each level of which it has parameters of their own
 
     def __str__(self) -> str:
-        if self.feature is not None and not self.args:
-            return self.name
         written = [*map(_plain, self.args), *(f"{key}={_plain(value)}" for key, value in self.keywords)]
-        return f"{self.name}({', '.join(written)})"
+        called = self.name if self.feature is not None and not self.args else f"{self.name}({', '.join(written)})"
+        return ":".join([*map(quote, self.within), called])
 
     def basis(self) -> Basis:
         """Make its basis, which finds its variables by name when it sees a table."""
         if self.feature is LOST:
             raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
-        if self.feature is not None:
-            return (
-                self.feature
-                if is_basis(self.feature)
-                else features_of({str(self): self.feature}, modes=self.args or None)
-            )
+        made: Any = self.feature
+        if is_basis(made):
+            if self.within:
+                raise InvalidBasis(f"the formula has {self}: a basis has no parameters for each level of a variable.")
+            return made
+        if made is not None:
+            made = features_of({str(replace(self, within=())): made}, modes=self.args or None)
+            return cast(Basis, replace(made, within=self.within))
         make = getattr(ties, self.name)
         try:
-            return make(*self.args, **dict(self.keywords))  # type: ignore[no-any-return]
+            made = make(*self.args, **dict(self.keywords))
+            return cast(Basis, replace(made, within=self.within))
         except TypeError:
             wanted = ", ".join(signature(make).parameters)
             raise InvalidBasis(f"the formula has {self}; write {self.name}({wanted}).") from None
@@ -254,6 +264,7 @@ def _tokens(formula: str) -> list[_Token]:
         quoted, _, number, sign, other = match.groups()
         if other:
             hint = " A name that is not closed needs its second quote." if other in "`\"'" else ""
+            hint = " R's a/b is a + a:b here." if other == "/" else hint
             raise InvalidBasis(
                 f"the formula {formula!r} has {other!r} at place {match.start() + 1}, which is no sign of a "
                 f"formula.{hint} Put names with blanks or signs in quotes: `hair colour`."
@@ -380,12 +391,18 @@ class _Reader:
 
     def join(self, one: Formula, other: Formula, most: int = 100_000) -> Formula:
         """Return the terms of both, each with each."""
-        if one.functions or other.functions:
-            raise InvalidBasis("functions of variables can be added, not multiplied.")
+        if one.functions and other.functions:
+            raise InvalidBasis("functions can be added, and taken for each level of a variable: a:f(b, c).")
+        functions = tuple(
+            replace(f, within=(*f.within, *(n for n in self.dot.names if n in term)))
+            for f in one.functions + other.functions
+            for term in self.dot.order(other.terms if one.functions else one.terms)
+            if term
+        )
         terms = frozenset(a | b for a in one.terms for b in other.terms)
         if len(terms) > most:
             raise InvalidBasis(f"it stands for over {most:,} terms. Take a lower power.")
-        return replace(self.nothing, terms=terms)
+        return replace(self.nothing, terms=terms, functions=functions)
 
     def power(self, found: Formula) -> Formula:
         """Return all interactions of up to so many terms."""
@@ -429,6 +446,8 @@ class _Reader:
             if keywords or (args and own) or not all(isinstance(arg, str) for arg in args):
                 none = ", and none where it is a basis" if own else ""
                 raise InvalidBasis(f"the feature {name} takes names of variables only{none}.")
+        elif name in R_WORDS:
+            raise InvalidBasis(f"{name}(...) is R's: {R_WORDS[name]}")
         elif name not in ties.__all__:
             unknown = unknown_name("function", name, [*ties.__all__, *self.features])
             raise InvalidBasis(f"{unknown} A function of your own is passed as features={{{name!r}: ...}}.")

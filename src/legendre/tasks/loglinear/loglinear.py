@@ -29,6 +29,7 @@ from legendre.data.dense import observe
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import Pattern, count_cases
 from legendre.data.read import beside, read
+from legendre.data.readers.encode import read_table
 from legendre.data.readers.labelled import FRAMES, unwrap
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
@@ -64,7 +65,7 @@ def loglinear(
     names: Sequence[Hashable] | None = None,
     missing: Literal["error", "drop", "em"] = "error",
     support: str | ArrayLike = "all",
-    base: ArrayLike | None = None,
+    base: ArrayLike | str | None = None,
     features: Mapping[str, Any] | None = None,
     hierarchical: bool = True,
     tol: float = 1e-10,
@@ -83,7 +84,8 @@ def loglinear(
         As in R: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, where a dot is all variables. By
         generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
         blanks are put in quotes. ``"1"`` is the model with equal means. Association models of `legendre.ties` are
-        functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``.
+        functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``. Before a
+        colon stands a variable for each level of which they have parameters of their own: ``"c:uniform(a, b)"``.
     counts
         For a data frame: the column of frequencies, or these numbers; ``"rows"`` counts every row once. It may also
         stand before a ``~`` in the formula. If a column looks like frequencies, an error asks for it.
@@ -104,6 +106,8 @@ def loglinear(
         every zero is structural.
     base
         Known factors of the means, an array of the table's shape: ``base=exposure`` for R's ``offset(log(exposure))``.
+        One with labels (pandas, xarray) is matched by these. For a data frame also the name of the column that has
+        them; rows of the same cell are added up.
     features
         Functions of your own, by their names in the formula: ``near(a, b)`` calls ``features["near"]`` with the levels
         of both (their labels, or numbers if there are none), as `legendre.features` does. An array is indexed by these
@@ -159,6 +163,11 @@ def loglinear(
     if columns is None and (named := names_in(formula)) is not None:
         columns = [name for name in named if not (isinstance(features, Mapping) and name in features)]
     how: Any = "keep" if missing == "em" else missing
+    if isinstance(base, str):
+        if columns is None:
+            columns = [name for name in read_table(data).names if name not in (base, left, counts)]
+        exposure = count_cases(data, columns, base, levels=levels, missing="drop", whole=False)[1]
+        base = exposure[0].counts if exposure else None
     origin, patterns = count_cases(data, columns, left if counts is None else counts, levels=levels, missing=how)
     variables = origin.of(()).names or ()
     model = read_formula(formula, variables, features, hierarchical=hierarchical)
@@ -320,6 +329,10 @@ class LogLinear(Inference):
         names = fit.labels.names or ()
         model = read_formula(formula, names, dict.fromkeys(_feature_names, LOST), hierarchical=hierarchical)
         em = None
+        if not _patterns and beyond_memory(fit.shape) is None:  # the counts are the table
+            mask: Any = "all" if fit.model.support.mask is None else fit.model.support.mask
+            table = observe(others["counts"].grid(fit.shape), mask, fit.model.base)
+            fit = replace(fit, data=replace(table, origin=fit.origin))
         if _patterns:
             rows = Incomplete(fit.shape, _patterns, fit.model.support.mask, fit.model.base, fit.origin)
             em = replace(Ascent.at(Likelihood(rows, fit), fit.theta), path=tuple(log_likelihoods))
@@ -519,6 +532,8 @@ class LogLinear(Inference):
         said.append(("G2", statistic_text(self.g2, self.df, self.g2_p_value)))
         if self.em is None:
             said.append(("X2", statistic_text(self.x2, self.df, self.x2_p_value)))
+        if self.scale != 1.0:
+            said.append(("dispersion", f"{self.scale:.4g}, by which variances are multiplied"))
         said += [("AIC", f"{self.aic:.3f}"), ("BIC", f"{self.bic:.3f}")]
         if self.em is not None:
             share = self.missing_information
@@ -536,7 +551,8 @@ class LogLinear(Inference):
         said += [("note", note) for note in (*self.notes, *self.fit.origin.notes)]
         brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators) or "[]"
         functions = "".join(f" + {function}" for function in self.model.functions)
-        return NamedValues(f"Log-linear model {brackets + functions if self.hierarchical else self.formula}", said)
+        model = shortened(brackets + functions if self.hierarchical else self.formula, 160)
+        return NamedValues(f"Log-linear model {model}", said)
 
     def _status(self) -> str:
         gone = self.fit.n_vanishing
