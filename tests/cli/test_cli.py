@@ -85,6 +85,10 @@ def test_show_as_json(command: Command) -> None:
     assert (found["recipe"], found["reason"]) == (fit.recipe, fit.reason)
     assert found["path"][-1]["n_params"] == fit.n_params
     ld.complete([[1, 2, np.nan], [2, np.nan, 6], [3, 6, 9.0]], "B1").save("new.npz")
+    ld.decompose([[18, 7, 3], [6, 19, 4]], names=["sex", "age"], levels=[["f", "m"], [1, 2, 3]]).save("named.npz")
+    named = json.loads(command("show", "named.npz", "--json")[1])
+    assert (named["labels"]["names"], named["labels"]["levels"]) == (["sex", "age"], [["f", "m"], [1, 2, 3]])
+    assert "arrangement" in named
     for name, field in {"new.npz": "converged", "balanced.npz": "margin_error", "tests.npz": "g2"}.items():
         assert field in json.loads(command("show", name, "--json")[1])
 

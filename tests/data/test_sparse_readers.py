@@ -441,6 +441,7 @@ def test_batches_are_counted_like_one_table(seed: int, n: int, pieces: int) -> N
 
 def test_batches_of_parquet_and_dask(tmp_path: Path) -> None:
     import dask.dataframe as dd
+    import pyarrow.dataset
     import pyarrow.parquet as pq
 
     table = events(np.random.default_rng(0), 500)
@@ -450,6 +451,7 @@ def test_batches_of_parquet_and_dask(tmp_path: Path) -> None:
     for found in (
         ld.from_rows(read, counts="weight"),
         ld.from_rows(dd.from_pandas(table, npartitions=11), counts="weight"),
+        ld.from_rows(pyarrow.dataset.dataset(tmp_path / "events.parquet"), counts="weight"),
     ):
         assert_array_equal(found.cells, whole.cells)
         assert_array_equal(found.values, whole.values)

@@ -209,7 +209,7 @@ def as_json_text(result: Any) -> str:
         "recipe", "reason", "shape", "total", "n_params", "rank", "rank_is_bound", "kl", "kl_to_X", "rmse", "psi",
         "solver", "n_iter", "tol", "residual", "gap", "status", "converged", "n_vanishing", "criterion", "error",
         "variances", "margin_error", "log_likelihood", "g2", "x2", "df", "aic", "bic", "scores", "best", "path",
-        "basis", "theta", "eta",
+        "basis", "theta", "eta", "labels", "arrangement",
     )  # fmt: skip
     found = {
         name: value for name in names if (value := getattr(result, name, None)) is not None and not callable(value)

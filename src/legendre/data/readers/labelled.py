@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,19 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     """Take X out of the object that holds it, with its labels; names and levels that the caller gives go first."""
     root, kind = type(X).__module__.partition(".")[0], type(X).__name__
     held: Any = X
+    if isinstance(X, (str, PathLike)):
+        raise InvalidTensor(
+            f"X is the name of a file, {str(X)!r}. Read it first: np.load, ld.read_tns, pandas.read_csv."
+        )
+    if isinstance(X, list) and X and isinstance(X[0], dict):
+        raise InvalidTensor(f"X is a list of records. Make a frame of them: pandas.DataFrame(X). {COUNT_ROWS}")
     if isinstance(X, SparseTensor):  # callers pass our own classes beside those of xarray and pandas
         origin = X.origin
     elif root == "xarray":
         held, origin = _read_data_array(X, kind)
     elif root == "pandas" and kind in ("Series", "DataFrame"):
         held, origin = _read_pandas(X)
-    elif root in FRAMES and kind in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
+    elif root in FRAMES and (kind in ("DataFrame", "LazyFrame", "Table", "RecordBatch") or kind.endswith("Dataset")):
         raise InvalidTensor(f"X is a {kind} of {root}. {COUNT_ROWS}")
     else:
         origin = PLAIN

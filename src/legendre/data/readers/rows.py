@@ -38,8 +38,8 @@ def from_rows(
         A data frame of pandas, polars or any other library that narwhals reads, a pyarrow table, a mapping of names to
         columns, or an array with one row per event. Or several of these, of which only a few are in memory at a time:
         an iterator or a list, such as the batches of a parquet file (``pyarrow.parquet.ParquetFile(path)
-        .iter_batches()``) and the pieces of a CSV file (``pandas.read_csv(path, chunksize=100_000)``), or a dask data
-        frame, whose parts are counted by the scheduler of dask.
+        .iter_batches()``) and the pieces of a CSV file (``pandas.read_csv(path, chunksize=100_000)``), a dataset of
+        pyarrow, or a dask data frame, whose parts are counted by the scheduler of dask.
     columns
         Which columns are modes, and in which order: names, or numbers for an array. ``None``: all columns except
         `counts`.
@@ -90,6 +90,8 @@ def from_rows(
     SparseTensor: 1,000 entries > 0 of 1,099,511,627,776 cells (2 x 2 x 2 x 2 x ... x 2, 40 modes), int64
     """
     check_choice(missing, "missing", ("error", "drop"))
+    if hasattr(data, "to_batches") and not hasattr(data, "column_names"):  # a dataset of pyarrow
+        data = data.to_batches()
     if not _has_parts(data):
         if (found := _count(data, columns, counts, levels, missing)) is None:
             raise InvalidSamples("the table has no rows or no columns: there is nothing to count.")
