@@ -23,6 +23,7 @@ from legendre.data.observation import Observation
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.fitting.growing.coarse import divisible, observe_boxes, too_large
 from legendre.fitting.growing.select import LEAST_HELD_OUT, count_nonzero, curve_of_cells, note_losses
+from legendre.fitting.growing.seriate import look_unordered
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthStep, add_round
 
@@ -59,8 +60,26 @@ def first_basis(data: Observation) -> Basis:
     return adaptive("cv", max_params=most)
 
 
-def explain(data: Observation, recipe: Basis, fit: Decomposition, settings: Settings, say: Say | None) -> Decomposition:
-    """Cut a first fit to the size that held-out cells ask for, and say why it is what it is."""
+def explain(
+    data: Observation, recipe: Basis, fit: Decomposition, settings: Settings, say: Say | None, *, hint: bool = True
+) -> Decomposition:
+    """Cut a first fit to the size that held-out cells ask for, and say why it is what it is.
+
+    With `hint` modes without labels are named whose levels look unordered.
+    """
+    fit = _choose_size(data, recipe, fit, settings, say)
+    levels = data.labels.levels or (None,) * len(data.shape)
+    bare = [k for k, own in enumerate(levels) if own is None] if hint and data.whole and recipe.growing else []
+    if not (mixed := [k for k in bare if look_unordered(data, k)]):
+        return fit
+    names = ", ".join(data.labels.mode(k) for k in mixed)
+    said = f"Neighbouring levels of {names} are no more alike than others: if they have no order, unordered={mixed}."
+    return replace(fit, reason=f"{fit.reason} {said}")
+
+
+def _choose_size(
+    data: Observation, recipe: Basis, fit: Decomposition, settings: Settings, say: Say | None
+) -> Decomposition:
     growing = recipe.growing
     if growing is None:
         what = "each pair of levels" if fit.recipe == repr(interactions(2)) else "each level"
@@ -71,25 +90,29 @@ def explain(data: Observation, recipe: Basis, fit: Decomposition, settings: Sett
             "it is.",
         )
     most = growing.max_params or 0
-    # next to the limit a criterion may have ended there because of it; rows and entries surely are counts
-    ended, counted = fit.n_params < 0.9 * most, data.entries is not None
+    # next to the limit a criterion may have ended there because of it; rows, entries and tables surely are counts
+    ended = fit.n_params < 0.9 * most
+    counted = data.entries is not None or data.origin.form in ("rows", "series", "table")
     if growing.n == "bic" and (ended or counted):
         return replace(fit, reason=_why_criterion(fit, ended, most))
     if fit.path[0].kl < 1e-12:  # but for rounding
         return _part(data, fit, growing, settings, 0, "X is the same in every cell, which takes no parameter.")
     totals = None if fit._grown is None else fit._grown.totals
-    seen, lead, limit = in_memory(data, "adaptive") if totals is None else observe_boxes(data, totals), "", most
+    seen = in_memory(data, "adaptive") if totals is None else observe_boxes(data, totals)
+    lead, end, limit = "", "", most
     if (why_not := why_none_held_out(seen)) is not None:
         return replace(fit, reason=f"{_why_size(fit, growing)} {why_not}")
     if growing.n != "cv":
         limit = fit.n_params
-        lead = f"the extended BIC led to {_parameters(limit)}, so " if growing.n == "bic" else ""
+        if growing.n == "bic":
+            lead = f"the extended BIC led to {_parameters(limit)}, so "
+            end = f" If X holds counts, {growing!r} keeps these, as it does for rows and for tables of pandas."
         curve = curve_of_cells(seen, [step.n_params for step in fit.path], FOLDS, say)
         fit = replace(fit, _rounds=note_losses(fit.path, curve, seen.total), _negentropy=None)
     n = fewest(fit.path)
     what = "cells" if totals is None else f"{math.prod(seen.shape):,} boxes of cells"
     loss = "I-divergence" if seen.positive else "squared error"
-    return _part(data, fit, growing, settings, n, lead + _why_held_out(fit.path, n, what, loss, limit, growing))
+    return _part(data, fit, growing, settings, n, lead + _why_held_out(fit.path, n, what, loss, limit, growing) + end)
 
 
 def _part(

@@ -586,7 +586,7 @@ def decompose(
 
             data = arrange(data, unordered, say)
         fit = fit_recipe(data, recipe, settings, say, start=start)
-        fit = explain(data, recipe, fit, settings, say) if asked is None else fit
+        fit = explain(data, recipe, fit, settings, say, hint=unordered is None) if asked is None else fit
     return warn_if_not_converged(fit, stacklevel=3)
 
 

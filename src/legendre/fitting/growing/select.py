@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
-from legendre.basis.basis import most_of
+from legendre.basis.basis import Cells, most_of
 from legendre.basis.parse import as_basis
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
@@ -27,6 +27,7 @@ from legendre.core.tied_parameters import Terms, box_terms
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings, Support
+from legendre.fitting.growing.canonical import put_in_order
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
 from legendre.fitting.growing.state import Ground, Inverse, State
@@ -75,8 +76,11 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
 
 def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say | None) -> Growth:
     """Grow by the recipe's criterion; `counts` tells whether it has counts to weigh: sums over boxes do not show it."""
+    named = [None if cells is None else as_basis(cells).select(data) for cells in (recipe.include, recipe.candidates)]
+    data, axes = put_in_order(data)
+    include, candidates = (None if cells is None else Cells(cells[:, axes]) for cells in named)
     with limit_blas():
-        search, curve = Search.of(data, recipe), None
+        search, curve = Search.of(data, replace(recipe, include=include or "empty", candidates=candidates)), None
         if isinstance(recipe.n, str):
             search = search.among_uncertain() if counts else search
             if recipe.n == "cv":
@@ -89,7 +93,7 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say 
         state, rounds = grow(search, recipe, say)
         state, inverse = search.finish(state)
         rounds = add_round(rounds, measure(state))
-        lo, hi = state.ground.corners(state.features)
+        lo, hi = (corner[:, np.argsort(axes)] for corner in state.ground.corners(state.features))
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
     noted = tuple(rounds) if curve is None else note_losses(rounds, curve, data.total)
     return Growth(terms, state.theta, noted, inverse, None if recipe.boxed else Grown(len(search.start), None))
@@ -113,8 +117,9 @@ def order_basis(data: Observation, cells: IntArray, theta: FloatArray, grown: Gr
     """Return the positions of cells, so that for every m the first m are a good basis; those included come first."""
     if grown.totals is not None:
         data, cells = observe_boxes(data, grown.totals), grown.totals.quotient.boxes(cells)
-    ground = Ground.of(in_memory(data, "adaptive"))
-    features = ground.boxes(cells)
+    dense, axes = put_in_order(in_memory(data, "adaptive"))
+    ground = Ground.of(dense)
+    features = ground.boxes(cells[:, axes])
     search = Search(ground, features.of(np.arange(grown.n_included)), None, len(cells))
     with limit_blas(), np.errstate(all="ignore"):
         return order_features(search, State.of(ground, features, theta))
@@ -166,6 +171,7 @@ def held_out_curve(
 
 def curve_of_cells(data: Dense, sizes: Sequence[int], folds: int, say: Say | None = None) -> Curve:
     """Hold out cells, of counts too, along paths with given numbers of parameters."""
+    data, _ = put_in_order(data)
     with limit_blas():
         # of the candidates that a criterion has
         search = Search.of(data, Adaptive("bic", max_params=max(*sizes, 1))).among_uncertain()

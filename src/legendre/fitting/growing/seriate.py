@@ -29,6 +29,7 @@ from legendre.core.sums.linalg import limit_blas, rounding_level
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, Orders
+from legendre.fitting.growing.canonical import hash_levels, order_modes
 from legendre.fitting.growing.select import grow_basis
 
 Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
@@ -51,15 +52,21 @@ def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> 
         if listed is None:
             raise InvalidSetting(f"unordered={unordered!r}: name modes, such as ['zone'], or give orders of levels.")
         modes = sorted({data.labels.find_mode(mode, "unordered", InvalidSetting) for mode in listed})
-    modes = [k for k in modes if data.shape[k] > 2 or (data.shape[k] == 2 and unordered is not None)]
+    modes = [k for k in modes if data.shape[k] > 1]
     if not modes:
         return data
     if say is not None:
         say("arranging levels")
     if not data.whole and data.entries is None:
         data = data.arranged([None] * len(data.shape))  # as it stands, but in memory, where it ends anyway
-    order: list[IntArray | None] = [seriate(data, k) if k in modes else None for k in range(len(data.shape))]
-    return _note(_turn_ends(data, order, modes), "by the data")
+    hashes = hash_levels(data, modes)
+    axes = order_modes(hashes)
+    order: list[IntArray | None] = [
+        np.argsort(own, kind="stable") if k in modes else None for k, own in enumerate(hashes)
+    ]
+    known = data.arranged(order)
+    order = [None if by is None else by[seriate(known, k, axes)] for k, by in enumerate(order)]
+    return _note(_turn_ends(data, order, [k for k in axes if k in modes]), "by the data")
 
 
 def are_names(labels: AnyArray) -> bool:
@@ -102,8 +109,10 @@ def _note(data: Observation, how: str) -> Observation:
     return replace(data, origin=replace(data.origin, notes=(*data.origin.notes, note)))
 
 
-def seriate(data: Observation, mode: int) -> IntArray:
+def seriate(data: Observation, mode: int, axes: Sequence[int] | None = None) -> IntArray:
     """Put the levels of a mode in an order in which neighbours have similar slices; empty ones come last.
+
+    Where it matters, by rounding, in which order modes are looked at, it is that of `axes`.
 
     Examples
     --------
@@ -111,12 +120,39 @@ def seriate(data: Observation, mode: int) -> IntArray:
     >>> seriate(observe([[9, 1], [1, 9], [8, 2], [2, 8]]), 0).tolist()
     [0, 2, 3, 1]
     """
-    slices = _slices(data, mode)
+    slices = _slices(data, mode, range(len(data.shape)) if axes is None else axes)
     sums = slices.sum(axis=1)
     full = np.flatnonzero(sums > 0)
     with limit_blas():
         order = _order(np.sqrt(slices[full] / sums[full, None]), sums[full])
     return np.concatenate((full[order], np.flatnonzero(sums == 0))).astype(np.int64)
+
+
+def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
+    """Whether neighbouring levels are no more alike than any two, though each has others like it.
+
+    Few levels, and more than have a tree, are not looked at.
+
+    Examples
+    --------
+    >>> from legendre.data.dense import observe
+    >>> kinds = np.array([0, 1, 1, 0, 1, 0, 0, 1, 0, 1])
+    >>> mixed, sorted_ = np.eye(2)[kinds] + 0.1, np.eye(2)[np.sort(kinds)] + 0.1
+    >>> look_unordered(observe(mixed), 0), look_unordered(observe(sorted_), 0)
+    (True, False)
+    """
+    if not fewest <= data.shape[mode] <= limits.MOST_LEAVES:
+        return False
+    slices = _slices(data, mode, range(len(data.shape)))
+    slices = slices[slices.sum(axis=1) > 0]
+    roots = np.sqrt(slices / slices.sum(axis=1, keepdims=True))
+    with limit_blas():
+        apart = np.sqrt(np.clip(2.0 - 2.0 * roots @ roots.T, 0.0, None))
+    beside, others = apart.diagonal(1).mean(), apart[np.triu_indices(len(apart), 1)].mean()
+    np.fill_diagonal(apart, np.inf)
+    # what chance does to the mean of so many neighbours; slices that are the same but for rounding have no kinds
+    mixed = beside > (1.0 - 1.0 / np.sqrt(len(apart))) * others > 1e-3
+    return bool(len(slices) >= fewest and mixed and apart.min(axis=1).mean() < 0.7 * others)
 
 
 def _order(roots: FloatArray, sums: FloatArray) -> IntArray:
@@ -183,13 +219,13 @@ def _order_on_axis(roots: FloatArray, sums: FloatArray) -> IntArray:
     return np.lexsort((sums, places if (places * sums).sum() >= 0 else -places))
 
 
-def _slices(data: Observation, mode: int) -> FloatArray:
+def _slices(data: Observation, mode: int, axes: Sequence[int]) -> FloatArray:
     """Return X with a row for each level of a mode; the other modes are merged where X is large."""
     # levels are compared by at most 2^22 cells (32 MiB), merged where X has more
     room, pieces = max(1, (1 << 22) // data.shape[mode]), list(data.shape)
     pieces[mode] = 1
     while np.prod([float(n) for n in pieces]) > room:
-        longest = int(np.argmax(pieces))
+        longest = max(axes, key=lambda k: pieces[k])
         pieces[longest] = (pieces[longest] + 1) // 2
     pieces[mode] = data.shape[mode]
     cuts = [
@@ -197,7 +233,7 @@ def _slices(data: Observation, mode: int) -> FloatArray:
         for n, count in zip(data.shape, pieces, strict=True)
     ]
     merged = data.merged(Quotient(data.shape, tuple(cuts)))
-    return np.moveaxis(merged, mode, 0).reshape(data.shape[mode], -1)
+    return merged.transpose([mode, *(k for k in axes if k != mode)]).reshape(data.shape[mode], -1)
 
 
 def _turn_ends(data: Observation, order: Orders, modes: list[int]) -> Observation:
