@@ -16,7 +16,6 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
-from legendre.core import limits
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
 from legendre.fitting.growing.seriate import are_names, seriate
@@ -293,21 +292,6 @@ def test_slices_of_one_shape_stand_together_by_their_sums(
     one = shapes[0] * times[:, None]
     for X in (one, one[:, 0], one[:, :1]):
         assert_array_equal(times[seriate(observe(X), 0)], np.arange(1, 41))
-
-
-def test_groups_of_levels_that_share_nothing_stand_together(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each group has an axis of its own: one axis for all tells no more than two of them apart."""
-    monkeypatch.setattr(limits, "MOST_LEAVES", 20)
-    kinds = rng.permutation(np.repeat(np.arange(5), 30))
-    X = np.zeros((150, 15))
-    for level, kind in enumerate(kinds):
-        X[level, 3 * kind : 3 * kind + 3] = rng.poisson([30, 20, 10]) + 1
-    order = seriate(observe(X), 0)
-    assert sum(a != b for a, b in pairwise(kinds[order])) == 4
-    mixed = rng.permutation(150)
-    assert_array_equal(X[order], X[mixed][seriate(observe(X[mixed]), 0)])
 
 
 @pytest.mark.thread_unsafe(reason="it measures the memory of the whole process")

@@ -29,7 +29,7 @@ from legendre.core.text import NamedValues, fragment
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
-from legendre.data.observation import Observation, Rankings
+from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
@@ -568,7 +568,7 @@ def decompose(
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")
     with show_progress(progress if asked is None or progress is not None else False, settings.callback) as (step, say):
         settings = replace(settings, callback=step)
-        rankings = _rankings(asked)
+        rankings = None if asked is None else asked.rankings
         if isinstance(asked, Graph):
             from legendre.fitting.graph_search import rows_as_tensor
 
@@ -588,13 +588,3 @@ def decompose(
         fit = fit_recipe(data, recipe, settings, say, start=start)
         fit = explain(data, recipe, fit, settings, say, hint=unordered is None) if asked is None else fit
     return warn_if_not_converged(fit, stacklevel=3)
-
-
-def _rankings(recipe: Basis | None) -> Rankings | None:
-    """Name the slices of X that will be ranked; none where the basis is not known yet."""
-    growing = None if recipe is None else recipe.growing
-    if growing is not None:
-        from legendre.fitting.growing.select import rankings_while_growing
-
-        return rankings_while_growing(growing)
-    return None if recipe is None else recipe.rankings

@@ -118,22 +118,19 @@ class Search:
     def prune(self, state: State, sharply: float = 1e-6, large: int = 500) -> State:
         """Give back the features without which KL, the others fitted again, rises by less than the price.
 
-        The fits are of boxes of the grid, which are fewer. Those with small estimated losses are looked at; of a
-        `large` basis only some in a pass, and once only those of which chord steps do not tell what they are worth.
+        The fits are of boxes of the grid, which are fewer. Those with small estimated losses are left out one by one;
+        of a `large` basis only some in a pass.
         """
         now = State.of(*state.ground.merged(state.features), state.theta)
-        now, unknown, kept = now.fit(sharply * self.price, 60)[0].anchored(), set[int](), np.arange(state.theta.size)
+        now, kept = now.fit(sharply * self.price, 60)[0].anchored(), np.arange(state.theta.size)
         while True:
             loss, estimate = np.full(now.theta.size, np.inf), losses(now)
             estimate[list(now.keepers)] = 0.0  # what it says of these is not true
             estimate[: len(self.start)] = np.inf
-            estimate[[int(name) in unknown for name in kept]] = np.inf
-            tried = np.argsort(estimate, kind="stable")[: 128 if now.theta.size > large else None]
+            tried = np.argsort(estimate, kind="stable")[: 32 if now.theta.size > large else None]
             tried = tried[estimate[tried] < 4.0 * self.price]  # a loss that is estimated at more is not computed
-            loss[tried] = [
-                self._loss(now, u, sharply * self.price, refit=now.theta.size <= large) for u in tried.tolist()
-            ]
-            unknown |= set(kept[tried[np.isinf(loss[tried])]].tolist())
+            without = (now.without(np.array([u])).fit(sharply * self.price, 40)[0] for u in tried.tolist())
+            loss[tried] = [less.kl - now.kl for less in without]
             count = int((loss < self.price).sum())
             if not count:
                 return State.of(state.ground, state.features.of(kept), now.theta).anchored()
@@ -144,32 +141,6 @@ class Search:
                     break
                 count = max(len(gone) // 2, 1)
             now, kept = less, np.delete(kept, gone)
-
-    def _loss(self, state: State, u: int, goal: float, *, refit: bool) -> float:
-        """Return how much KL rises without a feature, so exactly that it is known whether it pays.
-
-        Its parameter is held at 0, and the others are fitted by steps with the factor, which must be fresh. Where that
-        does not soon decide, and where the feature keeps cells empty, the model is fitted again; infinity if not.
-        """
-        scale, anchor = state.scale, state.anchor
-        unit = np.zeros(state.theta.size)
-        unit[u] = scale[u]
-        column = anchor.factor.solve(unit) * scale
-        chords = 8 if scale[u] and u not in state.keepers else 0
-        theta = state.theta - column * (state.theta[u] / column[u]) if chords else state.theta
-        for _ in range(chords):
-            theta[u] = 0.0
-            at = state.at(theta, state.dead)
-            rise, gradient = at.objective - state.objective, state.goal - at.mean
-            step = anchor.factor.solve(gradient * scale) * scale
-            step -= column * (step[u] / column[u])
-            left = float(gradient @ step) / 2.0
-            if not (math.isfinite(rise) and 0.0 <= left < rise):
-                break
-            if rise < self.price or rise - 2.0 * left >= self.price or left <= goal:
-                return rise if rise < self.price else rise - left
-            theta = theta + step
-        return state.without(np.array([u])).fit(goal, 40)[0].kl - state.kl if refit else math.inf
 
     def finish(self, state: State) -> tuple[State, Inverse | None]:
         """Fit as exactly as a fit is asked for by default; a large factor saves the last fit a factor of its own.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
-from legendre.basis.basis import Cells, most_of
+from legendre.basis.basis import Cells
 from legendre.basis.parse import as_basis
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
@@ -26,7 +26,7 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.tied_parameters import Terms, box_terms
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
-from legendre.data.observation import Observation, Rankings, Support
+from legendre.data.observation import Observation, Support
 from legendre.fitting.growing.canonical import put_in_order
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
@@ -123,12 +123,6 @@ def order_basis(data: Observation, cells: IntArray, theta: FloatArray, grown: Gr
     search = Search(ground, features.of(np.arange(grown.n_included)), None, len(cells))
     with limit_blas(), np.errstate(all="ignore"):
         return order_features(search, State.of(ground, features, theta))
-
-
-def rankings_while_growing(recipe: Adaptive) -> Rankings:
-    """Name the slices of X that will be ranked while a basis grows, for an X of a given shape."""
-    include, candidates = as_basis(recipe.include), as_basis(recipe.candidates or "empty")
-    return lambda shape: most_of(include.rankings(shape), candidates.rankings(shape))
 
 
 Curve = dict[int, list[float]]

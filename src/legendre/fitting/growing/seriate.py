@@ -123,8 +123,11 @@ def seriate(data: Observation, mode: int, axes: Sequence[int] | None = None) -> 
     slices = _slices(data, mode, range(len(data.shape)) if axes is None else axes)
     sums = slices.sum(axis=1)
     full = np.flatnonzero(sums > 0)
+    find_order = _order_by_tree if len(full) <= limits.MOST_LEAVES else _order_on_axis
     with limit_blas():
-        order = _order(np.sqrt(slices[full] / sums[full, None]), sums[full])
+        roots = np.sqrt(slices[full] / sums[full, None])
+        # a tree of two leaves has no order to find
+        order = np.arange(len(full)) if len(full) <= 2 else find_order(roots, sums[full])
     return np.concatenate((full[order], np.flatnonzero(sums == 0))).astype(np.int64)
 
 
@@ -155,33 +158,7 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
     return bool(len(slices) >= fewest and mixed and apart.min(axis=1).mean() < 0.7 * others)
 
 
-def _order(roots: FloatArray, sums: FloatArray) -> IntArray:
-    """Order slices: few by a tree, many on an axis, after groups that share nothing have been put one by one."""
-    if len(roots) <= 2:
-        return np.arange(len(roots))
-    if len(roots) <= limits.MOST_LEAVES:
-        return _order_by_tree(roots, np.log(sums))
-    group = _groups(roots)
-    if not group.any():
-        return _order_on_axis(roots, sums)
-    largest_first = np.lexsort((-np.bincount(group), -np.bincount(group, sums)))
-    members = [np.flatnonzero(group == which) for which in largest_first]
-    return np.concatenate([some[_order(roots[some], sums[some])] for some in members])
-
-
-def _groups(roots: FloatArray) -> IntArray:
-    """Give each slice the number of its group: those that share a cell with data, or are linked by others that do."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    rows, columns = np.nonzero(roots)
-    n, m = roots.shape
-    links = coo_array((np.ones(len(rows), dtype=np.bool_), (rows, columns + n)), shape=(n + m, n + m))
-    _, label = connected_components(links, directed=False)
-    return np.asarray(np.unique(label[:n], return_inverse=True)[1])
-
-
-def _order_by_tree(roots: FloatArray, log_sums: FloatArray, by_size: float = 0.1) -> IntArray:
+def _order_by_tree(roots: FloatArray, sums: FloatArray, by_size: float = 0.1) -> IntArray:
     """Order by the leaves of a tree of similarity.
 
     A factor of e between the sums of two slices adds `by_size` to their distance, which is 0 for slices of one shape
@@ -190,7 +167,7 @@ def _order_by_tree(roots: FloatArray, log_sums: FloatArray, by_size: float = 0.1
     from scipy.cluster.hierarchy import leaves_list, linkage
 
     alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
-    first, second = np.triu_indices(len(alike), 1)
+    (first, second), log_sums = np.triu_indices(len(alike), 1), np.log(sums)
     apart = np.hypot(np.sqrt(2.0 - 2.0 * alike[first, second]), by_size * (log_sums[first] - log_sums[second]))
     return np.asarray(leaves_list(linkage(apart, "average", optimal_ordering=True)), dtype=np.int64)
 
