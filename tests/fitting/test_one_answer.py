@@ -73,11 +73,11 @@ def test_rows_in_another_order_and_tables_of_pandas_give_one_answer(events: pd.D
 
 def test_the_reason_says_when_an_array_of_whole_numbers_is_taken_for_other_than_counts() -> None:
     X = np.rint(1e9 * np.random.default_rng(0).gamma(5.0, size=(20, 20)).cumsum(axis=0).cumsum(axis=1))
-    said = (
-        " If X holds counts, adaptive('bic', max_params=256) keeps these, as it does for rows and for tables of pandas."
-    )
+    said = " If X holds counts, as rows and tables of pandas are taken to do, pass counts=True."
     assert str(ld.decompose(X).reason).endswith(said)
-    assert "were held out" not in str(ld.decompose(pd.DataFrame(X)).reason)
+    table, told = ld.decompose(pd.DataFrame(X), unordered=()), ld.decompose(X, counts=True)
+    assert "were held out" not in f"{table.reason} {told.reason}"
+    assert_same(table, told)
 
 
 def test_a_mode_without_labels_that_looks_unordered_is_named() -> None:

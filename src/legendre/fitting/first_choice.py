@@ -92,7 +92,7 @@ def _choose_size(
     most = growing.max_params or 0
     # next to the limit a criterion may have ended there because of it; rows, entries and tables surely are counts
     ended = fit.n_params < 0.9 * most
-    counted = data.entries is not None or data.origin.form in ("rows", "series", "table")
+    counted = data.origin.counted or data.entries is not None or data.origin.form in ("rows", "series", "table")
     if growing.n == "bic" and (ended or counted):
         return replace(fit, reason=_why_criterion(fit, ended, most))
     if fit.path[0].kl < 1e-12:  # but for rounding
@@ -106,7 +106,7 @@ def _choose_size(
         limit = fit.n_params
         if growing.n == "bic":
             lead = f"the extended BIC led to {_parameters(limit)}, so "
-            end = f" If X holds counts, {growing!r} keeps these, as it does for rows and for tables of pandas."
+            end = " If X holds counts, as rows and tables of pandas are taken to do, pass counts=True."
         curve = curve_of_cells(seen, [step.n_params for step in fit.path], FOLDS, say)
         fit = replace(fit, _rounds=note_losses(fit.path, curve, seen.total), _negentropy=None)
     n = fewest(fit.path)
