@@ -1,35 +1,33 @@
-"""Smoothing: the penalised fit is the one its definition asks for, and held-out cells choose what they should."""
+"""Completion without a basis: the fit is the one its definition asks for, and EM learns what made the data."""
 
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
+from scipy.optimize import minimize
 
 import legendre as ld
-from legendre.core import limits
-from legendre.tasks.complete.penalised import PenalisedProblem, Waves, held_out_error, minimise
+from legendre.tasks.complete.penalised import PenalisedPoint, PenalisedProblem, Penalty, follow, learn, minimise
+from legendre.tasks.complete.waves import Waves
 from oracles import FloatArray
-from strategies import count_tables, shapes
+from strategies import shapes
 
 NAN = np.nan
 
 
-def dense_waves(shape: tuple[int, ...]) -> FloatArray:
-    """All waves of the grid, one per column, from the definition."""
-    columns = []
-    for wave in product(*map(range, shape)):
-        column = np.ones(())
-        for k, n in zip(wave, shape, strict=True):
-            cosine = np.array([np.cos(np.pi * k * (i + 0.5) / n) for i in range(n)])
-            column = np.multiply.outer(column, cosine / np.linalg.norm(cosine))
-        columns.append(column.ravel())
-    return np.stack(columns, axis=1)
+def dense_waves(waves: Waves) -> FloatArray:
+    """All products of waves, one per column."""
+    columns = [np.ones((1, 1))]
+    for rows in waves.matrices:
+        assert rows is not None
+        columns = [np.kron(columns[0], rows.T)]
+    return columns[0]
 
 
 def covariance(n: int, kind: int) -> FloatArray:
@@ -40,88 +38,156 @@ def covariance(n: int, kind: int) -> FloatArray:
     return scaled
 
 
-@pytest.mark.parametrize("shape", [(4,), (1, 3), (2, 3, 5), (3, 2, 2, 4), (501,)])
-def test_waves_are_their_matrix(shape: tuple[int, ...]) -> None:
-    waves, U = Waves(shape), dense_waves(shape)
-    a = np.random.default_rng(0).normal(size=shape)
-    np.testing.assert_allclose(U.T @ U, np.eye(len(U)), atol=1e-12)
-    np.testing.assert_allclose(waves.to_cells(a).ravel(), U @ a.ravel(), atol=1e-12)
-    np.testing.assert_allclose(waves.to_waves(a).ravel(), U.T @ a.ravel(), atol=1e-12)
-
-
 @pytest.mark.parametrize("shape", [(4,), (1, 3), (2, 3, 5)])
 def test_terms_are_products_of_level_free_and_walk(shape: tuple[int, ...]) -> None:
-    waves, U, rng = Waves(shape), dense_waves(shape), np.random.default_rng(1)
+    waves, rng = Waves.cosine(shape), np.random.default_rng(1)
+    U = dense_waves(waves)
     tau = rng.random(tuple(min(n, 3) for n in shape))
-    expected = np.zeros((U.shape[0], U.shape[0]))
+    expected = np.full((U.shape[0],) * 2, 100.0)  # the constant is free
     for term in np.ndindex(*tau.shape):
         K: FloatArray = np.ones((1, 1))
         for n, kind in zip(shape, term, strict=True):
             K = np.asarray(np.kron(K, covariance(n, kind)), dtype=np.float64)
         expected += tau[term] * K
     v = waves.variances(tau)
-    np.testing.assert_allclose(U @ np.diag(v.ravel()) @ U.T, expected, atol=1e-10)
+    np.testing.assert_allclose(U @ np.diag(v.ravel()) @ U.T, expected, atol=1e-9)
     t = rng.normal(size=shape)
-    assert np.vdot(waves.by_term(t), tau) == pytest.approx(np.vdot(t, v), rel=1e-12)
+    inner = np.vdot(t, v) - 100.0 * t.size * t[(0,) * t.ndim]
+    assert np.vdot(waves.by_term(t), tau) == pytest.approx(inner, rel=1e-9, abs=1e-9)
+
+
+def test_waves_of_a_long_mode_are_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, weights = np.random.default_rng(0).random((2, 6, 5))
+    short = Waves.cosine((6, 5))
+    monkeypatch.setattr("legendre.tasks.complete.waves.LONGEST_LEARNED", 5)
+    long = Waves.cosine((6, 5))
+    assert long.matrices[0] is None
+    for name in ("to_cells", "to_waves", "coefficients"):
+        np.testing.assert_allclose(getattr(long, name)(a), getattr(short, name)(a), atol=1e-12)
+    assert long.squares(weights).sum() == pytest.approx(short.squares(weights).sum())
+    X = np.random.default_rng(0).poisson(50.0, (6, 5)).astype(float)
+    assert ld.complete(np.where(a < 0.2, NAN, X)).converged
+
+
+@given(shapes(40, 3), st.integers(0, 99))
+def test_learned_waves_diagonalise_the_covariance(shape: tuple[int, ...], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    halves = [rng.normal(size=(n, n)) for n in shape]
+    means = rng.uniform(0.1, 5.0, shape)
+    learned = Waves.cosine(shape).learned([half @ half.T if len(half) > 2 else None for half in halves], means)
+    for half, rows, spectrum, weights in zip(halves, learned.matrices, learned.spectra, learned.weights, strict=True):
+        assert rows is not None
+        np.testing.assert_allclose(rows @ np.diag(weights) @ rows.T, np.eye(len(rows)), atol=1e-9)
+        if len(half) > 2:
+            centred = half - weights @ half / len(half)
+            K = centred @ centred.T
+            np.testing.assert_allclose(
+                rows.T @ np.diag(spectrum[2]) @ rows * np.trace(np.diag(weights) @ K), len(half) * K, atol=1e-5
+            )
+    h = rng.normal(size=shape)
+    np.testing.assert_allclose(learned.to_cells(learned.coefficients(h)), h, atol=1e-9)
 
 
 def test_terms_of_many_modes_are_left_out() -> None:
-    assert Waves((3, 3, 3, 3)).terms.sum() == 80
-    chosen = Waves((3,) * 6).terms
+    assert Waves.cosine((3, 3, 3, 3)).terms.sum() == 80
+    chosen = Waves.cosine((3,) * 6).terms
     assert chosen.sum() == 12 + 60 + 160
     assert max(np.count_nonzero(term) for term in np.argwhere(chosen)) == 3
-    assert Waves((2,) * 20).terms.sum() == 20 + 190
-    assert Waves((1, 1)).terms.sum() == 0
+    assert Waves.cosine((2,) * 20).terms.sum() == 20 + 190
+    assert Waves.cosine((1, 1)).terms.sum() == 0
 
 
-@st.composite
-def penalised(draw: st.DrawFn) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Draw X with zeros, a measure that is 0 where X is missing, and standard deviations."""
-    shape = draw(shapes(24, 3))
-    seen = draw(hnp.arrays(np.bool_, shape, fill=st.nothing()))
-    X = np.where(seen, draw(count_tables(shape)), 0.0)
-    measure = np.where(seen, draw(hnp.arrays(np.float64, shape, elements=st.floats(0.5, 2.0))), 0.0)
-    if not X.sum() > 0:
-        X[(0,) * X.ndim], measure[(0,) * X.ndim] = 1.0, 1.0
-    spread = draw(hnp.arrays(np.float64, shape, elements=st.sampled_from([0.0, 0.1, 0.7, 2.0])))
-    return X, measure, spread
+def planted(seed: int) -> tuple[FloatArray, FloatArray]:
+    """Draw a tensor of main effects, pairs and noise, with cells or fibres missing, and a base measure."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(2, 6, size=rng.integers(2, 4)))
+    log_q = np.zeros(shape)
+    for size in (1, 2):
+        for k in range(len(shape) - size + 1):
+            part = [n if k <= j < k + size else 1 for j, n in enumerate(shape)]
+            log_q = log_q + rng.normal(size=part) / size
+    base = rng.uniform(0.5, 2.0, shape)
+    X = rng.poisson(20.0 * base * np.exp(log_q)).astype(float)
+    X[rng.random(shape if seed % 2 else (*shape[:-1], 1)).repeat(1 if seed % 2 else shape[-1], -1) < 0.3] = NAN
+    X.flat[0] = 5.0
+    return X, base
 
 
-@given(penalised())
-def test_the_fit_is_stationary_by_definition(problem: tuple[FloatArray, FloatArray, FloatArray]) -> None:
-    """The penalty pulls as hard as the data: a / v = -gradient of n KL(P, Q), with Q from dense waves."""
-    X, measure, spread = problem
-    p = X / X.sum()
-    place, _ = minimise(PenalisedProblem(Waves(X.shape), p, measure), spread, np.zeros(X.shape), 1e-12)
-    U, n = dense_waves(X.shape), np.count_nonzero(measure)
-    a = (spread * place.b).ravel()
-    mass = measure.ravel() * np.exp(U @ a)
-    gradient = n * (U.T @ (mass / mass.sum() - p.ravel()))
-    np.testing.assert_allclose(a, -(spread.ravel() ** 2) * gradient, atol=1e-8)
-    assert place.psi == pytest.approx(np.log(mass.sum()), abs=1e-10)
+def brute_force(point: PenalisedPoint) -> FloatArray:
+    """Minimise the objective of the definition with dense waves, by another program, and compute log(m / base)."""
+    problem = point.problem
+    U, w = dense_waves(problem.waves), problem.penalty.weight
+    x, measure, v = problem.x.ravel(), problem.measure.ravel(), problem.spread.ravel() ** 2
+
+    def objective(b: FloatArray) -> tuple[float, FloatArray]:
+        h = U @ (np.sqrt(v) * b)
+        m = measure * np.exp(h)
+        return float(w * (m.sum() - x @ h) + 0.5 * b @ b), b + np.sqrt(v) * (U.T @ (w * (m - x)))
+
+    def curvature(b: FloatArray) -> FloatArray:
+        m = measure * np.exp(U @ (np.sqrt(v) * b))
+        return np.eye(len(b)) + np.sqrt(v)[:, None] * (U.T @ (w * m[:, None] * U)) * np.sqrt(v)
+
+    options = {"gtol": 1e-9, "maxiter": 500}
+    found = minimize(objective, np.zeros(len(x)), jac=True, hess=curvature, method="trust-exact", options=options)
+    h: FloatArray = U @ (np.sqrt(v) * found.x)
+    return h.reshape(problem.x.shape)
 
 
-@pytest.mark.parametrize("criterion", ["deviance", "rmse"])
-def test_the_gradient_in_the_variances_is_that_of_differences(criterion: str) -> None:
-    rng = np.random.default_rng(2)
-    X = rng.poisson(5.0, size=(4, 3, 5)).astype(float)
-    base = rng.uniform(0.5, 2.0, X.shape)
-    turns = np.where(rng.random(X.shape) < 0.2, -1, rng.integers(0, 3, X.shape))
-    waves, left = Waves(X.shape), (turns >= 0) & (turns != 1)
-    tau = np.where(waves.terms, rng.uniform(0.01, 0.5, waves.terms.shape), 0.0)
-    tau[0, 1, 2] = 0.0  # some coefficients have no variance at all, and still a derivative
-    total = X[left].sum()
-    problem = PenalisedProblem(waves, np.where(left, X, 0.0) / total, np.where(left, base, 0.0))
+@pytest.mark.parametrize("seed", range(12))
+def test_filled_cells_are_those_of_brute_force(seed: int) -> None:
+    """And the certificate is true: the gap bounds the excess."""
+    X, base = planted(seed)
+    seen = ~np.isnan(X)
+    path = follow(np.where(seen, X / np.nanmean(X), 0.0), np.where(seen, base, 0.0), seed)
+    for _ in range(1 + seed % 4):
+        rough = next(path)
+    point, _ = minimise(rough.problem, rough.b, 1e-12)
+    np.testing.assert_allclose(np.exp(point.h), np.exp(brute_force(point)), rtol=1e-6)
+    assert point.residual <= 1e-12
+    total = point.problem.penalty.weight * seen.sum()
+    assert (rough.value - point.value) / total <= rough.gap + 1e-12
 
-    def error(tau: FloatArray) -> tuple[float, FloatArray]:
-        v, start, exact = waves.variances(tau), np.zeros(X.shape), {"tol": 1e-11, "accuracy": 1e-13}
-        return held_out_error(problem, turns == 1, X, base, total, criterion, v, start, **exact)[:2]
 
-    slope = waves.by_term(error(tau)[1])
-    for term in [(0, 0, 1), (0, 1, 0), (1, 0, 2), (2, 2, 2), (1, 1, 1)]:
-        step = np.zeros_like(tau)
-        step[term] = 1e-5
-        assert slope[term] == pytest.approx((error(tau + step)[0] - error(tau - step)[0]) / 2e-5, rel=1e-5)
+def test_posterior_draws_have_the_inverse_hessian_as_covariance() -> None:
+    X, base = planted(3)
+    seen = ~np.isnan(X)
+    problem = PenalisedProblem(
+        Penalty(waves := Waves.cosine(X.shape), np.where(waves.terms, 0.1, 0.0), 3.0),
+        np.where(seen, X / np.nanmean(X), 0.0),
+        np.where(seen, base, 0.0),
+    )
+    point, rng = minimise(problem, np.zeros(X.shape), 1e-9)[0], np.random.default_rng(0)
+    A = dense_waves(waves) * problem.spread.ravel()
+    hessian = np.eye(X.size) + A.T @ (3.0 * point.m.ravel()[:, None] * A)
+    draws = np.array([point.draw(rng).ravel() for _ in range(3000)])
+    np.testing.assert_allclose(draws.T @ draws / 3000, np.linalg.inv(hessian), atol=0.08)
+
+
+def test_em_finds_variances_and_noise() -> None:
+    """Draws from the model: the variance of an entry is half of its mean, rows are alike in two groups."""
+    rng = np.random.default_rng(0)
+    groups, columns = np.repeat([0, 1], 12), rng.normal(size=(2, 40))
+    rate = 50.0 * np.exp(rng.normal(size=40) + columns[groups])
+    X = rng.gamma(rate / 0.5, 0.5)[rng.permutation(24)]
+    X[rng.random(X.shape) < 0.3] = NAN
+    done = ld.complete(X)
+    assert 0.3 < done.fit.dispersion < 0.75
+    assert max(done.fit.variances, key=lambda name: done.fit.variances[name]) in ("1", "1~")
+    assert done.fit.rounds > 1
+
+
+def test_learning_keeps_what_has_no_data() -> None:
+    X, base = planted(5)
+    nothing = np.zeros(X.shape)
+    measure = nothing.copy()
+    measure.flat[0] = 1.0
+    path = follow(np.where(measure > 0, 1.0, 0.0), measure, 0)
+    point = next(path)
+    penalty = learn(point, [point.draw(np.random.default_rng(0))])
+    assert np.isfinite(penalty.tau).all()
+    assert np.isfinite(penalty.weight)
+    del base
 
 
 def ramp(seed: int = 0, steep: float = 2.0) -> tuple[FloatArray, FloatArray]:
@@ -132,7 +198,7 @@ def ramp(seed: int = 0, steep: float = 2.0) -> tuple[FloatArray, FloatArray]:
     return rate, np.where(rng.random(rate.shape) < 0.5, NAN, rng.poisson(rate))
 
 
-def test_smoothing_fills_in_what_no_two_margins_can() -> None:
+def test_the_fit_fills_in_what_no_two_margins_can(tmp_path: Path) -> None:
     rate, X = ramp()
     missing = np.isnan(X)
     done = ld.complete(X)
@@ -141,16 +207,45 @@ def test_smoothing_fills_in_what_no_two_margins_can() -> None:
     assert np.array_equal(done.tensor()[missing], done.fit.tensor()[missing])
     error, of_margins = (np.linalg.norm((filled.tensor() - rate)[missing]) for filled in (done, plain))
     assert error < of_margins / 3
-    assert max(done.fit.variances, key=lambda name: done.fit.variances[name]) == "0~ x 1~"
     assert done.converged
-    assert (done.fit.n_held_out, done.fit.n_folds) == (np.sum(~missing), 5)
+    assert (done.fit.n_held_out, done.fit.n_folds, done.fit.held_out) == (np.sum(~missing), 5, "cells")
     text = done.summary()
     assert f"14x10, {np.sum(~missing)} cells observed, {np.sum(missing)} missing" in text
     assert "5 folds: deviance" in text
-    assert "term 0~ x 1~" in text
+    assert "held out as   cells" in text
     assert repr(done).startswith(
         f"<Completion of 14x10: {np.sum(missing)} cells missing, 0 undetermined; <PenalisedFit"
     )
+    done.save(tmp_path / "done.npz")
+    again = ld.load(tmp_path / "done.npz")
+    for ours, theirs in zip(done.interval(0.8), again.interval(0.8), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_intervals_hold_what_was_hidden() -> None:
+    rng, rate = np.random.default_rng(4), ramp()[0]
+    X = rng.poisson(rate).astype(float)
+    hidden = rng.random(X.shape) < 0.4
+    done = ld.complete(np.where(hidden, NAN, X))
+    for level in (0.5, 0.9):
+        lower, upper = done.interval(level)
+        assert abs(np.mean((lower <= X) & (X <= upper), where=hidden) - level) < 0.15
+        assert np.array_equal(lower[~hidden], X[~hidden])
+        assert ((lower <= done.tensor()) & (done.tensor() <= upper)).mean() > 0.95
+    with pytest.raises(ld.errors.InvalidQuery, match="level must be a number between 0 and 1, got 2"):
+        done.interval(2)
+    with pytest.raises(ld.errors.InvalidQuery, match="interval needs a completion without a basis"):
+        ld.complete(X, "B1").interval()
+
+
+def test_axis_order_has_no_influence() -> None:
+    for seed in range(4):
+        X, base = planted(seed)
+        first = ld.complete(X, base=base)
+        order = np.random.default_rng(seed).permutation(X.ndim)
+        other = ld.complete(X.transpose(order), base=base.transpose(order))
+        np.testing.assert_allclose(other.tensor(), first.tensor().transpose(order), rtol=1e-9)
+        assert other.fit.error == pytest.approx(first.fit.error, rel=1e-9)
 
 
 def test_units_do_not_matter() -> None:
@@ -160,22 +255,17 @@ def test_units_do_not_matter() -> None:
         np.testing.assert_allclose(ld.complete(unit * X, criterion="rmse", folds=2).fit.tensor(), unit * one, rtol=1e-9)
 
 
-def test_whole_slices_can_be_missing() -> None:
+def test_gaps_are_held_out_in_their_shapes() -> None:
     rate, X = ramp(2, steep=0.7)
     X[5] = NAN
-    done = ld.complete(X, hold_out=1)
+    X[:, 3] = rate[:, 3]
+    done = ld.complete(X, names=["day", "hour"])
+    assert done.fit.held_out == "fibres along mode hour (15%), cells (85%)"
     assert np.isfinite(done.tensor()).all()
-    assert np.abs(done.tensor()[5] / rate[5] - 1).mean() < 0.12
-    assert done.fit.n_folds == 5
-
-
-def test_modes_go_by_their_names() -> None:
-    _, X = ramp()
-    done = ld.complete(X, names=["day", "hour"], hold_out="hour")
-    assert done.fit.error == ld.complete(X, hold_out=1).fit.error
-    largest = max(done.fit.variances, key=lambda name: done.fit.variances[name])
-    assert set(largest) & {"d", "h"}
-    assert f"term {largest} " in done.summary()
+    assert np.abs(done.tensor()[5] / rate[5] - 1).mean() < 0.25
+    chosen = ld.complete(X, names=["day", "hour"], hold_out="hour")
+    assert chosen.fit.held_out == "fibres along mode hour"
+    assert chosen.fit.error == ld.complete(X, hold_out=1).fit.error
 
 
 def test_zeros_base_and_support() -> None:
@@ -197,23 +287,20 @@ def test_zeros_base_and_support() -> None:
     assert (zeros_missing.tensor()[4] > 0.5).all()
 
 
-def test_a_constant_tensor_stays_constant() -> None:
-    X = np.full((4, 5), 3.0)
-    X[1, 2] = NAN
-    np.testing.assert_allclose(ld.complete(X, folds=3).tensor(), 3.0, rtol=1e-6)
-
-
-def test_only_as_many_folds_as_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, X = ramp()
-    monkeypatch.setattr(limits, "ENOUGH_HELD_OUT", 20)
-    assert ld.complete(X).fit.n_folds == 2
-    assert ld.complete(X, hold_out=1).fit.n_folds == 5
+@pytest.mark.parametrize("X", [[[1.0, NAN]], [[3.0, NAN, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]], [[1.0, 0.0], [0.0, 0.0]]])
+def test_tiny_tensors(X: Any) -> None:
+    filled = ld.complete(X).tensor()
+    seen = np.isfinite(np.asarray(X))
+    assert np.array_equal(filled[seen], np.asarray(X)[seen])
+    assert np.isfinite(filled).all()
+    if np.ptp(np.asarray(X)[seen]) == 0:
+        np.testing.assert_allclose(filled, np.asarray(X)[seen][0], rtol=1e-6)
 
 
 def test_an_unfinished_fit_says_so() -> None:
     _, X = ramp()
-    with pytest.warns(ld.ConvergenceWarning, match=r"complete: the gradient is .* after 0 steps, tol = 1e-10"):
-        assert not ld.complete(X, max_iter=0).converged
+    with pytest.warns(ld.ConvergenceWarning, match=r"complete: the gradient is .* after 0 steps, tol = 1e-20"):
+        assert not ld.complete(X, max_iter=0, tol=1e-20).converged
 
 
 @pytest.mark.parametrize(
@@ -234,8 +321,6 @@ def test_bad_settings_are_refused(settings: dict[str, Any], text: str) -> None:
 
 
 def test_bad_tensors_are_refused() -> None:
-    with pytest.raises(ld.errors.InvalidSetting, match=r"without the cells of fold \d X is zero everywhere"):
-        ld.complete([[1.0, 0.0], [0.0, 0.0]], folds=4)
     with pytest.raises(ld.errors.InvalidTensor, match=r"1 negative entry: it is X\[0, 1\] = -2"):
         ld.complete([[1.0, -2.0]])
     with pytest.raises(ld.errors.InvalidSupport, match=r"base\[0, 1\] = nan at a missing cell"):

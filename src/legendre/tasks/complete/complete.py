@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, is_basis, untied
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import check_choice
+from legendre.core.arguments import check_choice, is_real
 from legendre.core.cells import cell_name, frozen
-from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport
+from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting, InvalidSupport
 from legendre.core.labels import Labels
 from legendre.core.origin import host
 from legendre.core.progress import silent
@@ -32,7 +32,8 @@ from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Solver, Status
-from legendre.tasks.complete.crossval import CrossValidation, Folding, HoldOut, Rng, extrapolate, select
+from legendre.tasks.complete.crossval import CrossValidation, extrapolate, select
+from legendre.tasks.complete.folds import Folding, HoldOut, Rng
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 
 if TYPE_CHECKING:
@@ -87,6 +88,28 @@ class Completion(Result):
         Cells that the observed ones do not determine are NaN, unless `undetermined` asked for a value.
         """
         return self.fit.origin.give(self.values)
+
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Bound the entry of each missing cell, of a completion without a basis: two tensors in the form of X.
+
+        The model's standard deviation, scaled by the errors of held-out cells that lay in gaps of the same shape: of
+        those, a share `level` was inside. Observed cells are their own bounds.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> X = np.add.outer(np.arange(8.0), np.arange(9.0)) + 20
+        >>> X[2, 3] = np.nan
+        >>> lower, upper = ld.complete(X).interval(0.9)
+        >>> bool(lower[2, 3] < 25 < upper[2, 3]), float(lower[0, 0])
+        (True, 20.0)
+        """
+        if not isinstance(self.fit, PenalisedFit):
+            raise InvalidQuery("interval needs a completion without a basis: ld.complete(X).interval().")
+        if not (is_real(level) and 0 < level < 1):
+            raise InvalidQuery(f"level must be a number between 0 and 1, got {level!r}.")
+        ends = [np.where(self.observed, self.values, end) for end in self.fit.interval(float(level))]
+        return self.fit.origin.give(ends[0]), self.fit.origin.give(ends[1])
 
     @property
     def labels(self) -> Labels:
@@ -222,7 +245,7 @@ def complete(
     levels: Levels = None,
     undetermined: str = "nan",
     folds: int | None = None,
-    hold_out: HoldOut = "cells",
+    hold_out: HoldOut = None,
     criterion: str = "deviance",
     rng: Rng = 0,
     solver: str | Solver = "auto",
@@ -232,10 +255,10 @@ def complete(
 ) -> Completion:
     """Fill in the missing cells of X by one convex fit to the observed cells.
 
-    Without a basis the model has all interactions, with a penalty: minimise ``n KL(P, Q) + sum of a_c^2 / (2 v_c)``,
-    where n is the number of observed cells and a are the coordinates of log Q in cosine waves, another frame of theta's
-    space. The variances v_c are sums over terms. A term is a set of modes; for each of them it says whether levels are
-    unrelated or neighbours are alike. Held-out cells choose the variance of each term.
+    Without a basis the model has all interactions, with a penalty that is learned from X by EM: how much each term (a
+    set of modes) varies, which levels of a mode are alike, and how noisy the data are. For what was learned the fit is
+    convex: minimise ``w n KL(P, Q) + sum of a_c^2 / (2 v_c)``, where a are the coordinates of log Q in the waves that
+    were learned, another frame of theta's space. `Completion.interval` bounds the cells that were filled in.
 
     Parameters
     ----------
@@ -260,14 +283,15 @@ def complete(
         still NaN where theta diverges.
     folds
         The number of folds of observed cells that are held out in turn; ``None``: no cross-validation, or 5 without a
-        basis. For an ``adaptive(n)`` basis, the size is also chosen, among several up to n. Without a basis, of a large
-        tensor only as many folds are held out as give some thousands of cells (or fibres).
+        basis. For an ``adaptive(n)`` basis, the size is also chosen, among several up to n. Without a basis they tell
+        after how many rounds to stop, and how wide intervals are; of a large tensor only some folds are held out.
     hold_out
-        ``"cells"``: hold out single cells. A mode or several, by name or counted from 0: hold out all of a fibre along
-        it, as if a sensor had failed.
+        What is held out together. ``None``: the shapes in which cells are missing, single cells, fibres or slabs, in
+        the same proportions; the summary says which. ``"cells"``: single cells. A mode or several, by name or counted
+        from 0: all of a fibre along it, as if a sensor had failed.
     criterion
         ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the least is fitted to all observed cells. Without
-        a basis, the variances minimise it.
+        a basis, rounds are taken while it falls.
     rng
         Assigns the observed cells to folds: an integer, a `numpy.random.Generator`, or ``None`` for other folds each
         time. The fit itself needs no random numbers.
@@ -308,7 +332,7 @@ def complete(
     """
     check_choice(undetermined, "undetermined", ("nan", "theta0"))
     check_choice(criterion, "criterion", ("deviance", "rmse"))
-    if basis is not None and folds is None and not (isinstance(hold_out, str) and hold_out == "cells"):
+    if basis is not None and folds is None and hold_out is not None:
         raise InvalidSetting(f"hold_out={hold_out!r} is of use with folds only: pass folds=5, or leave it out.")
     if basis is None and solver != "auto":
         raise InvalidSetting(f"solver={solver!r} needs a basis; without one there is nothing to choose. Leave it out.")
@@ -318,7 +342,7 @@ def complete(
         data, seen = read_gaps(X, support, base, names, levels)
         values = np.asarray(data.values, dtype=np.float64)
         if basis is None:
-            folding = Folding.read(5 if folds is None else folds, hold_out, rng, data.labels)
+            folding = Folding.read(folds, hold_out, rng, data.labels)
             smoothed = fit_penalised(data, seen, folding, criterion, settings, silent if say is None else say)
             filled = frozen(np.where(seen, values, smoothed.means))
             return Completion(filled, smoothed, frozen(np.ones_like(seen)), frozen(seen))

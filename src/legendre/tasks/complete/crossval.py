@@ -10,21 +10,17 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import check_int, entries, generator_from
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
-from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
 from legendre.core.text import Columns, Table, shortened
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
 from legendre.solvers.structure.identifiability import identify
-
-HoldOut = Mode | Sequence[Mode]  # "cells", or the modes of the fibres that are held out
-Rng = int | np.random.Generator | None  # the same integer always deals in the same way, ``None`` never does
+from legendre.tasks.complete.folds import Folding
 
 
 @dataclass(frozen=True)
@@ -91,55 +87,6 @@ class CrossValidation(Storable):
         return "\n".join(self.summary().splitlines()[2:])  # without title and rule
 
 
-@dataclass(frozen=True)
-class Folding:
-    """How observed cells are dealt into folds."""
-
-    n_folds: int
-    along: tuple[int, ...] = ()  # the modes of the fibres that stay together; none for single cells
-    rng: Rng = 0
-    name: str = "cells"  # what is held out
-
-    @classmethod
-    def read(cls, folds: int, hold_out: HoldOut, rng: Rng, labels: Labels) -> Folding:
-        """Check a caller's arguments."""
-        along = _read_modes(hold_out, labels)
-        called = ", ".join(map(str, along) if labels.names is None else map(labels.mode, along))
-        name = f"fibres along mode {called}" if along else "cells"
-        return cls(check_int(folds, "folds", 2), along, generator_from(rng, InvalidSetting), name)
-
-    def deal(self, seen: BoolArray) -> IntArray:
-        """Give each observed cell a fold, the same one to all cells of a fibre; -1 elsewhere.
-
-        Examples
-        --------
-        >>> Folding(2, along=(1,)).deal(np.array([[True, True], [True, False]])).tolist()
-        [[0, 0], [1, -1]]
-        """
-        short = [1 if k in self.along else n for k, n in enumerate(seen.shape)]
-        groups = np.broadcast_to(np.arange(int(np.prod(short))).reshape(short), seen.shape)
-        used = np.unique(groups[seen])
-        if self.n_folds > len(used):
-            what = "fibres with an observed cell" if self.along else "observed cells"
-            raise InvalidSetting(f"folds={self.n_folds} needs at least as many {what}; X has {len(used)}.")
-        turn = np.full(int(np.prod(short)), -1, dtype=np.int64)
-        turn[np.random.default_rng(self.rng).permutation(used)] = np.arange(len(used)) % self.n_folds
-        return np.where(seen, turn[groups], -1)
-
-
-def _read_modes(hold_out: HoldOut, labels: Labels) -> tuple[int, ...]:
-    if isinstance(hold_out, str) and hold_out == "cells":
-        return ()
-    listed = [hold_out] if isinstance(hold_out, (str, int, np.integer)) else entries(hold_out)
-    if listed is None or (labels.names is None and any(isinstance(mode, str) for mode in listed)):
-        named = "" if labels.names else " Modes of X have no names: count them from 0, or pass names=."
-        raise InvalidSetting(f"hold_out must be 'cells', a mode or several modes; got {hold_out!r}.{named}")
-    order, modes = len(labels.shape), {labels.find_mode(mode, "hold_out", InvalidSetting) for mode in listed}
-    if not modes or len(modes) == order:
-        raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {order}.")
-    return tuple(sorted(modes))
-
-
 def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:
     """List the bases to compare in place of one that grows up to a size: sizes spaced evenly in the logarithm."""
     growing = recipe.growing
@@ -168,23 +115,25 @@ def select(
     every = [basis for recipe, sizes in offers for basis in sizes.values() or [recipe]]
     values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
     # a cell of base measure 0 is no test of a model
-    turns = folding.deal(seen if data.base is None else seen & (data.base > 0))
-    filled = np.full((len(every), *values.shape), np.nan)
-    for turn in range(folding.n_folds):
-        left, held = cells_left(values, turns, turn), turns == turn
+    inside = seen if data.base is None else seen & (data.base > 0)
+    folds = folding.deal(values, inside)
+    answers = []
+    for turn, fold in enumerate(folds.held):
+        held, left = fold >= 0, inside & (fold < 0)
+        if not (values[left] > 0).any():
+            raise InvalidSetting(f"folds: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
         rough = replace(settings, tol=max(settings.tol, share / int(left.sum())), ranked=False)
         part, fits = replace(observe(values, left, data.base), origin=data.origin), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
             for place, (recipe, sizes) in enumerate(offers):
                 if say is not None:
-                    done = (turn * len(offers) + place) / (folding.n_folds * len(offers))
-                    say(f"fold {turn + 1} of {folding.n_folds}   {shortened(repr(recipe), 60)}", done)
+                    done = (turn * len(offers) + place) / (len(folds.held) * len(offers))
+                    say(f"fold {turn + 1} of {len(folds.held)}   {shortened(repr(recipe), 60)}", done)
                 fit = fit_recipe(part, recipe, rough)
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
-            for answer, fit in zip(filled, fits, strict=True):
-                answer[held] = extrapolate(fit)[0][held]
-    table = _compare(values, turns, [repr(basis) for basis in every], filled, criterion, folding.name)
+            answers.append((values[held], np.array([extrapolate(fit)[0][held] for fit in fits])))
+    table = _compare(answers, [repr(basis) for basis in every], criterion, folds.name)
     return every[table.best], table
 
 
@@ -210,50 +159,35 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     return value, determined
 
 
-def cells_left(values: FloatArray, turns: IntArray, turn: int) -> BoolArray:
-    """Mark the observed cells that are not held out in a fold; refuse a fold without which X is 0."""
-    left: BoolArray = (turns >= 0) & (turns != turn)
-    if not (values[left] > 0).any():
-        raise InvalidSetting(f"folds: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
-    return left
-
-
 def _compare(
-    values: FloatArray, turns: IntArray, names: Sequence[str], filled: FloatArray, criterion: str, folds: str
+    answers: list[tuple[FloatArray, FloatArray]], names: Sequence[str], criterion: str, folds: str
 ) -> CrossValidation:
-    """Score the held-out cells that each candidate filled in (candidates x grid, NaN where it determines nothing).
+    """Score held-out cells: of each fold X and what the candidates say, NaN where they determine nothing.
 
     All candidates are scored on the same cells: those that each of them determines, apart from candidates that leave
     most cells undetermined.
     """
-    held_out = turns >= 0
-    open_cells = np.isnan(filled[:, held_out])
-    usable = open_cells.mean(axis=1) <= 0.5
+    lost = sum(np.isnan(filled).sum(axis=1) for _, filled in answers)
+    held_out = sum(len(x) for x, _ in answers)
+    usable = lost <= 0.5 * held_out
     if len(names) > 1 and not usable.any():
         raise InvalidBasis(
             f"folds: every candidate leaves more than half of the held-out cells undetermined ({folds}). "
             "Offer smaller bases, or hold out cells instead of fibres: hold_out='cells'."
         )
-    common = held_out & ~np.isnan(filled[usable]).any(axis=0)
-    scores = tuple(
-        _score(name, values, answer, turns, common if ok else np.zeros_like(common), int(lost))
-        for name, answer, ok, lost in zip(names, filled, usable, open_cells.sum(axis=1), strict=True)
-    )
+    common = [~np.isnan(filled[usable]).any(axis=0) & usable.any() for _, filled in answers]
+    scores = []
+    for at, name in enumerate(names):
+        pairs = [(x[ok], filled[at, ok]) for (x, filled), ok in zip(answers, common, strict=True) if ok.any()]
+        pairs = pairs if usable[at] else []
+        square = [float(np.sqrt(np.mean((x - m) ** 2))) for x, m in pairs]
+        deviance = [float(np.mean(poisson_deviance(x, m))) for x, m in pairs]
+        scores.append(Score(name, *_mean_and_error(square), *_mean_and_error(deviance), int(lost[at])))
     # where the deviance is infinite for several, the RMSE decides
     errors = np.array([((s.deviance if criterion == "deviance" else s.rmse), s.rmse) for s in scores])
     best = int(np.lexsort(np.where(np.isnan(errors), np.inf, errors).T[::-1])[0])
-    scored = int(common.sum()) if usable.any() else 0
-    return CrossValidation(scores, best, int(turns.max()) + 1, folds, int(held_out.sum()), scored, criterion)
-
-
-def _score(
-    name: str, values: FloatArray, filled: FloatArray, turns: IntArray, cells: BoolArray, undetermined: int
-) -> Score:
-    parts = [cells & (turns == turn) for turn in range(int(turns.max()) + 1)]
-    pairs = [(values[part], filled[part]) for part in parts if part.any()]
-    square = np.array([np.sqrt(np.mean((x - m) ** 2)) for x, m in pairs])
-    deviance = np.array([np.mean(poisson_deviance(x, m)) for x, m in pairs])
-    return Score(name, *_mean_and_error(square), *_mean_and_error(deviance), undetermined)
+    scored = sum(int(ok.sum()) for ok in common)
+    return CrossValidation(tuple(scores), best, len(answers), folds, held_out, scored, criterion)
 
 
 def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
@@ -263,8 +197,8 @@ def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
     return np.where(np.isinf(mean), np.inf, 2.0 * kl_div(x, mean))
 
 
-def _mean_and_error(errors: FloatArray) -> tuple[float, float]:
-    mean = float(errors.mean()) if len(errors) else np.nan
+def _mean_and_error(errors: Sequence[float]) -> tuple[float, float]:
+    mean = float(np.mean(errors)) if errors else np.nan
     if len(errors) < 2 or not np.isfinite(mean):
         return mean, np.nan
-    return mean, float(errors.std(ddof=1)) / float(np.sqrt(len(errors)))
+    return mean, float(np.std(errors, ddof=1)) / float(np.sqrt(len(errors)))

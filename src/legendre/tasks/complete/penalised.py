@@ -1,24 +1,28 @@
-"""Completion without a basis: all interactions at once, each held back by a penalty that held-out cells choose.
+"""Completion without a basis: all interactions at once, held back by a penalty that is learned.
 
-The unknowns are the coefficients of log q in cosine waves, another frame of theta's space. For given variances of the
-coefficients the fit is convex, with one answer whatever is missing (`minimise`). The error on held-out cells has a
-gradient in all variances at once, for the price of one more linear system: where the fit is
-a = argmin f(a) + a . a / 2v, a small change of v moves it by (f'' + 1/v)^-1 (a / v^2) dv (`tune`).
+The unknowns are the coefficients a of log q in some waves, another frame of theta's space:
+
+    minimise  w sum over observed cells of (m - x log m)  +  sum of a_c^2 / (2 v_c),  log(m / base) = sum of a_c wave_c.
+
+For given waves, variances v and weight w this is convex, with one answer whatever is missing (`minimise`). Read as a
+model, a is normal with variances v and x has the variance m / w. EM (`follow`) starts from random walks and learns w,
+the variances of the terms and the waves: the eigenvectors of the covariance of each mode's levels, as the fit and draws
+from its posterior have it ("flip-flop", Dutilleul 1999). Cells that are held out decide after how many rounds to stop.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from scipy.fft import dct, idct
+from scipy.special import ndtri
 
-from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning
 from legendre.core.labels import Labels
@@ -27,7 +31,7 @@ from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.text import NamedValues, Table
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.fit import Settings
 from legendre.results.base import Certificate
@@ -35,7 +39,9 @@ from legendre.results.effects import Effect, effects_of_tensor
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.loop import Status, Step
-from legendre.tasks.complete.crossval import Folding, cells_left, poisson_deviance
+from legendre.tasks.complete.crossval import poisson_deviance
+from legendre.tasks.complete.folds import Folding, canonical_order
+from legendre.tasks.complete.waves import LONGEST_LEARNED, Waves
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,16 +58,26 @@ class PenalisedFit:
     kl
         KL(P, Q) on the observed cells, in nats.
     variances
-        By term, the variance of log Q: the modes that it involves, with ``~`` where neighbours in a mode are alike.
+        By term, the variance of log Q: the modes that it involves, with ``~`` where levels of a mode are alike.
+    dispersion
+        The variance of an observed cell over its mean.
+    rounds
+        How many times the likeness of levels was learned.
     criterion, error
-        The criterion on held-out cells and its value: the Poisson deviance per cell, or the root mean square error. The
-        variances were chosen by these cells, so the value is a little too good.
-    n_held_out, n_folds
-        How many cells were held out, in how many folds.
+        The criterion on held-out cells and its value: the Poisson deviance per cell, or the root mean square error.
+        The number of rounds was chosen by these cells, nothing else.
+    n_held_out, n_folds, held_out
+        How many cells were held out, in how many folds, and in which shapes.
+    log_sd
+        The standard deviation of log Q at every cell, as the model has it.
+    gaps, quantiles
+        The number of each missing cell's shape of gap; for each shape, quantiles of the errors of held-out cells, at
+        equal distances from 0 to 1, in the model's standard deviations. `interval` uses them.
     residual, tol
-        How exact the fit is: the largest entry of the gradient, penalty included, for a total of 1; and the tolerance.
+        How exact the fit is: the largest entry of the gradient, penalty included, over w n for n observed cells; and
+        the tolerance.
     gap
-        Upper bound of the excess of ``KL(P, Q) + penalty / n`` over its minimum, for n observed cells.
+        Upper bound of the excess of ``KL(P, Q) + penalty / (w n)`` over its minimum.
     """
 
     means: FloatArray
@@ -69,10 +85,16 @@ class PenalisedFit:
     eta: FloatArray
     kl: float
     variances: dict[str, float]
+    dispersion: float
+    rounds: int
     criterion: str
     error: float
     n_held_out: int
     n_folds: int
+    held_out: str
+    log_sd: FloatArray
+    gaps: IntArray
+    quantiles: FloatArray
     residual: float
     gap: float
     status: Status
@@ -103,10 +125,21 @@ class PenalisedFit:
         """Return the model's value at every cell, in X's units and form."""
         return self.origin.give(self.means)
 
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Bound the entry of each missing cell; for other cells the bounds mean nothing."""
+        places = np.linspace(0.0, 1.0, self.quantiles.shape[1])
+        # on the scale of square roots errors have the same variance for small means and large, and 0 is no exception
+        sd = 0.5 * np.sqrt(self.dispersion + self.means * self.log_sd**2)
+        ends = []
+        for tail in (0.5 - level / 2, 0.5 + level / 2):
+            steps = np.array([np.interp(tail, places, row) for row in self.quantiles])
+            ends.append(np.maximum(np.sqrt(self.means) + steps[self.gaps] * sd, 0.0) ** 2)
+        return ends[0], ends[1]
+
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the model."""
         off = f"The largest entry of the gradient is {self.residual:.1e}; {self.tol:g} was asked for."
-        why = "For the chosen variances the problem is convex; the variances were chosen by cells that were held out."
+        why = "For the variances and the waves that were learned the problem is convex."
         if not self.status.converged:
             return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
         return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
@@ -121,6 +154,9 @@ class PenalisedFit:
         rows = [
             ("basis", f"all interactions, with a penalty; {self.rank} parameters"),
             ("held out", f"{self.n_held_out} cells in {self.n_folds} folds: {self.criterion} {self.error:.5g}"),
+            ("held out as", self.held_out),
+            ("likeness", f"learned in {self.rounds} rounds"),
+            ("dispersion", f"variance of an entry {self.dispersion:.3g} times its mean"),
             ("fit", f"residual {self.residual:.1e} after {self.history[-1].iteration} steps"),
             *((f"term {name}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}") for name in largest),
         ]
@@ -133,35 +169,55 @@ class PenalisedFit:
 def fit_penalised(
     data: Dense, seen: BoolArray, folding: Folding, criterion: str, settings: Settings, say: Say
 ) -> PenalisedFit:
-    """Choose the variances by held-out cells, then fit all observed cells; warn if that did not converge."""
+    """Learn what the penalty is and after how many rounds to stop, then fit; warn if that did not converge."""
     measure = np.ones(data.shape) if data.base is None else data.base
     omega, values = seen & (measure > 0), np.asarray(data.values, dtype=np.float64)
     values = np.where(omega, values, 0.0)
-    together = math.prod(data.shape[k] for k in folding.along)
-    waves, max_iter = Waves(data.shape), 100 if settings.max_iter is None else settings.max_iter
-    with limit_blas():
-        tau, error, latest, held = tune(waves, values, measure, folding.deal(omega), criterion, together, say)
-        say("the last fit, to all that was observed")
-        problem = PenalisedProblem(waves, values / data.total, np.where(omega, measure, 0.0))
-        point, history = minimise(problem, np.sqrt(waves.variances(tau)), latest[0], settings.tol, max_iter)
+    folds = folding.deal(values, omega)
+    order = canonical_order(values, omega)  # the modes are taken in an order that does not depend on theirs
+    back = np.argsort(order)
+    inside, base = omega.transpose(order), measure.transpose(order)
+    unit = data.total / float(base[inside].sum())
+    x = values.transpose(order) / unit
+    max_iter = 100 if settings.max_iter is None else settings.max_iter
+    with limit_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        shapes = [tuple(order.index(k) for k in shape) for shape in folds.shapes]
+        used = folds.held[: max(1, 100_000 // x.size)] if len(folds.held) > 1 else ()  # of a large tensor some suffice
+        held_out = HeldOut(x, base, [fold.transpose(order) for fold in used], shapes, criterion == "rmse")
+        rounds, points = held_out.try_rounds(inside, say)
+        _, means, counts = held_out.errors(points)
+        error = float(counts @ means) / max(int(counts.sum()), 1)
+        quantiles = held_out.quantiles(points) if points else np.tile(ndtri(np.linspace(0.0025, 0.9975, 201)), (1, 1))
+        say(f"all observed cells, {rounds} rounds", 0.6)
+        point = next(islice(follow(x, np.where(inside, base, 0.0), 0), rounds, None))
+        penalty = point.problem.penalty
+        point, history = minimise(point.problem, point.b, settings.tol, max_iter=max_iter)
+        log_sd = sd_of_logs(point, np.random.default_rng(0))
+        means = unit * base * np.exp(point.h)
     converged = point.residual <= settings.tol
     if not converged:
         text = f"complete: the gradient is {point.residual:.2e} after {len(history) - 1} steps, tol = {settings.tol:g}."
         warnings.warn(f"{text} Raise max_iter or tol.", ConvergenceWarning, stacklevel=3)
-    with np.errstate(divide="ignore"):
-        means = np.exp(point.h - point.psi + np.log(measure)) * data.total
+    q, h = (point.m / point.m.sum()).transpose(back), point.h.transpose(back)
     return PenalisedFit(
-        means=frozen(means),
-        theta=frozen(moebius(point.h).ravel()[1:]),
-        eta=frozen(zeta_adjoint(point.q).ravel()[1:]),
-        kl=problem.divergence(point.q),
+        means=frozen(means.transpose(back)),
+        theta=frozen(moebius(h).ravel()[1:]),
+        eta=frozen(zeta_adjoint(q).ravel()[1:]),
+        kl=float(poisson_deviance(values / data.total, q).sum()) / 2.0,
         variances={
-            waves.name(term, data.labels): float(tau[term]) for term in zip(*np.nonzero(waves.terms), strict=True)
+            penalty.waves.name(term, data.labels): float(penalty.tau[tuple(term[k] for k in order)])
+            for term in zip(*np.nonzero(penalty.waves.terms.transpose(back)), strict=True)
         },
+        dispersion=unit / penalty.weight,
+        rounds=rounds,
         criterion=criterion,
-        error=error,
-        n_held_out=held,
-        n_folds=len(latest),
+        error=unit * (math.sqrt(error) if criterion == "rmse" else error),
+        n_held_out=int(counts.sum()),
+        n_folds=len(used),
+        held_out=folds.name,
+        log_sd=frozen(log_sd.transpose(back)),
+        gaps=frozen(folds.gaps),
+        quantiles=frozen(quantiles),
         residual=point.residual,
         gap=point.gap,
         status=Status.CONVERGED if converged else Status.OUT_OF_STEPS,
@@ -171,283 +227,272 @@ def fit_penalised(
     )
 
 
-def tune(
-    waves: Waves, values: FloatArray, base: FloatArray, turns: IntArray, criterion: str, together: int, say: Say
-) -> tuple[FloatArray, float, list[FloatArray], int]:
-    """Choose the variances of the terms that make the error on held-out cells least.
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Cells that are held out, and what fits to the others are measured by."""
 
-    X is 0 where it was not observed; `turns` has the fold of each observed cell, -1 elsewhere; `together` is the number
-    of cells in a fibre, where fibres are held out. Of a large tensor only some folds are held out. Return the
-    variances, the error per cell (mean or root mean square), the coefficients of each fold, and the number of cells.
-    """
-    from scipy.optimize import minimize
+    x: FloatArray
+    base: FloatArray
+    folds: list[IntArray]  # for each fold the number of the shape as part of which a cell is held out, or -1
+    shapes: list[tuple[int, ...]]
+    squares: bool  # whether errors are squared differences, or terms of the deviance
 
-    # A variance has a log-normal prior: its median, and one standard deviation as a factor. At the least one a term
-    # does nothing. The search ends when a step lowers the error by less than a share of 1e-5.
-    typical, factor, least, most, steps = 0.05, 3.0, 1e-7, 20.0, 40
-    unit = float(values[turns >= 0].mean())
-    x, folds, held_out = values / unit, [], 0
-    for turn in range(int(turns.max()) + 1):
-        if held_out >= limits.ENOUGH_HELD_OUT * together:
-            break
-        left = cells_left(values, turns, turn)
-        total = float(x[left].sum())
-        problem = PenalisedProblem(waves, np.where(left, x, 0.0) / total, np.where(left, base, 0.0))
-        folds.append(partial(held_out_error, problem, turns == turn, x, base, total, criterion))
-        held_out += int((turns == turn).sum())
-    latest = [np.zeros(values.shape) for _ in folds]
-    n_terms = int(waves.terms.sum())
+    def try_rounds(
+        self, seen: BoolArray, say: Say, *, most: int = 20, patience: int = 3
+    ) -> tuple[int, list[PenalisedPoint]]:
+        """Learn on the cells that are left in each fold until those held out gain no more; return the last round taken.
 
-    def variances(z: FloatArray) -> FloatArray:
-        tau = np.zeros(waves.terms.shape)
-        tau[waves.terms] = typical * factor**z
-        return tau
-
-    def badness(z: FloatArray) -> tuple[float, FloatArray]:
-        """Of held_out residuals the log-likelihood, with a normal prior for z, each divided by -held_out / 2."""
-        tau = variances(z)
-        answers = [fold(waves.variances(tau), b) for fold, b in zip(folds, latest, strict=True)]
-        errors, slopes, latest[:] = zip(*answers, strict=True)
-        total = max(sum(errors), held_out * float(np.finfo(np.float64).eps) ** 2)  # rounding errors are all the same
-        value = float(np.log(total / held_out) + np.vdot(z, z) / held_out)
-        slope = waves.by_term(np.sum(slopes, axis=0))
-        return value, np.log(factor) * (slope * tau)[waves.terms] / total + 2.0 * z / held_out
-
-    def watch(intermediate_result: Any) -> None:  # SciPy knows what to pass by this name
-        say(f"variances of {n_terms} terms, by {held_out} cells   held out: {intermediate_result.fun:.4g}")
-
-    say(f"variances of {n_terms} terms, by {held_out} cells of {len(folds)} folds")
-    bounds = [tuple(np.log([least / typical, most / typical]) / np.log(factor))] * n_terms
-    options: Any = {"maxiter": steps, "ftol": 1e-5}
-    start = np.zeros(n_terms)
-    found = minimize(badness, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=watch)
-    error = float(np.exp(found.fun - np.vdot(found.x, found.x) / held_out))
-    return variances(found.x), unit * (error if criterion == "deviance" else math.sqrt(error)), latest, held_out
-
-
-def held_out_error(
-    problem: PenalisedProblem,
-    held: BoolArray,
-    x: FloatArray,
-    base: FloatArray,
-    total: float,
-    criterion: str,
-    variances: FloatArray,
-    b: FloatArray,
-    *,
-    tol: float = 0.02,
-    accuracy: float = 1e-3,
-) -> tuple[float, FloatArray, FloatArray]:
-    """Fit the cells that are left from b; return the sum of the errors on those held out, its gradient, and the new b.
-
-    The gradient is in the variances. `total` is the sum of x over the cells that are left. The fit is as exact as the
-    share `tol` of a coefficient's standard deviation, the linear system for the gradient to `accuracy`.
-    """
-    largest = 60.0  # log q of a held-out cell counts as this at most: its square is finite
-    point, _ = minimise(problem, np.sqrt(variances), b, tol / problem.n_cells)
-    log_q = point.h[held] - point.psi + np.log(base[held])
-    m = total * np.exp(np.minimum(log_q, largest))
-    off, squares, slope = m - x[held], criterion == "rmse", np.zeros_like(x)
-    slope[held] = np.where(log_q < largest, 2.0 * off * m if squares else 2.0 * off, 0.0)
-    error = off**2 if squares else poisson_deviance(x[held], m)
-    slope -= point.q * slope.sum()  # psi moves too
-    answer = point.solve(point.spread * problem.waves.to_waves(slope), accuracy)
-    # answer / spread, without dividing by a spread of 0; at the optimum b / spread is -excess
-    inner = problem.waves.to_waves(slope - point.fisher(problem.waves.to_cells(point.spread * answer)))
-    return float(error.sum()), -inner * point.excess, point.b
-
-
-@dataclass(frozen=True)
-class Waves:
-    """The cosine waves of a grid, orthonormal, and the variances of their coefficients.
-
-    A mode is level (the same for all its coordinates), free (coordinates have nothing to do with one another) or a walk
-    (neighbours are alike, as in a random walk). A term says which for each mode, and has a variance: that of log q,
-    cell by cell. The waves diagonalise all terms at once, so that the variance of a coefficient is a sum over terms of
-    products over modes.
-    """
-
-    shape: tuple[int, ...]
-
-    @cached_property
-    def matrices(self) -> tuple[FloatArray | None, ...]:
-        """The waves of each mode, one per row; ``None`` for a long mode, where a fast transform is faster."""
-        short = 500
-        return tuple(dct(np.eye(n), norm="ortho", axis=0) if n <= short else None for n in self.shape)
-
-    def to_cells(self, a: FloatArray) -> FloatArray:
-        """Sum the waves: from coefficients to cells. The adjoint is `to_waves`."""
-        for rows in self.matrices:
-            a = _transform(a, idct) if rows is None else _product(a, rows)
-        return a
-
-    def to_waves(self, h: FloatArray) -> FloatArray:
-        """Compute the coefficients of a function on the grid."""
-        for rows in self.matrices:
-            h = _transform(h, dct) if rows is None else _product(h, rows.T)
-        return h
-
-    @cached_property
-    def spectra(self) -> tuple[FloatArray, ...]:
-        """For each mode the variances of its waves when it is level, free or a walk, each with mean 1 over the cells.
-
-        One coordinate can be level only, and of two a walk is nothing else than free.
+        A round is taken if the gain since the last one that was taken is larger than its standard error, and none is
+        taken after `patience` rounds in vain.
         """
-        return tuple(_spectrum(n) for n in self.shape)
+        left = [seen & (fold < 0) for fold in self.folds]
+        paths = [follow(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0), 1) for part in left]
+        taken, best = 0, list[PenalisedPoint]()
+        for number in range(most + 1 if paths else 0):
+            points = list[PenalisedPoint]()
+            for path in paths:
+                share = 0.6 * (number + len(points) / len(paths)) / (most + 1)
+                say(f"round {number} of at most {most}, fold {len(points) + 1} of {len(paths)}", share)
+                points.append(next(path))
+            if number == 0 or self.gains(best, points):
+                taken, best = number, points
+            elif number - taken >= patience:
+                break
+        return taken, best
 
-    @cached_property
-    def terms(self) -> BoolArray:
-        """True for terms that have a variance: all but the constant one, or those of few modes if that is too many."""
-        kinds = [len(rows) for rows in self.spectra]
-        modes = np.zeros(kinds, dtype=np.int64)
-        for kind in np.indices(kinds, sparse=True):
-            modes += kind > 0
-        chosen: list[BoolArray] = [(modes > 0) & (modes <= most) for most in range(1, len(kinds) + 1)]
-        return max((terms for terms in chosen[1:] if terms.sum() <= 250), key=np.sum, default=chosen[0])
+    def errors(self, points: list[PenalisedPoint]) -> tuple[list[FloatArray], FloatArray, IntArray]:
+        """Compute for each fold the errors on the grid, and for each shape their mean and number."""
+        errors, sums, counts = [], np.zeros(len(self.shapes)), np.zeros(len(self.shapes), dtype=np.int64)
+        for point, fold in zip(points, self.folds, strict=True):
+            held, m = fold >= 0, self.base * np.exp(np.minimum(point.h, 60.0))  # so that squares are finite
+            errors.append(np.where(held, (m - self.x) ** 2 if self.squares else poisson_deviance(self.x, m), 0.0))
+            sums += np.bincount(fold[held], errors[-1][held], minlength=len(sums))
+            counts += np.bincount(fold[held], minlength=len(sums))
+        return errors, np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts
 
-    def variances(self, tau: FloatArray) -> FloatArray:
-        """Sum over terms: the variance of each coefficient."""
-        return reduce(_product, self.spectra, tau)
+    def gains(self, before: list[PenalisedPoint], now: list[PenalisedPoint]) -> bool:
+        """Tell whether errors have fallen by more than a standard error.
 
-    def by_term(self, t: FloatArray) -> FloatArray:
-        """Sum over coefficients: the adjoint of `variances`."""
-        return reduce(_product, (rows.T for rows in self.spectra), t)
+        What counts is the sum over shapes of share * log(mean error): a plain sum would be that of the hardest shape.
+        """
+        (old, old_means, counts), (new, new_means, _) = self.errors(before), self.errors(now)
+        variance = 0.0
+        for fold, was, is_ in zip(self.folds, old, new, strict=True):
+            for number, along in enumerate(self.shapes):
+                change = np.where(fold == number, was / old_means[number] - is_ / new_means[number], 0.0)
+                variance += float(np.square(change.sum(axis=along)).sum())  # a fibre is one case
+        return float(counts @ np.log(old_means / new_means)) > math.sqrt(variance)
 
-    def name(self, term: tuple[int, ...], labels: Labels) -> str:
-        """Name a term by the modes that are not level, with ~ for a walk: ``"1 x 2~"`` for (0, 1, 2)."""
-        names = labels.names or range(len(term))
-        return " x ".join(f"{name}{'~' * (kind - 1)}" for name, kind in zip(names, term, strict=True) if kind)
+    def quantiles(self, points: list[PenalisedPoint], places: int = 201) -> FloatArray:
+        """Compute quantiles of the errors of square roots, in standard deviations, for each shape."""
+        scaled = []
+        for point in points:
+            m, sd = self.base * np.exp(point.h), sd_of_logs(point, np.random.default_rng(1))
+            noise = 1.0 / point.problem.penalty.weight + m * sd**2
+            scaled.append(2.0 * (np.sqrt(self.x) - np.sqrt(m)) / np.sqrt(noise))
+        rows = []
+        for number in range(len(self.shapes)):
+            pairs = list(zip(scaled, self.folds, strict=True))
+            own = np.concatenate([error[fold == number] for error, fold in pairs])
+            rows.append(own if len(own) >= 40 else np.concatenate([error[fold >= 0] for error, fold in pairs]))
+        return np.array([np.quantile(row, np.linspace(0.0, 1.0, places)) for row in rows])
 
 
-def _product(a: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Multiply the first mode by a matrix and make it the last one: after all modes, each is in its place again."""
-    product: FloatArray = a.reshape(len(a), -1).T @ matrix
-    return product.reshape(*a.shape[1:], matrix.shape[1])
+@dataclass(frozen=True, eq=False)
+class Penalty:
+    """Waves, the variances of the terms, and the weight of the data: what a fit is held back by."""
+
+    waves: Waves
+    tau: FloatArray
+    weight: float
 
 
-def _transform(a: FloatArray, by: Callable[..., FloatArray]) -> FloatArray:
-    return np.moveaxis(by(a, norm="ortho", axis=0), 0, -1)
+def follow(x: FloatArray, measure: FloatArray, seed: int) -> Iterator[PenalisedPoint]:
+    """Learn the penalty by EM; yield the fit after each round.
+
+    Fits are exact to the share `rough` of a coefficient's standard deviation.
+    """
+    rng, typical, weight, rough = np.random.default_rng(seed), 0.05, 10.0, 0.02
+    draws = min(max(50_000 // x.size, 1), 8)
+    waves = Waves.cosine(x.shape)
+    penalty = Penalty(waves, np.where(waves.terms, typical, 0.0), weight)
+    h = np.full(x.shape, math.log(max(float(x.sum()), 1e-9) / float(measure.sum())))
+    while True:
+        problem = PenalisedProblem(penalty, x, measure)
+        point, _ = minimise(problem, problem.start(h), rough=rough, accuracy=0.05)
+        yield point
+        penalty, h = learn(point, [point.draw(rng) for _ in range(draws)]), point.h
 
 
-def _spectrum(n: int) -> FloatArray:
-    wave = np.arange(1, n)
-    steps = 2.0 - 2.0 * np.cos(np.pi * wave / n)  # the squared steps of a wave from neighbour to neighbour
-    rows = np.zeros((min(n, 3), n))
-    rows[0, 0] = 1.0
-    rows[1:2, 1:] = 1.0
-    rows[2:, 1:] = 1.0 / steps
-    normal: FloatArray = n * rows / rows.sum(axis=1, keepdims=True)
-    return normal
+def learn(point: PenalisedPoint, draws: Sequence[FloatArray], *, most_weight: float = 1e6) -> Penalty:
+    """Take an M step: the variances of terms, the covariances of levels and the weight, by posterior moments of b."""
+    penalty, b = point.problem.penalty, point.b
+    waves, spread, constant = penalty.waves, point.problem.spread, (0,) * b.ndim
+    v = spread**2
+    # quasi-likelihood: the variance of all that is normal, relative to what the weight says
+    deviance = float(poisson_deviance(point.problem.x, point.m).sum())
+    scale = (penalty.weight * deviance + float(np.vdot(b, b))) / point.problem.n_cells
+    scale = max(scale, penalty.weight / most_weight)
+    second = sum(y * y for y in draws) / len(draws)
+    found, expected = b**2 / scale / v, (1.0 - second) / v
+    found[constant] = expected[constant] = 0.0
+    # MacKay's rule, lengthened: it takes small steps only
+    ratio = (waves.by_term(found) / np.maximum(waves.by_term(expected), 1e-300)) ** 1.5
+    tau = np.where(waves.terms, np.clip(penalty.tau * np.clip(ratio, 0.1, 10.0) * scale, 1e-9, 1e4), 0.0)
+    v[constant] = np.inf
+    parts = [spread * b / math.sqrt(scale), *(spread * y / math.sqrt(len(draws)) for y in draws)]
+    covariances = [_covariance(k, rows, parts, v) for k, rows in enumerate(waves.matrices)]
+    return Penalty(waves.learned(covariances, np.exp(point.h - point.h.max())), tau, penalty.weight / scale)
+
+
+def _covariance(k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v: FloatArray) -> FloatArray | None:
+    """Estimate the covariance of the levels of a mode from coefficients, each weighed by its variance."""
+    if rows is None or not 2 < len(rows) <= LONGEST_LEARNED:
+        return None
+    free = len(rows) - 1
+    weight = 1.0 / np.moveaxis(v, k, 0)[1:].reshape(free, -1).mean(axis=0)
+    total = np.zeros((free, free))
+    for part in parts:
+        flat = np.moveaxis(part, k, 0)[1:].reshape(free, -1)
+        total += (flat * weight) @ flat.T
+    covariance: FloatArray = rows[1:].T @ total @ rows[1:]
+    return covariance
+
+
+def sd_of_logs(point: PenalisedPoint, rng: np.random.Generator, draws: int = 12) -> FloatArray:
+    """Estimate the standard deviation of log q at every cell by draws from the posterior."""
+    waves, spread, total = point.problem.waves, point.problem.spread, np.zeros(point.h.shape)
+    for _ in range(draws):
+        total += waves.to_cells(spread * point.draw(rng)) ** 2
+    return np.sqrt(total / draws)
 
 
 @dataclass(frozen=True, eq=False)
 class PenalisedProblem:
     """The data of one fit."""
 
-    waves: Waves
-    p: FloatArray  # X on the observed cells, scaled to sum to 1; 0 elsewhere
+    penalty: Penalty
+    x: FloatArray  # X in units of its mean, 0 where nothing was observed
     measure: FloatArray  # the base measure on the observed cells, 0 elsewhere
 
     @cached_property
     def n_cells(self) -> int:
-        """The number of observed cells; P weighs as much as one count in each of them."""
+        """The number of observed cells."""
         return int(np.count_nonzero(self.measure))
 
-    def divergence(self, q: FloatArray) -> float:
-        """Compute KL(P, Q)."""
-        seen = self.p > 0
-        return max(float((self.p[seen] * np.log(self.p[seen] / q[seen])).sum()), 0.0)
+    @property
+    def waves(self) -> Waves:
+        """The waves of the penalty."""
+        return self.penalty.waves
 
-    def at(self, b: FloatArray, spread: FloatArray) -> PenalisedPoint:
-        """Evaluate ``n KL(P, Q) + |b|^2 / 2`` (up to a constant) where log q has the coefficients spread * b."""
-        h = self.waves.to_cells(spread * b)
-        seen = self.measure > 0
-        top = float(h[seen].max())
-        mass = self.measure * np.exp(np.where(seen, h - top, 0.0))
-        psi = float(np.log(mass.sum())) + top
-        value = self.n_cells * (psi - float(np.vdot(self.p, h))) + 0.5 * float(np.vdot(b, b))
-        return PenalisedPoint(self, spread, b, h, mass / mass.sum(), psi, value)
+    @cached_property
+    def spread(self) -> FloatArray:
+        """The standard deviations of the coefficients."""
+        return np.sqrt(self.waves.variances(self.penalty.tau))
+
+    def start(self, h: FloatArray) -> FloatArray:
+        """Compute the b that has this log q."""
+        return np.asarray(self.waves.coefficients(h) / self.spread)
+
+    def at(self, b: FloatArray) -> PenalisedPoint:
+        """Evaluate the objective where log q has the coefficients spread * b."""
+        h = self.waves.to_cells(self.spread * b)
+        m = np.where(self.measure > 0, self.measure * np.exp(h), 0.0)
+        value = self.penalty.weight * (float(m.sum()) - float(np.vdot(self.x, h))) + 0.5 * float(np.vdot(b, b))
+        return PenalisedPoint(self, b, h, m, value)
 
 
 @dataclass(frozen=True, eq=False)
 class PenalisedPoint:
-    """The objective and what its derivatives need, at one b: log q = sum of spread * b * wave - psi."""
+    """The objective and what its derivatives need, at one b."""
 
     problem: PenalisedProblem
-    spread: FloatArray  # standard deviations of the coefficients of the waves
     b: FloatArray
-    h: FloatArray  # log q + psi at every cell
-    q: FloatArray  # Q on the observed cells
-    psi: float
+    h: FloatArray  # log(m / base) at every cell
+    m: FloatArray  # the means of the observed cells, 0 elsewhere
     value: float  # the objective
-
-    @cached_property
-    def excess(self) -> FloatArray:
-        """The gradient of the first part in the coefficients of the waves: n (eta - eta_hat) in their coordinates."""
-        return self.problem.n_cells * self.problem.waves.to_waves(self.q - self.problem.p)
 
     @cached_property
     def gradient(self) -> FloatArray:
         """The gradient in b."""
-        return self.b + self.spread * self.excess
+        excess = self.problem.waves.to_waves(self.problem.penalty.weight * (self.m - self.problem.x))
+        return self.b + self.problem.spread * excess
+
+    @property
+    def _total(self) -> float:
+        return self.problem.penalty.weight * self.problem.n_cells
 
     @property
     def residual(self) -> float:
-        """The largest entry of the gradient, for a total of 1."""
-        return float(np.abs(self.gradient).max()) / self.problem.n_cells
+        """The largest entry of the gradient over w n."""
+        return float(np.abs(self.gradient).max()) / self._total
 
     @property
     def gap(self) -> float:
-        """Bound the objective over n above its minimum: with the penalty ``|b|^2 / 2`` its curvature is at least 1."""
-        return 0.5 * float(np.vdot(self.gradient, self.gradient)) / self.problem.n_cells
+        """Bound the objective over w n above its minimum: because of the penalty its curvature is at least 1."""
+        return 0.5 * float(np.vdot(self.gradient, self.gradient)) / self._total
 
-    def fisher(self, u: FloatArray) -> FloatArray:
-        """Multiply a function on the cells by the covariance of Q, n times."""
-        weighted = self.q * u
-        product: FloatArray = self.problem.n_cells * (weighted - self.q * weighted.sum())
-        return product
-
-    def curvature(self, y: FloatArray) -> FloatArray:
-        """Multiply by the Hessian in b."""
-        waves = self.problem.waves
-        return y + self.spread * waves.to_waves(self.fisher(waves.to_cells(self.spread * y)))
+    @cached_property
+    def _hessian(self) -> tuple[Waves, AnyArray, AnyArray, AnyArray]:
+        """What products with the Hessian need, and the inverse of its diagonal, in single precision."""
+        weights = self.problem.penalty.weight * self.m
+        scale = 1.0 / (1.0 + self.problem.spread**2 * self.problem.waves.squares(weights))
+        single = [part.astype(np.float32) for part in (self.problem.spread, weights, scale)]
+        return self.problem.waves.single, single[0], single[1], single[2]
 
     def solve(self, right: FloatArray, accuracy: float) -> FloatArray:
         """Solve with the Hessian by conjugate gradients until a share `accuracy` of the right-hand side is left.
 
-        The preconditioner is the Hessian's diagonal where cells are evenly spread.
+        In single precision: a direction that is not exact costs another Newton step, no more.
         """
-        scale = 1.0 / (1.0 + self.spread**2 * (self.problem.n_cells / self.q.size))
-        # a direction that is not exact costs another Newton step, no more
-        return conjugate_gradients(self.curvature, right, scale.__mul__, share=accuracy, max_products=200)[0]
+        waves, spread, weights, scale = self._hessian
+        size = float(np.abs(right).max()) or 1.0  # squares of small numbers would vanish
+
+        def apply(y: AnyArray) -> AnyArray:
+            return y + spread * waves.to_waves(weights * waves.to_cells(spread * y))
+
+        scaled: AnyArray = (right / size).astype(np.float32)
+        answer = conjugate_gradients(apply, scaled, scale.__mul__, share=accuracy, max_products=400)[0]
+        return answer.astype(np.float64) * size
+
+    def draw(self, rng: np.random.Generator) -> FloatArray:
+        """Draw the deviation of b from the posterior (Laplace's approximation)."""
+        ours, theirs = rng.standard_normal(self.b.shape), rng.standard_normal(self.b.shape)
+        noise = self.problem.waves.to_waves(np.sqrt(self.problem.penalty.weight * self.m) * theirs)
+        return self.solve(ours + self.problem.spread * noise, 0.1)
 
     def step(self, iteration: int, length: float) -> Step:
-        """Note a step; the objective and the gradient are those for a total of 1."""
-        n = self.problem.n_cells
-        return Step(iteration, self.value / n, self.residual, float(np.linalg.norm(self.gradient)) / n, length)
+        """Note a step; the objective and the gradient are those over w n."""
+        norm = float(np.linalg.norm(self.gradient))
+        return Step(iteration, self.value / self._total, self.residual, norm / self._total, length)
 
 
 def minimise(
-    problem: PenalisedProblem, spread: FloatArray, b: FloatArray, tol: float, max_iter: int = 100
+    problem: PenalisedProblem,
+    b: FloatArray,
+    tol: float = 0.0,
+    *,
+    rough: float = 0.0,
+    accuracy: float = 0.01,
+    max_iter: int = 100,
 ) -> tuple[PenalisedPoint, tuple[Step, ...]]:
     """Take Newton steps from b until the residual is at most tol; return the place and the steps.
 
-    A loop of its own: the unknowns are coefficients of waves and the objective has a penalty, so that there is neither
-    an engine nor a `Target` that `solvers.loop` could be given.
+    Or until a step is small: `rough` is its length, on average over the observed cells, in standard deviations of the
+    posterior. A loop of its own: the unknowns are coefficients of waves and the objective has a penalty, so that there
+    is neither an engine nor a `Target` that `solvers.loop` could be given.
     """
-    point = problem.at(b, spread)
+    point = problem.at(b)
     history = [point.step(0, 0.0)]
     for iteration in range(1, max_iter + 1):
         if point.residual <= tol:
             break
-        # the fewer digits the gradient has left to lose, the more exact the direction
-        accuracy = min(0.1, float(np.sqrt(np.linalg.norm(point.gradient) / problem.n_cells)))
         direction, start = point.solve(-point.gradient, accuracy), point
 
         def phi(
             step: float, direction: FloatArray = direction, start: PenalisedPoint = start
         ) -> tuple[float, float, PenalisedPoint]:
-            trial = problem.at(start.b + step * direction, spread)
+            trial = problem.at(start.b + step * direction)
             return trial.value - start.value, float(np.vdot(trial.gradient, direction)), trial
 
         slope = float(np.vdot(point.gradient, direction))
@@ -457,4 +502,6 @@ def minimise(
             break
         length, point = found
         history.append(point.step(iteration, length))
+        if -slope <= rough**2 * problem.n_cells:
+            break
     return point, tuple(history)
