@@ -23,7 +23,8 @@ from legendre.fitting.fit import Settings, fit_on
 from legendre.model.model import Model
 from legendre.solvers.structure import identifiability as identification
 from legendre.solvers.structure.identifiability import from_covariance, from_tables, identify
-from legendre.tasks.complete.crossval import Folding, select
+from legendre.tasks.complete.crossval import select
+from legendre.tasks.complete.folds import Folding
 from oracles import FloatArray, IntArray, zeta_matrix
 from strategies import bases, count_tables, positive_tensors, shapes
 
@@ -303,10 +304,10 @@ def test_scores_are_the_means_over_folds_computed_by_hand(monkeypatch: pytest.Mo
     seen = ~np.isnan(X)
     table = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv
     assert table is not None
-    turns = Folding(3, rng=5).deal(seen)
+    folds = Folding(3, rng=5).deal(np.where(seen, X, 0.0), seen).held
     squares, deviances = [], []
-    for turn in range(3):
-        held = turns == turn
+    for fold in folds:
+        held = fold >= 0
         m = ld.decompose(np.where(held, NAN, X), ld.interactions(1)).tensor(extend=True)[held]
         x = X[held]
         squares.append(np.sqrt(np.mean((x - m) ** 2)))
@@ -321,14 +322,26 @@ def test_scores_are_the_means_over_folds_computed_by_hand(monkeypatch: pytest.Mo
     assert score.undetermined == 0
 
 
-def test_fibres_are_held_out_whole() -> None:
-    seen = np.random.default_rng(0).random((6, 5, 4)) < 0.7
-    turns = Folding(3, along=(2,)).deal(seen)
-    assert (turns[~seen] == -1).all()
-    for row, there in zip(turns.reshape(30, 4), seen.reshape(30, 4), strict=True):
-        assert len(set(row[there].tolist())) <= 1
-    counts = [len({i for i, row in enumerate(turns.reshape(30, 4)) if t in row}) for t in range(3)]
-    assert max(counts) - min(counts) <= 1
+@pytest.mark.parametrize("along", [(), (2,), (0, 2), None])
+def test_fibres_are_held_out_whole_in_every_order_of_modes(along: tuple[int, ...] | None) -> None:
+    rng = np.random.default_rng(0)
+    seen = (rng.random((6, 5, 4)) < 0.7) & (rng.random((6, 5, 1)) < 0.8)
+    values = rng.random((6, 5, 4))
+    dealt = Folding(3, along).deal(values, seen)
+    assert {(2,), ()} <= set(dealt.shapes) if along is None else dealt.shapes == (along,)
+    held = np.array(dealt.held)
+    assert (held[:, ~seen] == -1).all()
+    assert np.ptp((held >= 0).sum(axis=(1, 2, 3))) <= 24  # a slab
+    for number, shape in enumerate(dealt.shapes):
+        part = (held == number) | ~seen
+        assert (
+            part.all(axis=tuple(k + 1 for k in shape)) | ~(held == number).any(axis=tuple(k + 1 for k in shape))
+        ).all()
+    if along is not None:
+        assert ((held >= 0).sum(axis=0) == seen).all()
+    turned = Folding(3, None if along is None else tuple((k + 1) % 3 for k in along))
+    other = turned.deal(np.moveaxis(values, 2, 0), np.moveaxis(seen, 2, 0))
+    assert np.array_equal(np.moveaxis(np.array(other.held), 1, 3), held)
 
 
 def test_fibre_folds_rule_out_bases_that_cannot_fill_fibres() -> None:
@@ -418,7 +431,6 @@ def test_bad_input_is_refused() -> None:
             {"folds": 2, "hold_out": "fibres"},
             "got 'fibres'. Modes of X have no names: count them from 0, or pass names=",
         ),
-        ({"folds": 2, "hold_out": None}, "hold_out must be 'cells', a mode or several modes; got None"),
         ({"folds": 2, "hold_out": 2}, "hold_out: 2 is no mode of X, which has 2, counted from 0 to 1"),
         ({"folds": 2, "hold_out": "da", "names": ["day", "hour"]}, "hold_out: unknown mode 'da'; did you mean 'day'"),
         ({"hold_out": 1}, "hold_out=1 is of use with folds only: pass folds=5, or leave it out"),

@@ -67,7 +67,7 @@ class Folding:
         >>> X = np.array([[1.0, 2.0, 3.0], [np.nan, 1.0, 5.0]])
         >>> dealt = Folding(2).deal(X, ~np.isnan(X))
         >>> dealt.name, dealt.held[0].tolist()
-        ('cells', [[-1, -1, 0], [-1, -1, 0]])
+        ('cells', [[-1, -1, 0], [-1, 0, 0]])
         """
         order = canonical_order(values, seen)
         inside = seen.transpose(order)

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,8 @@ from legendre.solvers.loop import Status, Step
 from legendre.tasks.complete.crossval import poisson_deviance
 from legendre.tasks.complete.folds import Folding, canonical_order
 from legendre.tasks.complete.waves import LONGEST_LEARNED, Waves
+
+ROUGH = 0.02  # how exact fits are that others follow: a share of a coefficient's standard deviation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,12 +185,14 @@ def fit_penalised(
         shapes = [tuple(order.index(k) for k in shape) for shape in folds.shapes]
         used = folds.held[: max(1, 100_000 // x.size)] if len(folds.held) > 1 else ()  # of a large tensor some suffice
         held_out = HeldOut(x, base, [fold.transpose(order) for fold in used], shapes, criterion == "rmse")
-        rounds, points = held_out.try_rounds(inside, say)
+        plan, points = held_out.choose_rounds(inside, say)
         _, means, counts = held_out.errors(points)
         error = float(counts @ means) / max(int(counts.sum()), 1)
         quantiles = held_out.quantiles(points) if points else np.tile(ndtri(np.linspace(0.0025, 0.9975, 201)), (1, 1))
-        say(f"all observed cells, {rounds} rounds", 0.6)
-        point = next(islice(follow(x, np.where(inside, base, 0.0), 0), rounds, None))
+        point = begin(x, np.where(inside, base, 0.0))
+        for number, likeness in enumerate(plan):
+            say(f"all observed cells, round {number + 1} of {len(plan)}", 0.6 + 0.4 * number / len(plan))
+            point = advance(point, likeness)
         penalty = point.problem.penalty
         point, history = minimise(point.problem, point.b, settings.tol, max_iter=max_iter)
         log_sd = sd_of_logs(point, np.random.default_rng(0))
@@ -209,7 +212,7 @@ def fit_penalised(
             for term in zip(*np.nonzero(penalty.waves.terms.transpose(back)), strict=True)
         },
         dispersion=unit / penalty.weight,
-        rounds=rounds,
+        rounds=sum(plan),
         criterion=criterion,
         error=unit * (math.sqrt(error) if criterion == "rmse" else error),
         n_held_out=int(counts.sum()),
@@ -237,28 +240,26 @@ class HeldOut:
     shapes: list[tuple[int, ...]]
     squares: bool  # whether errors are squared differences, or terms of the deviance
 
-    def try_rounds(
-        self, seen: BoolArray, say: Say, *, most: int = 20, patience: int = 3
-    ) -> tuple[int, list[PenalisedPoint]]:
-        """Learn on the cells that are left in each fold until those held out gain no more; return the last round taken.
+    def choose_rounds(self, seen: BoolArray, say: Say) -> tuple[list[bool], list[PenalisedPoint]]:
+        """Learn on the cells that are left in each fold until those held out gain no more.
 
-        A round is taken if the gain since the last one that was taken is larger than its standard error, and none is
-        taken after `patience` rounds in vain.
+        First the variances of walks only, then likeness too. A round is taken if the gain since the last one that was
+        taken is larger than its standard error. Return for each round whether it learns likeness, and the last fits.
         """
         left = [seen & (fold < 0) for fold in self.folds]
-        paths = [follow(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0), 1) for part in left]
-        taken, best = 0, list[PenalisedPoint]()
-        for number in range(most + 1 if paths else 0):
-            points = list[PenalisedPoint]()
-            for path in paths:
-                share = 0.6 * (number + len(points) / len(paths)) / (most + 1)
-                say(f"round {number} of at most {most}, fold {len(points) + 1} of {len(paths)}", share)
-                points.append(next(path))
-            if number == 0 or self.gains(best, points):
-                taken, best = number, points
-            elif number - taken >= patience:
-                break
-        return taken, best
+        best = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
+        plan = list[bool]()
+        for likeness, most, patience in ((False, min(8, 400_000 // self.x.size), 1), (True, 20, 3)):
+            points, tried = best, 0
+            while best and tried < patience and len(plan) + tried < most:
+                tried += 1
+                for number, point in enumerate(points):
+                    text = f"round {len(plan) + tried} of at most {most}, fold {number + 1} of {len(points)}"
+                    say(text, 0.6 * (len(plan) + tried - 1 + number / len(points)) / most if likeness else None)
+                    points = [*points[:number], advance(point, likeness), *points[number + 1 :]]
+                if self.gains(best, points):
+                    best, plan, tried = points, plan + [likeness] * tried, 0
+        return plan, best
 
     def errors(self, points: list[PenalisedPoint]) -> tuple[list[FloatArray], FloatArray, IntArray]:
         """Compute for each fold the errors on the grid, and for each shape their mean and number."""
@@ -307,38 +308,41 @@ class Penalty:
     weight: float
 
 
-def follow(x: FloatArray, measure: FloatArray, seed: int) -> Iterator[PenalisedPoint]:
-    """Learn the penalty by EM; yield the fit after each round.
-
-    Fits are exact to the share `rough` of a coefficient's standard deviation.
-    """
-    rng, typical, weight, rough = np.random.default_rng(seed), 0.05, 10.0, 0.02
-    draws = min(max(50_000 // x.size, 1), 8)
+def begin(x: FloatArray, measure: FloatArray, typical: float = 0.05, weight: float = 10.0) -> PenalisedPoint:
+    """Fit X where levels of every mode walk, each term with the same variance."""
     waves = Waves.cosine(x.shape)
-    penalty = Penalty(waves, np.where(waves.terms, typical, 0.0), weight)
-    h = np.full(x.shape, math.log(max(float(x.sum()), 1e-9) / float(measure.sum())))
-    while True:
-        problem = PenalisedProblem(penalty, x, measure)
-        point, _ = minimise(problem, problem.start(h), rough=rough, accuracy=0.05)
-        yield point
-        penalty, h = learn(point, [point.draw(rng) for _ in range(draws)]), point.h
+    problem = PenalisedProblem(Penalty(waves, np.where(waves.terms, typical, 0.0), weight), x, measure)
+    level = math.log(max(float(x.sum()), 1e-9) / float(measure.sum()))
+    return minimise(problem, problem.start(np.full(x.shape, level)), rough=ROUGH, accuracy=0.05, max_iter=20)[0]
 
 
-def learn(point: PenalisedPoint, draws: Sequence[FloatArray], *, most_weight: float = 1e6) -> Penalty:
+def advance(point: PenalisedPoint, likeness: bool) -> PenalisedPoint:
+    """Take a round of EM: learn the penalty, with or without the likeness of levels, from a fit and fit again."""
+    rng, size = np.random.default_rng(0), point.b.size
+    penalty = learn(point, [point.draw(rng) for _ in range(min(max(50_000 // size, 1), 8))], likeness)
+    problem = replace(point.problem, penalty=penalty)
+    return minimise(problem, problem.start(point.h), rough=ROUGH, accuracy=0.05, max_iter=10)[0]
+
+
+def learn(point: PenalisedPoint, draws: Sequence[FloatArray], likeness: bool, most_weight: float = 1e6) -> Penalty:
     """Take an M step: the variances of terms, the covariances of levels and the weight, by posterior moments of b."""
     penalty, b = point.problem.penalty, point.b
     waves, spread, constant = penalty.waves, point.problem.spread, (0,) * b.ndim
     v = spread**2
     # quasi-likelihood: the variance of all that is normal, relative to what the weight says
-    deviance = float(poisson_deviance(point.problem.x, point.m).sum())
-    scale = (penalty.weight * deviance + float(np.vdot(b, b))) / point.problem.n_cells
+    counts = penalty.weight * point.m
+    share = counts / (1.0 + counts)  # a cell whose mean is next to 0 does not tell how noisy the data are
+    pearson = float(((penalty.weight * (point.problem.x - point.m)) ** 2 / (1.0 + counts)).sum())
+    scale = (pearson + float(np.vdot(b, b))) / float(share.sum())
     scale = max(scale, penalty.weight / most_weight)
     second = sum(y * y for y in draws) / len(draws)
     found, expected = b**2 / scale / v, (1.0 - second) / v
     found[constant] = expected[constant] = 0.0
     # MacKay's rule, lengthened: it takes small steps only
-    ratio = (waves.by_term(found) / np.maximum(waves.by_term(expected), 1e-300)) ** 1.5
-    tau = np.where(waves.terms, np.clip(penalty.tau * np.clip(ratio, 0.1, 10.0) * scale, 1e-9, 1e4), 0.0)
+    ratio = np.clip(waves.by_term(found) / np.maximum(waves.by_term(expected), 1e-300), 0.1, 10.0) ** 1.5
+    tau = np.where(waves.terms, np.clip(penalty.tau * ratio * scale, 1e-9, 1e4), 0.0)
+    if not likeness:
+        return Penalty(waves, tau, penalty.weight / scale)
     v[constant] = np.inf
     parts = [spread * b / math.sqrt(scale), *(spread * y / math.sqrt(len(draws)) for y in draws)]
     covariances = [_covariance(k, rows, parts, v) for k, rows in enumerate(waves.matrices)]
