@@ -78,7 +78,6 @@ COARSE_BOXES = 1 << 19  # cells that are scored in a round (50 ms); of a larger 
 # cells times parameters (64 MiB) up to which hidden modes are fitted with Newton steps; and rows that lack values at
 # all, kinds of rows counting like parameters (5,000 rows of ten binary variables, all pairs: 10 s)
 LARGEST_FEATURES = 1 << 23
-ENOUGH_HELD_OUT = 3_000  # cells (or fibres) held out that are enough to choose the variances by
 SINGLE_FACTOR = 512
 """Cells of a growing basis from which its factor, a preconditioner, is in float32 (faces, CPU s and RMSE against
 float64: 800 cells 0.36, 24.82 against 0.42, 24.82; 2,000 cells 0.62, 21.07 against 0.86, 21.12; 4,000 cells 2.1, 17.97
