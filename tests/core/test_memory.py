@@ -54,7 +54,7 @@ def long_modes() -> tuple[ld.Decomposition, np.ndarray[Any, np.dtype[np.int64]]]
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "tensor": (lambda: binary(31).tensor(), r"tensor: an array of 2.15e\+09 cells needs 64 GiB; .* Ask for log_prob"),
     "theta_tensor": (lambda: binary(31).theta_tensor(), "theta_tensor: an array .* needs 16 GiB; .* at the cells of"),
-    "eta_tensor": (lambda: binary(31).eta_tensor(), "eta_tensor: an array .* needs 64 GiB; .* On the basis"),
+    "eta_tensor": (lambda: binary(31).eta_tensor(), "eta_tensor: an array .* needs 80 GiB; .* On the basis"),
     "marginal": (
         lambda: binary(31).marginal(list(range(30))),
         r"the joint distribution of 30 modes: an array of 1.07e\+09 cells needs 16 GiB; .* Ask for fewer modes",

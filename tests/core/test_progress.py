@@ -78,7 +78,7 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "compare": (
         lambda: ld.compare(SOME, [4], peers=(), progress=True),
-        ["fit 1 of 3   uniform, 0 parameters", "fit 3 of 3   Legendre, adaptive, 4 parameters"],
+        ["fit 1 of 2   uniform, 0 parameters", "fit 2 of 2   Legendre, adaptive, 4 parameters"],
     ),
     "balance": (lambda: ld.balance(SOME, progress=True), ["step 0   max|eta - eta_hat| = "]),
     "adaptive": (lambda: ld.decompose(SOME, ld.adaptive(9), progress=True), ["growing   6 of 9 parameters   KL = "]),
