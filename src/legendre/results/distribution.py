@@ -451,16 +451,16 @@ def check_table(shape: tuple[int, ...], kept: Sequence[int]) -> None:
     check_formed(tuple(shape[k] for k in kept), name, fewer, copies=2)  # the answer, and what it is copied from
 
 
-def read_event(labels: Labels, given: Mapping[Any, Any]) -> dict[int, int]:
+def read_event(labels: Labels, given: Mapping[Any, Any], caller: str = "condition") -> dict[int, int]:
     """Read an event: the index of each mode that is fixed."""
     if not isinstance(given, Mapping):
-        raise InvalidQuery(f"condition({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
+        raise InvalidQuery(f"{caller}({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
     at: dict[int, int] = {}
     for key, level in given.items():
-        k = labels.find_mode(key, "condition")
+        k = labels.find_mode(key, caller)
         if k in at:
-            raise InvalidQuery(f"condition: {labels.mode(k)} is given twice.")
-        at[k] = labels.find_level(k, level, "condition")
+            raise InvalidQuery(f"{caller}: {labels.mode(k)} is given twice.")
+        at[k] = labels.find_level(k, level, caller)
     return at
 
 

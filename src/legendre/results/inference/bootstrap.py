@@ -9,7 +9,7 @@ same kind (Massam, Liu and Dobra 2009).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -141,12 +141,11 @@ class Bootstrap(Printed):
 
 
 def draw_tables(
-    tests: Inference, n: int, rng: int | np.random.Generator | None, jobs: int, *, conditional: bool = False
+    tests: Inference, n: int, rng: int | np.random.Generator | None, *, conditional: bool = False
 ) -> Bootstrap:
     """Draw and fit n tables; those with the margins of X have its fit."""
     fit = tests.fit
-    for name, value in (("n", n), ("jobs", jobs)):
-        check_int(value, f"bootstrap: {name}", 1, InvalidQuery)
+    check_int(n, "bootstrap: n", 1, InvalidQuery)
     random = generator_from(rng, InvalidQuery)
     if fit.data is None:
         raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
@@ -157,37 +156,22 @@ def draw_tables(
     q = np.exp(fit._distribution.log_prob(fit.model.support.cells()))
     check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
     drawn = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
-    chunk = 64  # tables that a process fits before it reports
-    parts = [drawn[i : i + chunk] for i in range(0, n, chunk)]
-    refits, every = [fit._refit] * len(parts), [np.arange(fit.n_params)] * len(parts)
-    if jobs == 1 or len(parts) == 1:
-        found = list(map(_fit_tables, refits, every, parts))
-    else:
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as pool:
-            found = list(pool.map(_fit_tables, refits, every, parts))
-    good = [row for part in found for row in part if row is not None]
+    found = [_fit_table(fit._fitted_to(table)) for table in drawn]
+    good = [row for row in found if row is not None]
     if not good:
         raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
     g2, x2, theta, constant, recession, level = (np.array(column) for column in zip(*good, strict=True))
     return Bootstrap(tests, g2, x2, theta, constant, recession, level, n - len(good))
 
 
-def _fit_tables(refit: Callable[..., Decomposition], every: Any, tables: FloatArray) -> list[Any]:
-    """Fit some tables: what `Bootstrap` keeps of each, ``None`` where a fit did not converge."""
-    found: list[Any] = []
-    for fit in (refit(every, table) for table in tables):
-        if not fit.converged:
-            found.append(None)
-            continue
-        counts, level = counts_of(fit), 0.0
-        if fit._alive is not None:
-            level = float(fit.model.below(fit.recession)[fit.model.on_grid(fit._alive)].max())
-        constant = float(np.log(fit.total)) - fit.psi
-        found.append((counts.g2(), counts.x2(), fit.theta, constant, fit.recession, level))
-    return found
+def _fit_table(fit: Decomposition) -> tuple[Any, ...] | None:
+    """Return what `Bootstrap` keeps of a fit to a table; ``None`` where it did not converge."""
+    if not fit.converged:
+        return None
+    counts, level = counts_of(fit), 0.0
+    if fit._alive is not None:
+        level = float(fit.model.below(fit.recession)[fit.model.on_grid(fit._alive)].max())
+    return counts.g2(), counts.x2(), fit.theta, float(np.log(fit.total)) - fit.psi, fit.recession, level
 
 
 def _share(drawn: FloatArray, own: float, same: float = 1e-9) -> float:

@@ -20,6 +20,7 @@ from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.results.distribution import read_cells, read_event
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -44,7 +45,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     if reference is not None and coding != "treatment":
         raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
     labels = fit.labels
-    given = _levels(labels, reference, "reference")
+    given = read_event(labels, reference or {}, "reference")
     order = range(len(labels.shape))
     effects, above = zip(*(_code(labels, k, coding, given.get(k, _first_level(labels, k))) for k in order), strict=True)
     columns, others = _single(fit)
@@ -94,14 +95,6 @@ def _ordered(basis: IntArray) -> IntArray:
     return basis[np.lexsort([*keys, used.sum(axis=1)])]
 
 
-def _levels(labels: Labels, given: Mapping[Any, Any] | None, asked: str) -> dict[int, int]:
-    """Read levels by variable, ``{variable: level}``."""
-    if not isinstance(given or {}, Mapping):
-        raise InvalidQuery(f"{asked}={given!r}: pass levels by variable, {{variable: level}}.")
-    places = {labels.find_mode(key, asked): level for key, level in (given or {}).items()}
-    return {k: labels.find_level(k, level, asked) for k, level in places.items()}
-
-
 def _first_level(labels: Labels, k: int) -> int:
     """Find the level of a mode that comes first in X, wherever it was arranged."""
     order = labels.order_of(k)
@@ -136,15 +129,6 @@ def _code(labels: Labels, k: int, coding: str, reference: int) -> tuple[list[str
 
 
 # --- what a caller asks for ------------------------------------------------------------------------------------------
-
-
-def read_cells(labels: Labels, cells: Any, asked: str) -> IntArray:
-    """Find cells that are given by the labels of their levels, or by indices where there are none: k x N."""
-    listed = [entries(cell) or [cell] for cell in entries(cells) or ()]
-    for cell in listed:
-        if len(cell) != len(labels.shape):
-            raise InvalidQuery(f"{asked}: the cell {cell!r} has {len(cell)} levels, X has {len(labels.shape)} modes.")
-    return np.array([[labels.find_level(k, level, asked) for k, level in enumerate(cell)] for cell in listed])
 
 
 def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
@@ -215,13 +199,13 @@ def odds_ratios(
     labels = fit.labels
     a, b = labels.find_mode(first, "odds"), labels.find_mode(second, "odds")
     check_choice(contrasts, "odds: contrasts", ("local", "treatment"), InvalidQuery)
-    fixed = _levels(labels, given, "odds: given")
+    fixed = read_event(labels, given or {}, "odds: given")
     if a == b or a in fixed or b in fixed:
         why = "odds ratios are of two different variables" if a == b else "the two variables cannot be given"
         raise InvalidQuery(f"odds({first!r}, {second!r}): {why}.")
     both = fit.basis[(fit.basis[:, a] > 0) & (fit.basis[:, b] > 0)] > 0  # interactions with both
     free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (a, b, *fixed)]
-    own = _levels(labels, reference, "odds: reference")
+    own = read_event(labels, reference or {}, "odds: reference")
     sides: list[Side] = []
     for k in (*fixed, *free):
         levels = [fixed[k]] if k in fixed else list(range(labels.shape[k]))

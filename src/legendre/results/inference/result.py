@@ -353,7 +353,6 @@ class Inference(Storable):
         n: int = 999,
         rng: int | np.random.Generator | None = None,
         *,
-        jobs: int = 1,
         conditional: bool = False,
     ) -> Bootstrap:
         """Draw tables of N counts from Q, fit the model to each, and compare their `g2` and `x2` with those of X.
@@ -366,8 +365,6 @@ class Inference(Storable):
             How many tables are drawn.
         rng
             A seed or a generator.
-        jobs
-            How many processes fit them; the answer does not depend on it.
         conditional
             Draw tables with the margins that the model fits, for decomposable models: p-values are then exact however
             few the counts are, as in R's ``chisq.test(simulate.p.value = TRUE)``.
@@ -382,7 +379,7 @@ class Inference(Storable):
         0.1
         """
         self._check_complete("bootstrap")
-        return draw_tables(self, n, rng, jobs, conditional=conditional)
+        return draw_tables(self, n, rng, conditional=conditional)
 
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
