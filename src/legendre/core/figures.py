@@ -75,6 +75,9 @@ def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8
         return style_axes(new_figure(caller, size).add_subplot(**properties))
     if not hasattr(ax, "annotate"):
         raise InvalidSetting(f"{caller}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
+    figure = ax.get_figure(root=True)
+    if figure is not None and figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")  # so that nothing beside the axes is cut off
     return ax
 
 
@@ -107,6 +110,11 @@ def add_colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **prop
     bar.outline.set_visible(False)
     bar.set_label(name, size=MEDIUM)
     return bar
+
+
+def literal(text: str) -> str:
+    """Write a label so that matplotlib does not read what stands between two dollar signs as a formula."""
+    return text.replace("$", r"\$")
 
 
 def plain_number(value: float, _: object = None) -> str:
@@ -142,7 +150,12 @@ def set_factor_ticks(ax: Axes) -> None:
 
 
 def is_ordered(labels: Labels, k: int) -> bool:
-    """Whether a line from level to level means something: for numbers, dates and times, not for other texts."""
+    """Whether a line from level to level means something: for numbers, dates and times, not for other texts.
+
+    Levels that were arranged have no order of their own.
+    """
+    if labels.order_of(k) is not None:
+        return False
     own = labels.levels_of(k)
     if own.dtype.kind not in "UO":
         return True
@@ -174,7 +187,7 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray |
         kept = largest_apart(sizes, min(fits, 2 * most))
     along = ax.xaxis if axis == "x" else ax.yaxis
     along.set_ticks([shown[i] for i in kept], [texts[i] for i in kept])
-    along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
+    along.set_label_text(literal(labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
 
@@ -203,8 +216,10 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     start = re.sub(r"[^-_ /]*$", "", first[:n])
     start = start if len(start) > 3 else ""
     texts = [text[len(start) :] for text in texts]
-    texts = [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts]
-    return texts, f" ({start}…)" if start else ""
+    while longest < max(map(len, texts)) and len({text[: longest - 1] for text in texts}) < len(set(texts)):
+        longest += 8  # cut, they would be the same
+    texts = [literal(text if len(text) <= longest else text[: longest - 1] + "…") for text in texts]
+    return texts, literal(f" ({start}…)" if start else "")
 
 
 def every_nth(texts: list[str], most: int) -> list[int]:

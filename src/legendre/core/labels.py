@@ -347,7 +347,7 @@ def level_text(label: Any) -> str:
     if isinstance(label, np.datetime64):
         day = label.astype("datetime64[D]")
         return str(day if day == label else np.datetime_as_string(label, unit="auto"))
-    return str(label)
+    return f"{label:.10g}" if isinstance(label, (float, np.floating)) else str(label)
 
 
 def _as_python(value: Any) -> Any:

@@ -6,11 +6,14 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
+from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.text import Table, fragment, latex, markdown, shortened
@@ -215,3 +218,10 @@ def modes_row(labels: Labels) -> list[tuple[str, str]]:
         return []
     pairs = zip(labels.names, labels.shape, strict=True)
     return [("modes", shortened(", ".join(f"{name} ({size})" for name, size in pairs), 160))]
+
+
+def import_pandas(caller: str) -> Any:
+    """Import pandas for a function that makes a data frame."""
+    if find_spec("pandas") is None:
+        raise InvalidSetting(f"{caller} needs pandas. Install it with: pip install pandas")
+    return import_module("pandas")

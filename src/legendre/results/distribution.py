@@ -625,7 +625,7 @@ def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray |
 
 
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
-    """Q in X's units: everywhere, or 0 outside the support except for missing cells."""
+    """Q in X's units: everywhere, or 0 outside the support and NaN where X was missing."""
     way_out = "Ask for log_prob, marginal, sample or most_probable."
     check_formed(fit.shape, "tensor", way_out, fit.model.quotient.n_merged)
     points, mask = fit.model.support.points, fit.model.support.mask
@@ -633,9 +633,10 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
         out = np.zeros(fit.shape)
         out[tuple(points.T)] = np.exp(fit._distribution.log_prob(points)) * fit.total
         return out
-    if mask is not None and fit.missing is not None:
-        mask = mask | fit.missing
-    return grid_rows(fit.model, box_values(fit), slice(None), None if extend else mask)
+    out = grid_rows(fit.model, box_values(fit), slice(None), None if extend else mask)
+    if fit.missing is not None and not extend:
+        out[fit.missing] = np.nan
+    return out
 
 
 def rmse(fit: Decomposition, data: Observation) -> float:
@@ -658,6 +659,4 @@ def eta_tensor(fit: Decomposition) -> FloatArray:
     """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
     check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged, copies=2)
     q = tensor(fit, extend=False) / fit.total
-    if fit.missing is not None:
-        q[fit.missing] = 0.0
-    return zeta_adjoint(q)
+    return zeta_adjoint(np.nan_to_num(q))

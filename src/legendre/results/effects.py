@@ -25,13 +25,14 @@ from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.text import Columns, Table, fragment, listed_words, shape_name
 from legendre.core.types import FloatArray, IntArray
+from legendre.results.base import import_pandas
 from legendre.results.distribution import find_modes
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 Modes = tuple[int, ...]
-Measure = Literal["uniform", "fitted"]
+Measure = Literal["fitted", "uniform"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,8 @@ class Effects:
     variance
         The variance of ``log(Q / base)``, the sum of the variances of all effects.
     measure
-        "uniform": every level of a mode counts the same. "fitted": levels count as in the margins of Q.
+        "fitted": levels count as in the margins of Q, so that nearly empty cells do not decide. "uniform": every level
+        of a mode counts the same.
 
     See Also
     --------
@@ -111,23 +113,25 @@ class Effects:
     Notes
     -----
     Means are taken over the whole grid, cells outside the support included, under a measure that is a product over
-    modes: effects are then uncorrelated, and their variances add up. Where cells vanish in the limit log Q is not
-    finite in them; effects are those of a finite theta that has the same Q on all other cells.
+    modes: effects are then uncorrelated, and their variances add up. Where cells vanish in the limit log Q is -inf in
+    them. The fitted measure is then Q itself on the other cells, and effects are those of least squares: first of
+    single modes, then of pairs to what is left, and so on; their shares need not add up to 100 %.
 
     Examples
     --------
     >>> import legendre as ld
     >>> effects = ld.decompose([[1, 2], [3, 12]], ld.full()).effects()
     >>> effects[0].values.round(4).tolist()
-    [-0.7226, 0.7226]
-    >>> effects[0, 1].values.round(4).tolist()
-    [[0.1733, -0.1733], [-0.1733, 0.1733]]
+    [-1.3648, 0.273]
+    >>> effects.observed(0).round(4).tolist()
+    [0.2615, 1.3077]
     >>> print(effects)
-    Effects on log Q of 2x2, uniform measure
+    Effects on log Q of 2x2, fitted measure
     modes  levels  share of variance
-    0           2            63.5 %
-    1           2            32.9 %
-    0, 1      2x2             3.7 %
+    0           2             56.2 %
+    1           2             42.1 %
+    0, 1      2x2              1.7 %
+    The model explains 100.0 % of KL from uniform and 100.0 % of KL from independence
     """
 
     fit: Decomposition
@@ -135,6 +139,7 @@ class Effects:
     constant: float
     variance: float
     parts: dict[Modes, Effect]
+    weights: list[FloatArray]  # of each interval of each mode, under the measure
 
     def __getitem__(self, modes: int | str | Sequence[int | str]) -> Effect:
         labels = self.fit.labels
@@ -153,6 +158,82 @@ class Effects:
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    def observed(self, mode: int | str) -> FloatArray:
+        """Return the observed mean at each level of a mode, as a factor of all: beside ``exp(effects[mode].values)``.
+
+        1 is the geometric mean under the measure. The means are those of X over the base measure, on the sample space.
+        """
+        (k,) = _read_modes(mode, self.fit.labels)
+        logs = self.log_means(k)
+        if logs is None:
+            raise InvalidQuery("effects: X is not at hand, so that there are no observed means.")
+        return self.fit.labels.part([k]).straighten(np.exp(logs))
+
+    @property
+    def seen(self) -> bool:
+        """Whether the fit holds the X that it describes."""
+        return self.fit.data is not None and self.fit.data.shape == self.fit.shape
+
+    def log_means(self, k: int) -> FloatArray | None:
+        """Compute the logarithms of these means, in the order of `labels`; -inf for a level without data."""
+        from legendre.results.views import level_sums
+
+        if not self.seen:
+            return None
+        sums, cells = level_sums(self.fit, k)
+        cuts = self.fit.model.quotient.cuts[k]
+        merged, inside = (np.add.reduceat(part, cuts) for part in (sums, cells))
+        seen = merged > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            centre = self.weights[k][seen] @ np.log(merged[seen] / inside[seen]) / self.weights[k][seen].sum()
+            return np.asarray(np.log(sums / cells) - centre)
+
+    def notes(self, max_levels: int = 1_000) -> list[str]:
+        """Say how good the model is, and where main effects put levels in another order than other averages do.
+
+        The order differs if two levels are reversed by more than a factor of 1.1 in both. Modes with more than
+        `max_levels` intervals are not looked at.
+        """
+        fit, names = self.fit, self.fit.labels
+        alone = {e.modes[0]: e for e in self if len(e.modes) == 1 and sum(map(np.sum, e.lengths)) <= max_levels}
+        plain = effects_of(fit, "uniform" if self.measure == "fitted" else "fitted", 1).parts
+        turned = [names.mode(k) for k, effect in alone.items() if _reverses(effect.merged, plain[k,].merged)]
+        notes = [f"The model explains {fit.explained}"]
+        if turned:
+            other = "all cells weigh alike" if self.measure == "fitted" else "cells weigh as in the fit"
+            notes.append(f"If {other}, levels of {listed_words(turned)} are in another order")
+        means = {k: self.log_means(k) for k in alone}
+        turned = [names.mode(k) for k, seen in means.items() if seen is not None and _reverses(alone[k].arranged, seen)]
+        if turned:
+            notes.append(f"Joint effects reverse the order of the observed means of {listed_words(turned)}")
+        if fit.missing is not None:
+            notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
+        if gone := fit.n_vanishing:
+            subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
+            meaning = "averages are over the others, weighted by Q" if _averages_alive(fit) else "factors mean little"
+            notes.append(f"{subject}: log Q is -inf there; {meaning}")
+        return notes
+
+    def to_frame(self) -> Any:
+        """Return all effects as a pandas data frame, a row for each level, or pair of levels, with its factor.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> frame = ld.decompose([[1, 2], [3, 12]], "B1", names=["a", "b"]).effects().to_frame()
+        >>> frame.loc[frame["effect"] == "a", ["a", "factor"]].round(3).values.tolist()
+        [[0.0, 0.262], [1.0, 1.308]]
+        """
+        pandas = import_pandas("effects().to_frame()")
+        parts: list[dict[str, Any]] = []
+        for effect in self:
+            labels, values = effect.labels.straight(), effect.values
+            places = np.indices(values.shape).reshape(values.ndim, -1)
+            own = {labels.mode(i): labels.levels_of(i)[places[i]] for i in range(values.ndim)}
+            columns = own | {"value": values.ravel(), "factor": np.exp(values.ravel())}
+            parts.append({"effect": [effect.name] * values.size, "share": [effect.share] * values.size} | columns)
+        return pandas.concat(map(pandas.DataFrame, parts), ignore_index=True)
 
     def kl_lost(self, modes: int | str | Sequence[int | str]) -> float:
         """Return by how much KL(P, Q) rises if these modes may have no joint effect: the model is fitted without it.
@@ -181,11 +262,7 @@ class Effects:
             levels = "x".join(str(int(n.sum())) for n in effect.lengths)
             lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []
             rows.append([_set_name(effect.modes, self.fit.labels), levels, f"{100 * effect.share:.1f} %", *lost])
-        notes = []
-        if gone := self.fit.n_vanishing:
-            subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
-            notes.append(f"{subject}: log Q is -inf there, whatever these effects say")
-        return [Columns(head, rows, "<>>", notes=notes)]
+        return [Columns(head, rows, "<>>", notes=self.notes())]
 
     def summary(self, *, kl_lost: bool = False) -> str:
         """Return a table of the effects, with their shares of the variance.
@@ -212,10 +289,13 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
         check_int(max_order, "effects: max_order", 1, InvalidQuery)
     quotient = fit.model.quotient
     weights, theta = weights_of(fit, measure), fit.model.on_cells(fit.theta)
-    tables, mean = tables_of(quotient, fit.model.positions, theta, weights, max_order)
-    variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
-    cut = max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
-    total = total_variance(fit.model.positions, theta, weights) if cut else math.fsum(variances.values())
+    if measure == "fitted" and _averages_alive(fit):
+        tables, variances, mean, total = _project(fit, max_order)
+    else:
+        tables, mean = tables_of(quotient, fit.model.positions, theta, weights, max_order)
+        variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
+        cut = max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
+        total = total_variance(fit.model.positions, theta, weights) if cut else math.fsum(variances.values())
     parts = {
         modes: Effect(
             modes,
@@ -227,7 +307,60 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
         )
         for modes in sorted(tables, key=lambda modes: (len(modes), modes))
     }
-    return Effects(fit, measure, mean - fit.psi, total, parts)
+    return Effects(fit, measure, mean - fit.psi, total, parts, weights)
+
+
+def _averages_alive(fit: Decomposition) -> bool:
+    """Whether cells vanish, and the others are few enough to average over these alone."""
+    space = fit.model
+    return fit._alive is not None and space.support.points is None and space.n_cells <= limits.LARGEST_EFFECTS
+
+
+def _project(
+    fit: Decomposition, max_order: int | None, most: int = 200, tol: float = 1e-9
+) -> tuple[dict[Modes, FloatArray], dict[Modes, float], float, float]:
+    """Compute effects where cells vanish: the least squares fit to log Q, weighted by Q, on the cells that do not.
+
+    First of functions of single modes, then of pairs to what is left, and so on; each by at most `most` rounds of means
+    of the residual, until no entry changes by `tol`. Return tables, variances, the mean and the variance of log Q.
+    """
+    space = fit.model
+    alive = space.on_grid(fit._alive) if fit._alive is not None else space.alive
+    cells, log_q = np.nonzero(alive), (space.below(fit.theta) - fit.psi)[alive]
+    mass = np.exp(log_q) * space.weights[alive]
+    mean = float(mass @ log_q)
+    left = log_q - mean
+    total = float(mass @ left**2)
+    groups = _by_modes(space.positions)
+    _check_sizes(groups, space.quotient.merged_shape, max_order)
+    sets = {kept for modes in groups for kept in _subsets(modes, max_order) if kept}
+    tables, variances = dict[Modes, FloatArray](), dict[Modes, float]()
+    for order in sorted({len(modes) for modes in sets}):
+        own = [modes for modes in sorted(sets) if len(modes) == order]
+        shapes = [tuple(space.quotient.merged_shape[k] for k in modes) for modes in own]
+        codes = [np.ravel_multi_index([cells[k] for k in m], shape) for m, shape in zip(own, shapes, strict=True)]
+        sums = [np.bincount(code, mass, math.prod(shape)) for code, shape in zip(codes, shapes, strict=True)]
+        found = [np.where(part > 0, 0.0, np.nan) for part in sums]
+        for _ in range(most if len(own) > 1 else 1):
+            change = 0.0
+            for table, code, part in zip(found, codes, sums, strict=True):
+                with np.errstate(invalid="ignore"):
+                    step = np.bincount(code, mass * left, len(part)) / part
+                table += step
+                left -= step[code]
+                change = max(change, float(np.nanmax(np.abs(step))))
+            if change <= tol:
+                break
+        for modes, table, shape, part in zip(own, found, shapes, sums, strict=True):
+            tables[modes], variances[modes] = table.reshape(shape), float(np.nansum(part * table**2))
+    return tables, variances, mean, total
+
+
+def _reverses(one: FloatArray, other: FloatArray, least: float = 0.1) -> bool:
+    """Whether two levels are in another order in `other` than in `one`, by more than `least` in both."""
+    with np.errstate(invalid="ignore"):  # of levels without data
+        rise, fall = (np.subtract.outer(part, part) for part in (one, other))
+        return bool(((rise > least) & (fall < -least)).any())
 
 
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
@@ -343,7 +476,7 @@ def effects_for_pictures(fit: Any) -> list[Effect]:
     try:
         # seconds of sums over pairs of parameters
         quick = fit.n_params**2 * len(fit.shape) <= 1e9
-        found = effects_of(fit, "uniform", 2 if quick else None)
+        found = effects_of(fit, "fitted", 2 if quick else None)
     except LegendreError:
         return []
     return [effect for effect in found if len(effect.modes) <= 2]

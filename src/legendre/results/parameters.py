@@ -14,10 +14,11 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
+from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels
 from legendre.core.text import aligned, shortened
 from legendre.core.types import FloatArray, IntArray
+from legendre.results.base import import_pandas
 from legendre.results.inference.wald import INFINITE, OPEN, Information, information
 
 if TYPE_CHECKING:
@@ -124,11 +125,7 @@ class Parameters:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, with a column for the level of each mode (up to 32 modes)."""
-        try:
-            import pandas
-        except ImportError:
-            raise InvalidSetting("parameters().to_frame() needs pandas. Install it with: pip install pandas") from None
-
+        pandas = import_pandas("parameters().to_frame()")
         columns: dict[str, Any] = {"parameter": list(self.names)}
         if len(self.labels.shape) <= limits.MOST_AXES:
             for k, cells in enumerate(self.cells.T):

@@ -19,10 +19,10 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation, Support
 from legendre.results.distribution import tensor
-from legendre.results.effects import Effect
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
+    from legendre.results.effects import Effect
 
 Modes = tuple[int, ...]
 FEW_COUNTS = 5  # a level with fewer counts has no factor that means anything
@@ -219,6 +219,19 @@ def margin_of(data: Observation, modes: Modes) -> FloatArray:
     cuts = [np.arange(n) if k in modes else np.zeros(1, dtype=np.int64) for k, n in enumerate(data.shape)]
     merged = data.merged(Quotient(data.shape, tuple(cuts))).reshape([data.shape[k] for k in sorted(modes)])
     return np.transpose(merged, [sorted(modes).index(k) for k in modes])
+
+
+def level_sums(fit: Decomposition, k: int) -> tuple[FloatArray, FloatArray]:
+    """Sum X at each level of a mode, and the measure of the sample space there: their ratio is the observed mean."""
+    assert fit.data is not None
+    support, base, n = fit.model.support, fit.model.base, fit.shape[k]
+    cells = np.ones(n)
+    if support.points is not None:
+        cells = np.bincount(support.points[:, k], minlength=n).astype(np.float64)
+    elif support.mask is not None or base is not None:
+        measure = support.on_grid() if base is None else np.where(support.on_grid(), base, 0.0)
+        cells = measure.sum(axis=tuple(j for j in range(measure.ndim) if j != k), dtype=np.float64)
+    return margin_of(fit.data, (k,)), cells
 
 
 def margin_support(support: Support, modes: Modes) -> BoolArray:

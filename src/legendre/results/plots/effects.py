@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from legendre.core.figures import (
     draw_literally,
     is_ordered,
     level_ticks,
+    literal,
     make_panels,
     new_figure,
     plain_number,
@@ -33,11 +35,12 @@ from legendre.core.figures import (
 )
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import shortened
-from legendre.core.types import BoolArray
+from legendre.core.types import BoolArray, FloatArray
 from legendre.results.effects import Effect, Measure
 from legendre.results.plots.graph import By, draw_graph
+from legendre.results.plots.mosaic import draw_mosaic
 from legendre.results.plots.plots import Plots
-from legendre.results.views import FEW_COUNTS, FitPair, scarce_levels, thin_out
+from legendre.results.views import FEW_COUNTS, scarce_levels, thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,12 +70,13 @@ class FitPlots(Plots):
     tests: Inference | None = None  # by default those of X
 
     @draw_literally
-    def effects(self, *, measure: Measure = "uniform", most: int = 6) -> Figure:
+    def effects(self, *, measure: Measure = "fitted", most: int = 6) -> Figure:
         """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
 
         A line shows the factor by which a level multiplies the probability, on a logarithmic scale (dots, where levels
-        have no order); a map the factor of a pair of levels beyond those of its modes. Titles tell the share of the
-        variance of log Q.
+        have no order), beside the observed means; a map the factor of a pair of levels beyond those of its modes, on
+        one scale for all maps. Titles tell the share of the variance of log Q. The heading says where joint effects, or
+        another measure, put levels in another order.
 
         Parameters
         ----------
@@ -86,7 +90,7 @@ class FitPlots(Plots):
         >>> import legendre as ld
         >>> figure = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.effects()
         >>> [ax.get_title() for ax in figure.axes[:3]]
-        ['mode 0: 63.5 %', 'mode 1: 32.9 %', 'modes 0 and 1: 3.7 %']
+        ['mode 0: 56.2 %', 'mode 1: 42.1 %', 'modes 0 and 1: 1.7 %']
         """
         fit = self.fit
         check_int(most, "plot.effects: most", 1, InvalidQuery)
@@ -96,21 +100,57 @@ class FitPlots(Plots):
                 "plot.effects: the model has no parameter that tells levels apart, so no effects. "
                 "A basis with some, such as ld.decompose(X, 'interactions(1)'), shows what each mode does."
             )
-        drawn = sorted(sorted(found, key=lambda e: -e.share)[:most], key=lambda e: (len(e.modes), -e.share))
+        largest = sorted(found, key=lambda e: -e.share)
+        largest = [e for e in largest[:most] if e.share >= 0.0005] or largest[:1]  # 0.0 % is no picture
+        drawn = sorted(largest, key=lambda e: (len(e.modes), -e.share))
         figure, axes = make_panels("plot.effects", len(drawn), 3)
         scarce = [scarce_levels(fit, fit.data, effect) for effect in drawn]
-        for ax, effect, marked in zip(axes, drawn, scarce, strict=True):
-            (_draw_line if len(effect.modes) == 1 else _draw_map)(ax, effect, fit.labels, marked)
-            ax.set_title(f"{shortened(effect.name, 30)}: {100 * effect.share:.1f} %")
+        maps = [np.where(few, np.nan, e.merged) for e, few in zip(drawn, scarce, strict=True) if len(e.modes) == 2]
+        sizes = np.abs(np.concatenate([values.ravel() for values in maps])) if maps else np.ones(1)
+        span = float(np.nanquantile(sizes, 0.99)) or 1.0  # one scale for all maps; one in 100 is beyond it
+        for ax, effect, few in zip(axes, drawn, scarce, strict=True):
+            if len(effect.modes) == 1:
+                _draw_line(ax, effect, fit.labels, few, found.log_means(effect.modes[0]))
+            else:
+                _draw_map(ax, effect, fit.labels, few, span)
+            ax.set_title(f"{literal(shortened(effect.name, 30))}: {100 * effect.share:.1f} %")
         notes = ["Factors on the fitted values, with shares of the variance of log Q"]
-        if gone := FitPair(fit.labels, fit, fit.data).note:
-            notes.append(f"{gone}, whatever these factors say")
-        if any(marked.any() for marked in scarce):
+        if found.seen and len(drawn[0].modes) == 1:
+            notes.append("orange: observed means")
+        if any(few.any() for few in scarce):
             counts = fit.data is not None and fit.data.counts
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
             notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
-        figure.suptitle("\n".join(notes), fontsize=LARGE)
+        lines = [fill(literal(line), 45 * min(len(drawn), 3)) for line in ("; ".join(notes), *found.notes())]
+        figure.suptitle("\n".join(lines), fontsize=LARGE)
         return figure
+
+    @draw_literally
+    def mosaic(
+        self,
+        modes: Mode | Sequence[Mode] | None = None,
+        ax: Axes | None = None,
+        *,
+        residuals: Literal["pearson", "adjusted"] = "pearson",
+    ) -> Axes:
+        """Draw a mosaic as of any result; its shades may be adjusted residuals, of counts and of all modes.
+
+        An adjusted residual is about standard normal where the model holds; see `Inference.residuals`.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[18, 7], [6, 19]], "B1").plot.mosaic(residuals="adjusted")
+        >>> ax.figure.axes[-1].get_ylabel()
+        'adjusted residual'
+        """
+        check_choice(residuals, "plot.mosaic: residuals", ("pearson", "adjusted"), InvalidQuery)
+        if residuals == "pearson":
+            return super().mosaic(modes, ax)
+        if modes is not None:
+            raise InvalidQuery("plot.mosaic: adjusted residuals are those of single cells; leave the modes out.")
+        plain = self.fit.without_labels().inference().residuals("adjusted")
+        return draw_mosaic(self.pair, None, ax, self.fit.labels.arrange(plain))
 
     @draw_literally
     def odds(
@@ -162,7 +202,7 @@ class FitPlots(Plots):
         return ax
 
     @draw_literally
-    def graph(self, ax: Axes | None = None, *, by: By = "share", measure: Measure = "uniform") -> Axes:
+    def graph(self, ax: Axes | None = None, *, by: By = "share", measure: Measure = "fitted") -> Axes:
         """Draw modes as boxes and the joint effects of pairs as lines, the stronger the thicker.
 
         Parameters
@@ -180,7 +220,7 @@ class FitPlots(Plots):
         >>> import legendre as ld
         >>> ax = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.graph()
         >>> [text.get_text().split() for text in ax.texts]
-        [['3.7', '%'], ['mode', '0', '63.5', '%'], ['mode', '1', '32.9', '%']]
+        [['1.7', '%'], ['mode', '0', '56.2', '%'], ['mode', '1', '42.1', '%']]
         """
         return draw_graph(self.fit, ax, by, measure)
 
@@ -272,8 +312,8 @@ class FitPlots(Plots):
         return figure
 
 
-def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray) -> None:
-    """Draw the factor of each level of one mode: as a line, or as dots where levels have no order.
+def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, observed: FloatArray | None) -> None:
+    """Draw the factor of each level of one mode, as a line, or as dots where levels have no order; observed means too.
 
     Levels with hardly any data are hollow, and do not decide how far the axis reaches.
     """
@@ -285,6 +325,9 @@ def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray) -> N
     style = "o" if not ordered else "o-" if len(factors) <= 31 else "-"
     steps = "steps-mid" if style == "-" else "default"
     ax.plot(places, np.where(few, np.nan, factors), style, color=BLUE, markersize=5, linewidth=2, drawstyle=steps)
+    if observed is not None:
+        seen = np.where(few | np.isinf(observed), np.nan, np.exp(observed))
+        ax.plot(places, seen, "D", color=ORANGE, markersize=3 if len(seen) > 31 else 4.5, fillstyle="none", zorder=3)
     set_factor_ticks(ax)
     level_ticks(ax, "x", labels, effect.modes[0], np.where(few, 0.0, np.abs(effect.arranged)))
     ax.set_ylabel("factor")
@@ -294,24 +337,23 @@ def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray) -> N
         dots.set_markerfacecolor("white")
 
 
-def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray) -> None:
+def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span: float) -> None:
     """Draw the factor of each pair of levels beyond those of its modes; pairs with hardly any data are grey."""
     from matplotlib import colormaps
 
     shown = np.where(scarce, np.nan, effect.merged)
     rows, columns = effect.labels.shape
-    most = float(np.nanmax(np.abs(shown))) or 1.0
     image = ax.imshow(
         thin_out(effect, shown, 2_000)[0],
         cmap=colormaps[DIVERGING].with_extremes(bad=LIGHT),
-        vmin=-most,
-        vmax=most,
+        vmin=-span,
+        vmax=span,
         aspect="auto",
         interpolation="nearest",
         extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
     )
-    bar = add_colour_bar(ax, image, ticks=[-most, 0, most])
-    bar.ax.set_yticklabels([f"x {plain_number(float(f'{math.exp(v):.2g}'))}" for v in (-most, 0, most)])
+    bar = add_colour_bar(ax, image, ticks=[-span, 0, span], extend="both")
+    bar.ax.set_yticklabels([f"× {plain_number(math.exp(v))}" for v in (-span, 0, span)])
     for axis, along in (("x", 1), ("y", 0)):
         sizes = np.repeat(np.where(scarce, 0.0, np.abs(effect.merged)).max(axis=1 - along), effect.lengths[along])
         level_ticks(ax, axis, labels, effect.modes[along], sizes)

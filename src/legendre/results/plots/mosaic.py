@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from legendre.core.errors import InvalidQuery
-from legendre.core.figures import DIVERGING, GREY, MEDIUM, SMALL, add_colour_bar, axes_for
+from legendre.core.figures import DIVERGING, GREY, MEDIUM, SMALL, add_colour_bar, axes_for, literal
 from legendre.core.labels import Labels, Mode
-from legendre.core.text import listed_words
+from legendre.core.text import listed_words, shortened
 from legendre.core.types import FloatArray
 from legendre.results.distribution import find_modes
 from legendre.results.views import Pair
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None) -> Axes:
-    """Draw the tiles, their shades and the names of the levels on all four sides."""
+def draw_mosaic(
+    pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None, adjusted: FloatArray | None = None
+) -> Axes:
+    """Draw the tiles, their shades (Pearson residuals, or adjusted ones) and the levels on all four sides."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm, ListedColormap
@@ -32,10 +34,12 @@ def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None
     residuals = table.x - table.q
     if pair.counts:  # mosaics have always had Pearson residuals
         residuals = np.divide(residuals, np.sqrt(table.q), out=np.zeros(table.q.shape), where=table.q > 0)
+    residuals = residuals if adjusted is None else np.nan_to_num(adjusted)
     starts, lengths = split_square(np.nan_to_num(table.x))
     ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
-    bounds = [-8.0, -4.0, -2.0, 0.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so
-    steps = ListedColormap([colormaps[DIVERGING](at) for at in (0.06, 0.24, 0.45, 0.55, 0.76, 0.94)])
+    bounds = [-8.0, -4.0, -2.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so; between them grey
+    low, high = ([colormaps[DIVERGING](at) for at in some] for some in ((0.06, 0.27), (0.73, 0.94)))
+    steps = ListedColormap([*low, (0.9, 0.9, 0.9, 1.0), *high])
     shades = ScalarMappable(BoundaryNorm(bounds, steps.N), steps)
     for cell in np.ndindex(table.x.shape):
         style: dict[str, Any] = {"fill": False, "linestyle": "--", "edgecolor": "0.2", "lw": 1.2}  # a structural zero
@@ -45,9 +49,9 @@ def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None
     _name_levels(ax, starts, starts + lengths, labels)
     ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # edges are not cut
     ax.spines[:].set_visible(False)
-    bar = add_colour_bar(ax, shades, "Pearson residual" if pair.counts else "difference", shrink=0.7, pad=0.12)
-    bar.set_ticks(bounds[1:-1])
-    names = listed_words([labels.mode(k) for k in range(len(kept))])
+    kind = "adjusted residual" if adjusted is not None else "Pearson residual" if pair.counts else "difference"
+    add_colour_bar(ax, shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
+    names = literal(shortened(listed_words([labels.mode(k) for k in range(len(kept))]), 30))
     ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
     return ax
 
@@ -68,7 +72,8 @@ def _read_modes(
 def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Split the unit square by the first variable from left to right, by the second from top to bottom, and so on.
 
-    Return starts and lengths of the tiles, each across and downwards. A level without counts is a sliver.
+    Return starts and lengths of the tiles, each across and downwards. A level without counts is a sliver, thinner than
+    any with counts.
 
     >>> split_square(np.array([[1.0], [3.0]]))[1][0].round(2).tolist()
     [[0.24], [0.73]]
@@ -78,9 +83,11 @@ def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
         sums, side = counts.sum(axis=tuple(range(k + 1, counts.ndim))), k % 2
         starts, lengths = (np.repeat(part[..., None], n, axis=-1) for part in (starts, lengths))
         least, total = 0.3 * lengths[side] / n, sums.sum(axis=-1, keepdims=True)
-        gaps, slivers = np.minimum(gap, least), np.where(sums == 0, np.minimum(0.012, least), 0.0)
+        shares = sums / np.where(total > 0, total, 1.0)
+        thin = np.where(sums > 0, shares, 1.0).min(axis=-1, keepdims=True) / 3 * lengths[side]
+        gaps, slivers = np.minimum(gap, least), np.where(sums == 0, np.minimum(np.minimum(0.012, thin), least), 0.0)
         free = lengths[side] - gaps * (n - 1) - slivers.sum(axis=-1, keepdims=True)
-        lengths[side] = slivers + free * np.where(total > 0, sums / np.where(total > 0, total, 1.0), 1.0 / n)
+        lengths[side] = slivers + free * np.where(total > 0, shares, 1.0 / n)
         starts[side] += np.cumsum(lengths[side] + gaps, axis=-1) - lengths[side] - gaps
     return starts, lengths
 
@@ -100,9 +107,9 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
         low, high = starts[side][beside[k]], ends[side][beside[k]]
         others = tuple(range(2 if k > 1 else 1, low.ndim))
         middles = (low.min(axis=others) + high.max(axis=others)) / 2
-        names = [labels.level(k, i) for i in range(labels.shape[k])] * (middles.size // labels.shape[k])
+        names = [literal(labels.level(k, i)) for i in range(labels.shape[k])] * (middles.size // labels.shape[k])
         marks = list(zip(middles.ravel().tolist(), names, strict=True))
-        (_write_down if side else _write_across)(axis, marks, labels.mode(k), k > 1)
+        (_write_down if side else _write_across)(axis, marks, literal(labels.mode(k)), k > 1)
 
 
 def _write_across(axis: Any, marks: list[tuple[float, str]], name: str, above: bool) -> None:
