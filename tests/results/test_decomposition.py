@@ -150,11 +150,11 @@ BASE = np.array([[1.0, 2.0], [3.0, 5.0]])
 @pytest.mark.parametrize(
     ("x", "settings", "expected", "extended"),
     [
-        ([[1.0, 2.0], [3.0, NAN]], {}, [[1, 2], [3, 6]], [[1, 2], [3, 6]]),  # independence: d = b c / a
+        ([[1.0, 2.0], [3.0, NAN]], {}, [[1, 2], [3, NAN]], [[1, 2], [3, 6]]),  # independence: d = b c / a
         ([[1.0, 2.0], [3.0, 100.0]], {"support": HOLE}, [[1, 2], [3, 0]], [[1, 2], [3, 6]]),
         (BASE, {"support": HOLE, "base": BASE}, [[1, 2], [3, 0]], BASE),
         # where theta diverges the model's value is 0, or undetermined (NaN), never a number made up
-        ([[1.0, 1.0, NAN], [0.0, 0.0, NAN]], {}, [[1, 1, 1], [0, 0, 0]], [[1, 1, 1], [0, 0, 0]]),
+        ([[1.0, 1.0, NAN], [0.0, 0.0, NAN]], {}, [[1, 1, NAN], [0, 0, NAN]], [[1, 1, 1], [0, 0, 0]]),
     ],
 )
 def test_cells_outside_the_support(x: Any, settings: Any, expected: Any, extended: Any) -> None:
@@ -185,3 +185,37 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
             fit.save(path)
     fit.save(tmp_path / "result")  # no .npz is added behind the caller's back
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "result"]
+
+
+def test_views_of_missing_cells_contradicted_each_other() -> None:
+    """tensor() was 10 everywhere and summed to 120 for a total of 90; marginal(0) was that of the observed cells."""
+    y = np.full((3, 4), 10.0)
+    y[0, :3] = NAN
+    fit = ld.decompose(y, "interactions(1)")
+    assert_array_equal(np.isnan(fit.tensor()), np.isnan(y))
+    assert np.nansum(fit.tensor()) == pytest.approx(fit.total)
+    assert_allclose(fit.marginal(0) * fit.total, np.nansum(fit.tensor(), axis=1))
+    assert_allclose(fit.tensor(extend=True), 10.0)
+    assert "3 cells are missing: every answer is about the others" in " ".join(fit.summary().split())
+    assert "3 cells are missing: effects describe the others" in repr(fit.effects())
+    text = " ".join(ld.decompose(y, "B1").summary().split())
+    assert "B1 has no parameter for the 2 missing cells on the axes" in text
+    assert "interactions(1) has one for each level" in text
+
+
+@pytest.mark.parametrize("support", ["all", "mask", "base"])
+def test_explained_is_a_share_of_kl_from_uniform_and_from_independence(
+    support: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    x = rng.poisson(9.0, (4, 3, 2)) + 1.0
+    given: dict[str, Any] = {"mask": {"support": x != x.min()}, "base": {"base": rng.random(x.shape) + 0.1}}.get(
+        support, {}
+    )
+    fit, simple, none = (ld.decompose(x, basis, **given) for basis in ("interactions(2)", "interactions(1)", "empty"))
+    assert (fit.kl_uniform, fit.kl_independence) == pytest.approx((none.kl, simple.kl), rel=1e-7)
+    fit.save(tmp_path / "fit.npz")
+    words = f"{100 * (1 - fit.kl / none.kl):.1f} % of KL from"
+    for one in (fit, ld.load(tmp_path / "fit.npz")):
+        assert words in repr(one)
+        assert f"and {100 * (1 - fit.kl / simple.kl):.1f} % of KL from independence" in one.summary()
+    assert "CONVERGED without a step" in repr(ld.decompose(x, "interactions(1)"))

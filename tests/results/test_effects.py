@@ -132,7 +132,7 @@ def test_effects_are_found_and_listed_by_names(rng: np.random.Generator) -> None
 @pytest.mark.parametrize(
     ("ask", "text"),
     [
-        (lambda fit: fit.effects(measure="other"), "measure must be 'uniform' or 'fitted', got 'other'"),
+        (lambda fit: fit.effects(measure="other"), "measure must be 'fitted' or 'uniform', got 'other'"),
         (lambda fit: fit.effects(max_order=0), "max_order must be an integer >= 1, got 0"),
         (lambda fit: fit.effects()[5], "5 is no mode of X, which has 2, counted from 0 to 1"),
         (lambda fit: fit.effects()[0, 1], r"\(0, 1\) have no effect of their own in this model; .*: \(0\), \(1\)\."),
@@ -155,3 +155,59 @@ def test_what_is_too_large_names_the_order_that_can_be_had(rng: np.random.Genera
     with pytest.raises(TooLarge, match=r"effects: 1,073,741,824 sets of modes .* effects\(max_order=2\)"):
         wide.effects()
     assert len(wide.effects(max_order=1)) == 30
+
+
+def test_effects_weigh_every_cell_alike() -> None:
+    """Of flights by carrier HA (342) had a factor of 2.6, AA (32,729) one of 0.47: nearly empty cells decided."""
+    X = ld.datasets.flights()
+    effects = ld.decompose(X).effects(max_order=2)
+    factors = dict(zip(list(X.levels[0]), np.exp(effects["carrier"].values), strict=True))  # type: ignore[index]
+    assert factors["AA"] > 2 * factors["HA"]
+    assert "If all cells weigh alike, levels of carrier" in repr(effects)
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_main_effects_without_joint_ones_are_the_observed_means(support: str, rng: np.random.Generator) -> None:
+    x = rng.poisson(20.0, (4, 5, 3)) + 1.0
+    effects = ld.decompose(x, "interactions(1)", support=support).effects()
+    for k in range(3):
+        np.testing.assert_allclose(np.exp(effects[k].values), effects.observed(k), rtol=1e-9)
+    assert "order" not in repr(effects)
+
+
+def test_joint_effects_that_reverse_the_order_of_means_are_named() -> None:
+    x = np.array([[40.0, 1.0, 1.0], [6.0, 6.0, 6.0]])
+    effects = ld.decompose(x, ld.full(), names=["a", "b"]).effects()
+    assert effects.observed("a")[0] > effects.observed("a")[1]
+    assert effects.observed("a") == pytest.approx(x.sum(axis=1) / np.exp(effects.weights[0] @ np.log(x.sum(axis=1))))
+    assert "Joint effects reverse the order of the observed means" not in repr(effects)
+    x = np.array([[100.0, 1.0, 1.0], [30.0, 30.0, 30.0]])
+    assert "Joint effects reverse the order of the observed means of a" in repr(
+        ld.decompose(x, ld.full(), names=["a", "b"]).effects(measure="uniform")
+    )
+
+
+def test_where_cells_vanish_averages_are_over_the_others() -> None:
+    """A carrier that flies to few places had a factor of 240: that of an arbitrary theta of cells without flights."""
+    rng = np.random.default_rng(2)
+    x = rng.poisson(50.0, (5, 6, 4)) * (rng.random((5, 6)) < 0.7)[:, :, None]
+    fit = ld.decompose(x, ld.interactions([(0, 1), (2,)]))
+    assert fit.n_vanishing
+    effects, alive = fit.effects(), fit.tensor() > 0
+    log_q = np.log(np.where(alive, fit.tensor() / fit.total, 1.0))
+    np.testing.assert_allclose(summed(effects, x.shape)[alive], log_q[alive], atol=1e-7)
+    design = np.concatenate([np.eye(n)[np.nonzero(alive)[k]] for k, n in enumerate(x.shape)], axis=1)
+    root = np.sqrt(fit.tensor()[alive])
+    best = design @ np.linalg.lstsq(design * root[:, None], log_q[alive] * root, rcond=None)[0]
+    main = effects.constant + sum(effects[k].values[np.nonzero(alive)[k]] for k in range(3))
+    np.testing.assert_allclose(main, best, atol=1e-7)
+    assert "averages are over the others" in repr(effects)
+
+
+def test_effects_as_a_data_frame(rng: np.random.Generator) -> None:
+    x = rng.poisson(9.0, (2, 3)) + 1
+    effects = ld.decompose(x, ld.full(), names=["a", "b"], levels=[["u", "v"], [1, 2, 3]]).effects()
+    frame = effects.to_frame()
+    assert list(frame.columns) == ["effect", "share", "a", "value", "factor", "b"]
+    row = frame[(frame["effect"] == "a and b") & (frame["a"] == "v") & (frame["b"] == 2)]
+    assert row["value"].item() == effects["a", "b"].values[1, 1]

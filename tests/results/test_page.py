@@ -19,7 +19,7 @@ import legendre as ld
 from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray
 from legendre.results.decomposition import Decomposition
-from legendre.results.report import slices_data
+from legendre.results.report import call_of_fit, slices_data
 from legendre.results.views import ArrayPair
 
 COUNTS = np.random.default_rng(5).poisson(6.0, (5, 6, 4)) + 1
@@ -256,3 +256,31 @@ def test_other_data_are_refused(result: Callable[[], Any], data: Any, words: str
     with pytest.raises(ld.LegendreError, match=words):
         result().report(tmp_path / "r.html", data)
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("basis", "given"),
+    [
+        (None, {"names": ["a", "b"], "levels": [["u", "v", "w", "x"], [1, 2, 3, 4, 5]], "unordered": ()}),
+        (ld.adaptive(4), {"names": ["a", "b"], "levels": [["u", "v", "w", "x"], [1, 2, 3, 4, 5]]}),
+        (ld.adaptive(4), {"unordered": {0: [2, 0, 3, 1]}}),
+    ],
+)
+def test_how_to_repeat_it_gives_the_same_fit(basis: Any, given: Any) -> None:
+    """The call left names, levels and unordered out, and gave another fit."""
+    X = np.random.default_rng(1).poisson(5 * np.exp(np.random.default_rng(0).normal(size=(4, 5))))
+    fit = ld.decompose(X, basis, **given)
+    scope: dict[str, Any] = {"X": X}
+    exec(call_of_fit(fit).replace("fit.report", "str"), scope)
+    again = scope["fit"]
+    assert (again.labels.names, again.arrangement, again.n_params) == (fit.labels.names, fit.arrangement, fit.n_params)
+    assert_allclose(again.tensor(), fit.tensor())
+
+
+def test_the_path_shows_the_loss_that_chose_and_labels_have_few_digits(tmp_path: Path) -> None:
+    X = np.add.outer(np.arange(6.0), np.arange(7.0)) / 7 + 1
+    fit = ld.decompose(X, names=["a", "b"], levels=[None, np.arange(7) * 0.1])
+    data = data_of(written(fit, tmp_path))
+    assert "bic" not in data["path"], "which is meant for counts"
+    assert any(loss is not None for loss in data["path"]["held_out"])
+    assert data["slices"]["levels"][2][3] == "0.3", "not 0.30000000000000004"

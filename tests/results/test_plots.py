@@ -31,7 +31,7 @@ def test_effects_are_drawn_as_factors_and_maps(rng: np.random.Generator) -> None
         assert f"{100 * effects[modes].share:.1f} %" in ax.get_title()
         assert ax.get_xlabel() == f"level of mode {modes[-1]}"
         if len(modes) == 1:
-            np.testing.assert_allclose(np.asarray(ax.lines[-1].get_ydata(), dtype=float), np.exp(effects[modes].values))
+            np.testing.assert_allclose(np.asarray(ax.lines[1].get_ydata(), dtype=float), np.exp(effects[modes].values))
         else:
             assert ax.get_ylabel() == f"level of mode {modes[0]}"
             np.testing.assert_allclose(np.asarray(ax.images[0].get_array(), dtype=float), effects[modes].values)
@@ -48,10 +48,10 @@ def test_effects_are_named_by_labels(rng: np.random.Generator) -> None:
     by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes}
     assert {"line", "day", "time", "line and day", "line and time", "day and time"} <= set(by_title)
     assert ticks(by_title["line"], "x") == ["red", "green", "blue", "a very long n…"]
-    assert by_title["line"].lines[-1].get_linestyle() == "None", "levels without an order are dots"
+    assert by_title["line"].lines[1].get_linestyle() == "None", "levels without an order are dots"
     assert ticks(by_title["day"], "x") == ["05", "10", "15", "20", "25"]
     assert by_title["day"].get_xlabel() == "day (2019-01-…)"
-    assert by_title["day"].lines[-1].get_linestyle() == "-"
+    assert by_title["day"].lines[1].get_linestyle() == "-"
     assert all(text.endswith(":00") for text in ticks(by_title["time"], "x"))
     assert ticks(by_title["line and time"], "y") == ["red", "green", "blue", "a very long n…"]
 
@@ -65,21 +65,21 @@ def test_factors_of_levels_with_few_counts_are_grey_and_do_not_set_the_scale() -
     by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.get_title()}
     few = x.sum(axis=(0, 1)) < 5
     assert few.tolist() == [True] + 19 * [False]
-    line, hollow = by_title["hour"].lines[-2:]
+    line, hollow = by_title["hour"].lines[1], by_title["hour"].lines[-1]
     shown = np.asarray(line.get_ydata(), dtype=float)
     np.testing.assert_allclose(shown, np.where(few, np.nan, np.exp(effects["hour"].values)))
     assert np.asarray(hollow.get_xdata()).tolist() == [0]
     assert hollow.get_markerfacecolor() == "white"
     low, high = by_title["hour"].get_ylim()
-    assert low > 0.5 * np.nanmin(shown)
+    assert low > 0.2 * np.nanmin(shown)  # observed means lie below
     assert high < 2 * np.nanmax(shown)
     assert low <= np.asarray(hollow.get_ydata())[0] <= high
     map_of = by_title["carrier and hour"].images[0]
     shown_pairs: Any = map_of.get_array()
     values = np.asarray(shown_pairs.filled(np.nan))
     np.testing.assert_allclose(values, np.where(x.sum(axis=1) < 5, np.nan, effects["carrier", "hour"].values))
-    assert map_of.get_clim()[1] == np.nanmax(np.abs(values))
-    assert "grey: fewer than 5 counts, too few for a factor" in figure.get_suptitle()
+    assert map_of.get_clim()[1] == np.nanquantile(np.abs(values), 0.99)
+    assert "grey: fewer than 5 counts, too few for a factor" in " ".join(figure.get_suptitle().split())
 
 
 def test_maps_of_long_modes_show_levels_at_equal_distances() -> None:
@@ -118,7 +118,7 @@ def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
     X[1, 3:] = np.nan
     plot: Any = ld.complete(X, "interactions(2)").plot
     figure = plot.effects()
-    assert "grey: nothing was observed there" in figure.get_suptitle()
+    assert "grey: nothing was observed there" in " ".join(figure.get_suptitle().split())
     maps = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.images}
     shown: np.ndarray = np.ma.filled(np.ma.asarray(maps["modes 0 and 1"].images[0].get_array()), np.nan)
     assert np.argwhere(np.isnan(shown)).tolist() == [[1, 3], [1, 4]]
@@ -131,7 +131,7 @@ def test_the_graph_has_modes_and_their_joint_effects(rng: np.random.Generator) -
     ax: Any = fit.plot.graph()
     places = {text.get_text(): np.round(text.get_position(), 9).tolist() for text in ax.texts}
     own = [places[f"{name}\n{100 * effects[k].share:.1f} %"] for k, name in enumerate(names)]
-    (lines,) = ax.collections
+    lines = ax.collections[0]
     ends = [sorted(np.round(segment, 9).tolist()) for segment in lines.get_segments()]
     weaker, stronger = sorted([(0, 1), (1, 2)], key=lambda pair: effects[pair].share)
     assert ends == [sorted(own[k] for k in pair) for pair in (weaker, stronger)]
@@ -228,3 +228,30 @@ def test_a_loaded_fit_draws_what_needs_no_x(tmp_path: object) -> None:
     for draw in (plot.slices, plot.residuals, plot.margins):
         with pytest.raises(ld.errors.InvalidQuery, match=r"plot\.\w+ compares Q with X, which a loaded decomposition"):
             draw()
+
+
+def test_labels_that_would_be_cut_until_they_are_identical() -> None:
+    levels = ["the same long beginning: a", "the same long beginning: b", "another", "$0-$20k"]
+    fit = ld.decompose(np.arange(1, 13).reshape(4, 3), "B1", names=["$who$", "b"], levels=[levels, [1, 2, 3]])
+    figure = fit.plot.effects()
+    figure.draw_without_rendering()
+    ax = next(ax for ax in figure.axes if "who" in ax.get_xlabel())
+    assert len(set(ticks(ax, "x"))) == 4
+    assert r"\$0-\$20k" in ticks(ax, "x")
+    for plot in (fit.plot.slices, fit.plot.margins, fit.plot.residuals, fit.plot.mosaic, fit.plot.graph):
+        made: Any = plot()
+        (made if isinstance(made, Figure) else made.figure).draw_without_rendering()
+
+
+def test_small_joint_effects_are_pale_and_those_of_no_share_are_not_drawn(rng: np.random.Generator) -> None:
+    base = np.exp(rng.normal(size=(4, 5, 1)) + rng.normal(size=(1, 5, 3)) * 0.05 + rng.normal(size=(4, 1, 3)) * 1e-4)
+    figure = ld.decompose(base, "interactions(2)").plot.effects()
+    maps = [ax for ax in figure.axes if ax.images]
+    assert len({ax.images[0].get_clim() for ax in maps}) == 1
+    assert all("0.0 %" not in ax.get_title() for ax in figure.axes)
+
+
+def test_unordered_modes_are_dots_whatever_their_labels(rng: np.random.Generator) -> None:
+    x = rng.poisson(5 * np.exp(rng.normal(size=(40, 3)))) + 1
+    ax = ld.decompose(x, ld.adaptive(6), unordered=[0]).plot.effects().axes[0]
+    assert ax.lines[1].get_linestyle() == "None"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 from numpy.testing import assert_allclose
 
 import legendre as ld
@@ -36,11 +37,11 @@ def test_shades_are_those_of_pearson_residuals() -> None:
     ax = m.plot.mosaic()
     residuals = np.asarray(m.residuals()).ravel()
     colours = np.array([patch.get_facecolor() for patch in ax.patches])
-    for low, high in ((-99, -4), (-4, -2), (-2, 0), (0, 2), (2, 4), (4, 99)):
+    for low, high in ((-99, -4), (-4, -2), (-2, 2), (2, 4), (4, 99)):
         same = colours[(residuals > low) & (residuals < high)]
         assert len(same)
         assert (same == same[0]).all()
-    assert len(np.unique(colours, axis=0)) == 6
+    assert len(np.unique(colours, axis=0)) == 5
     assert [ax.get_xlabel(), ax.get_ylabel()] == ["hair", "eye"]
     margin = m.plot.mosaic(["sex", "hair"])
     assert len(margin.patches) == 8
@@ -72,3 +73,28 @@ def test_odds_ratios_are_drawn_with_their_intervals() -> None:
     assert [text.get_text() for text in ax.texts] == ["infinite →"]
     assert ax.get_xscale() == "log"
     assert ax.get_title() == "class and age"
+
+
+def test_a_perfect_fit_is_grey_and_adjusted_residuals_have_a_picture() -> None:
+    X = np.array([[18, 7, 3], [6, 19, 4]])
+    colours = {patch.get_facecolor() for patch in ld.decompose(X, ld.full()).plot.mosaic().patches}
+    assert colours == {(0.9, 0.9, 0.9, 1.0)}
+    fit = ld.decompose(X, "B1")
+    ax: Any = fit.plot.mosaic(residuals="adjusted")
+    far = np.abs(fit.inference().residuals("adjusted")).ravel() > 2
+    assert [patch.get_facecolor() != (0.9, 0.9, 0.9, 1.0) for patch in ax.patches] == far.tolist()
+    with pytest.raises(ld.LegendreError, match="leave the modes out"):
+        fit.plot.mosaic([0], residuals="adjusted")
+
+
+def test_an_empty_column_is_thinner_than_one_of_six_people() -> None:
+    widths = [patch.get_width() for patch in ld.decompose([[6, 0, 2000]], "full").plot.mosaic([1]).patches]
+    assert 0 < widths[1] < widths[0] < widths[2]
+
+
+def test_titles_and_legends_fit_on_plain_axes() -> None:
+    figure, ax = pyplot.subplots()
+    ld.loglinear(ld.datasets.titanic(), ".^2").plot.mosaic(ax=ax)
+    figure.draw_without_rendering()
+    assert figure.get_tightbbox().x1 <= figure.get_figwidth() + 0.05
+    assert figure.get_tightbbox().y1 <= figure.get_figheight() + 0.05

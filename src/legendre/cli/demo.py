@@ -30,9 +30,9 @@ Each Legendre row is the unique minimum of KL(P, Q) in its model: the residual
 max|eta - eta_hat| proves it. NN-CP minimises the squared error on the same cells;
 of five random starts the best is shown."""
 FLIGHTS_REMARK = """\
-Half of all flights: carriers and destinations, each tied to the hour. The picture shows
-by what factor a carrier, a destination or an hour has more flights than the average,
-and a pair of them more than its two parts tell."""
+Half of all flights: which carrier flies where, and at which hours. The picture shows by
+what factor a carrier, a destination or an hour has more flights than the average, and a
+carrier at a destination more than the two alone. Grey pairs have no flights."""
 
 
 def run_demo(folder: Path) -> None:
@@ -102,8 +102,11 @@ def run_flights(folder: Path) -> None:
 
 
 def fit_busiest(X: SparseTensor, sizes: tuple[int, ...] = (7, 16, 15)) -> Decomposition:
-    """Fit pairs of carrier and hour, and of destination and hour, of the busiest: every pair has flights by day."""
+    """Fit pairs of carrier and destination, and hours, of the busiest: 125 parameters, 77 % of KL from uniform.
+
+    Pairs of carrier and hour, and of destination and hour, have 329 parameters and 22 %.
+    """
     kept = [np.sort(np.argsort(-X.margin(k).toarray(), kind="stable")[:n]) for k, n in enumerate(sizes)]
     levels = [np.asarray(own)[some] for own, some in zip(X.levels or (), kept, strict=True)]
-    pairs = interactions([("carrier", "hour"), ("dest", "hour")])
-    return decompose(X.toarray()[np.ix_(*kept)], pairs, names=X.names, levels=levels)
+    terms = interactions([("carrier", "dest"), ("hour",)])
+    return decompose(X.toarray()[np.ix_(*kept)], terms, names=X.names, levels=levels)

@@ -216,10 +216,10 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     start = re.sub(r"[^-_ /]*$", "", first[:n])
     start = start if len(start) > 3 else ""
     texts = [text[len(start) :] for text in texts]
-    while longest < max(map(len, texts)) and len({text[: longest - 1] for text in texts}) < len(set(texts)):
-        longest += 8  # cut, they would be the same
-    texts = [literal(text if len(text) <= longest else text[: longest - 1] + "…") for text in texts]
-    return texts, literal(f" ({start}…)" if start else "")
+    short = [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts]
+    if len(set(short)) < len(set(texts)):  # cut at their ends some would be the same
+        short = [text if len(text) <= longest else "…" + text[1 - longest :] for text in texts]
+    return [literal(text) for text in short], literal(f" ({start}…)" if start else "")
 
 
 def every_nth(texts: list[str], most: int) -> list[int]:

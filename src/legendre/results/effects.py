@@ -8,7 +8,7 @@ something to each set of those modes: the effects, in time proportional to the b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -23,8 +23,10 @@ from legendre.core.labels import Labels
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
+from legendre.core.sums.zeta import zeta
 from legendre.core.text import Columns, Table, fragment, listed_words, shape_name
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.observation import Observation
 from legendre.results.base import import_pandas
 from legendre.results.distribution import find_modes
 
@@ -165,55 +167,10 @@ class Effects:
         1 is the geometric mean under the measure. The means are those of X over the base measure, on the sample space.
         """
         (k,) = _read_modes(mode, self.fit.labels)
-        logs = self.log_means(k)
+        logs = log_means(self.fit, self.fit.data, k, self.weights[k])
         if logs is None:
             raise InvalidQuery("effects: X is not at hand, so that there are no observed means.")
         return self.fit.labels.part([k]).straighten(np.exp(logs))
-
-    @property
-    def seen(self) -> bool:
-        """Whether the fit holds the X that it describes."""
-        return self.fit.data is not None and self.fit.data.shape == self.fit.shape
-
-    def log_means(self, k: int) -> FloatArray | None:
-        """Compute the logarithms of these means, in the order of `labels`; -inf for a level without data."""
-        from legendre.results.views import level_sums
-
-        if not self.seen:
-            return None
-        sums, cells = level_sums(self.fit, k)
-        cuts = self.fit.model.quotient.cuts[k]
-        merged, inside = (np.add.reduceat(part, cuts) for part in (sums, cells))
-        seen = merged > 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            centre = self.weights[k][seen] @ np.log(merged[seen] / inside[seen]) / self.weights[k][seen].sum()
-            return np.asarray(np.log(sums / cells) - centre)
-
-    def notes(self, max_levels: int = 1_000) -> list[str]:
-        """Say how good the model is, and where main effects put levels in another order than other averages do.
-
-        The order differs if two levels are reversed by more than a factor of 1.1 in both. Modes with more than
-        `max_levels` intervals are not looked at.
-        """
-        fit, names = self.fit, self.fit.labels
-        alone = {e.modes[0]: e for e in self if len(e.modes) == 1 and sum(map(np.sum, e.lengths)) <= max_levels}
-        plain = effects_of(fit, "uniform" if self.measure == "fitted" else "fitted", 1).parts
-        turned = [names.mode(k) for k, effect in alone.items() if _reverses(effect.merged, plain[k,].merged)]
-        notes = [f"The model explains {fit.explained}"]
-        if turned:
-            other = "all cells weigh alike" if self.measure == "fitted" else "cells weigh as in the fit"
-            notes.append(f"If {other}, levels of {listed_words(turned)} are in another order")
-        means = {k: self.log_means(k) for k in alone}
-        turned = [names.mode(k) for k, seen in means.items() if seen is not None and _reverses(alone[k].arranged, seen)]
-        if turned:
-            notes.append(f"Joint effects reverse the order of the observed means of {listed_words(turned)}")
-        if fit.missing is not None:
-            notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
-        if gone := fit.n_vanishing:
-            subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
-            meaning = "averages are over the others, weighted by Q" if _averages_alive(fit) else "factors mean little"
-            notes.append(f"{subject}: log Q is -inf there; {meaning}")
-        return notes
 
     def to_frame(self) -> Any:
         """Return all effects as a pandas data frame, a row for each level, or pair of levels, with its factor.
@@ -262,7 +219,7 @@ class Effects:
             levels = "x".join(str(int(n.sum())) for n in effect.lengths)
             lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []
             rows.append([_set_name(effect.modes, self.fit.labels), levels, f"{100 * effect.share:.1f} %", *lost])
-        return [Columns(head, rows, "<>>", notes=self.notes())]
+        return [Columns(head, rows, "<>>", notes=notes_of(self.fit, self.fit.data, self.measure, self))]
 
     def summary(self, *, kl_lost: bool = False) -> str:
         """Return a table of the effects, with their shares of the variance.
@@ -310,50 +267,101 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     return Effects(fit, measure, mean - fit.psi, total, parts, weights)
 
 
-def _averages_alive(fit: Decomposition) -> bool:
+def _averages_alive(fit: Any) -> bool:
     """Whether cells vanish, and the others are few enough to average over these alone."""
     space = fit.model
-    return fit._alive is not None and space.support.points is None and space.n_cells <= limits.LARGEST_EFFECTS
+    return (
+        getattr(fit, "_alive", None) is not None
+        and space.support.points is None
+        and space.n_cells <= limits.LARGEST_EFFECTS
+    )
 
 
 def _project(
-    fit: Decomposition, max_order: int | None, most: int = 200, tol: float = 1e-9
+    fit: Any, max_order: int | None, most: int = 200, tol: float = 1e-9
 ) -> tuple[dict[Modes, FloatArray], dict[Modes, float], float, float]:
     """Compute effects where cells vanish: the least squares fit to log Q, weighted by Q, on the cells that do not.
 
     First of functions of single modes, then of pairs to what is left, and so on; each by at most `most` rounds of means
-    of the residual, until no entry changes by `tol`. Return tables, variances, the mean and the variance of log Q.
+    of the residual, until no entry changes by `tol`. Return tables, variances, and mean and variance of log Q + psi.
     """
     space = fit.model
-    alive = space.on_grid(fit._alive) if fit._alive is not None else space.alive
+    alive = space.on_grid(fit._alive)
     cells, log_q = np.nonzero(alive), (space.below(fit.theta) - fit.psi)[alive]
     mass = np.exp(log_q) * space.weights[alive]
     mean = float(mass @ log_q)
     left = log_q - mean
     total = float(mass @ left**2)
-    groups = _by_modes(space.positions)
-    _check_sizes(groups, space.quotient.merged_shape, max_order)
-    sets = {kept for modes in groups for kept in _subsets(modes, max_order) if kept}
-    tables, variances = dict[Modes, FloatArray](), dict[Modes, float]()
-    for order in sorted({len(modes) for modes in sets}):
-        own = [modes for modes in sorted(sets) if len(modes) == order]
-        shapes = [tuple(space.quotient.merged_shape[k] for k in modes) for modes in own]
-        codes = [np.ravel_multi_index([cells[k] for k in m], shape) for m, shape in zip(own, shapes, strict=True)]
-        sums = [np.bincount(code, mass, math.prod(shape)) for code, shape in zip(codes, shapes, strict=True)]
-        found = [np.where(part > 0, 0.0, np.nan) for part in sums]
-        for _ in range(most if len(own) > 1 else 1):
+    groups, shape = _by_modes(space.positions), space.quotient.merged_shape
+    _check_sizes(groups, shape, max_order)
+    sets = sorted({kept for modes in groups for kept in _subsets(modes, max_order) if kept})
+    sizes = {modes: tuple(shape[k] for k in modes) for modes in sets}
+    codes = {modes: np.ravel_multi_index([cells[k] for k in modes], sizes[modes]) for modes in sets}
+    sums = {modes: np.bincount(codes[modes], mass, math.prod(sizes[modes])) for modes in sets}
+    tables = {modes: np.zeros(len(sums[modes])) for modes in sets}
+    for order in range(1, 1 + max(map(len, sets), default=0)):
+        for _ in range(most):
             change = 0.0
-            for table, code, part in zip(found, codes, sums, strict=True):
-                with np.errstate(invalid="ignore"):
-                    step = np.bincount(code, mass * left, len(part)) / part
-                table += step
-                left -= step[code]
+            for modes in (modes for modes in sets if len(modes) == order):
+                with np.errstate(invalid="ignore"):  # where no cell is left
+                    step = np.bincount(codes[modes], mass * left, len(sums[modes])) / sums[modes]
+                tables[modes] += step
+                left -= step[codes[modes]]
                 change = max(change, float(np.nanmax(np.abs(step))))
             if change <= tol:
                 break
-        for modes, table, shape, part in zip(own, found, shapes, sums, strict=True):
-            tables[modes], variances[modes] = table.reshape(shape), float(np.nansum(part * table**2))
-    return tables, variances, mean, total
+    variances = {modes: float(np.nansum(sums[modes] * table**2)) for modes, table in tables.items()}
+    return {modes: table.reshape(sizes[modes]) for modes, table in tables.items()}, variances, mean + fit.psi, total
+
+
+def log_means(fit: Decomposition, data: Observation | None, k: int, weights: FloatArray) -> FloatArray | None:
+    """Compute the logarithm of the observed mean at each level of a mode, in the order of `labels`, centred.
+
+    -inf for a level without data; ``None`` where X is not known, or is not all that the fit describes.
+    """
+    from legendre.results.views import level_sums
+
+    if data is None or data.shape != fit.shape:
+        return None
+    sums, cells = level_sums(fit.model, data, k)
+    merged, inside = (np.add.reduceat(part, fit.model.quotient.cuts[k]) for part in (sums, cells))
+    seen = merged > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre = weights[seen] @ np.log(merged[seen] / inside[seen]) / weights[seen].sum()
+        return np.asarray(np.log(sums / cells) - centre)
+
+
+def notes_of(
+    fit: Decomposition, data: Observation | None, measure: Measure, effects: Iterable[Effect], max_levels: int = 1_000
+) -> list[str]:
+    """Say how good the model is, and where main effects put levels in another order than other averages do.
+
+    The order differs if two levels are reversed by more than a factor of 1.1 in both. Modes with more than `max_levels`
+    levels are not looked at.
+    """
+    alone = {e.modes[0]: e for e in effects if len(e.modes) == 1 and e.lengths[0].sum() <= max_levels}
+    other: Measure = "uniform" if measure == "fitted" else "fitted"
+    theta, weights = fit.model.on_cells(fit.theta), weights_of(fit, other)
+    plain, _ = tables_of(fit.model.quotient, fit.model.positions, theta, weights, 1)
+    turned = [fit.labels.mode(k) for k, effect in alone.items() if _reverses(effect.merged, plain[k,])]
+    notes = [f"The model explains {fit.explained}"]
+    if turned:
+        condition = "all cells weigh alike" if measure == "fitted" else "cells weigh as in the fit"
+        notes.append(f"If {condition}, levels of {listed_words(turned)} are in another order")
+    own = weights_of(fit, measure)
+    means = {k: log_means(fit, data, k, own[k]) for k in alone}
+    turned = [
+        fit.labels.mode(k) for k, seen in means.items() if seen is not None and _reverses(alone[k].arranged, seen)
+    ]
+    if turned:
+        notes.append(f"Joint effects reverse the order of the observed means of {listed_words(turned)}")
+    if fit.missing is not None:
+        notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
+    if gone := fit.n_vanishing:
+        subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
+        meaning = "averages are over the others, weighted by Q" if _averages_alive(fit) else "factors mean little"
+        notes.append(f"{subject}: log Q is -inf there; {meaning}")
+    return notes
 
 
 def _reverses(one: FloatArray, other: FloatArray, least: float = 0.1) -> bool:
@@ -374,12 +382,15 @@ def _set_name(modes: Modes, labels: Labels) -> str:
     return ", ".join(str(k) if labels.names is None else labels.names[k] for k in modes)
 
 
-def weights_of(fit: Decomposition, measure: Measure) -> list[FloatArray]:
+def weights_of(fit: Any, measure: Measure) -> list[FloatArray]:
     """Give each interval of each mode its weight under the measure; the weights of a mode sum to 1."""
     quotient = fit.model.quotient
     if measure == "uniform":
         return [lengths / lengths.sum() for lengths in quotient.lengths]
-    margins = [np.asarray(fit._distribution.marginal([k], {})) for k in range(len(fit.shape))]
+    if hasattr(fit, "_distribution"):
+        margins = [np.asarray(fit._distribution.marginal([k], {})) for k in range(len(fit.shape))]
+    else:  # a balanced tensor
+        margins = _margins(fit.values)
     return [np.add.reduceat(margin, cuts) for margin, cuts in zip(margins, quotient.cuts, strict=True)]
 
 
@@ -403,7 +414,7 @@ def tables_of(
                 np.add.at(table, tuple(positions[rows, k] for k in kept), share)
             else:
                 means.append(float(share.sum()))
-    centred = {modes: _centre(table, [weights[k] for k in modes]) for modes, table in steps.items()}
+    centred = {modes: _take_means(zeta(table), [weights[k] for k in modes]) for modes, table in steps.items()}
     return centred, math.fsum(means)
 
 
@@ -437,13 +448,10 @@ def _check_sizes(groups: dict[Modes, IntArray], merged_shape: tuple[int, ...], m
         )
 
 
-def _centre(steps: FloatArray, weights: list[FloatArray]) -> FloatArray:
-    """Sum steps up along each axis, and take the mean along it away."""
-    table = steps
+def _take_means(table: FloatArray, weights: list[FloatArray]) -> FloatArray:
+    """Take the mean along each axis away."""
     for axis, w in enumerate(weights):
-        table = np.cumsum(table, axis=axis)
-        mean = np.tensordot(table, w, axes=(axis, 0))
-        table = table - np.expand_dims(mean, axis)
+        table = table - np.expand_dims(np.tensordot(table, w, axes=(axis, 0)), axis)
     return table
 
 
@@ -490,12 +498,24 @@ def effects_of_tensor(q: FloatArray, origin: Origin = PLAIN) -> list[Effect]:
     """
     if not (np.isfinite(q) & (q > 0)).all() or q.ndim > limits.MOST_AXES:
         return []
-    log_q = np.log(q)
-    total, found = float(log_q.var()), []
+    log_q, weights, found = np.log(q), _margins(q), list[Effect]()
+    total = variance_of(log_q - _mean(log_q, weights, ()), weights)
     for modes in chain(combinations(range(q.ndim), 1), combinations(range(q.ndim), 2)):
-        table = log_q.mean(axis=tuple(k for k in range(q.ndim) if k not in modes))
-        for axis in range(len(modes)):
-            table = table - table.mean(axis=axis, keepdims=True)
-        variance, lengths = float(table.var()), tuple(np.ones(n, dtype=np.int64) for n in table.shape)
+        own = [weights[k] for k in modes]
+        table = _take_means(_mean(log_q, weights, modes), own)
+        variance, lengths = variance_of(table, own), tuple(np.ones(n, dtype=np.int64) for n in table.shape)
         found.append(Effect(modes, table, variance, variance / total if total else 0.0, lengths, origin.part(modes)))
     return found
+
+
+def _margins(q: FloatArray) -> list[FloatArray]:
+    """Sum a tensor at each level of each mode, for a sum of 1."""
+    return [q.sum(axis=tuple(j for j in range(q.ndim) if j != k)) / q.sum() for k in range(q.ndim)]
+
+
+def _mean(values: FloatArray, weights: list[FloatArray], kept: Modes) -> FloatArray:
+    """Average over all modes but some."""
+    for k in reversed(range(values.ndim)):
+        if k not in kept:
+            values = np.tensordot(values, weights[k], axes=(k, 0))
+    return values

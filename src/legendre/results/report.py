@@ -22,7 +22,7 @@ from legendre.core.text import fragment, shortened
 from legendre.core.tied_parameters import Terms
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.results.effects import Effect
+from legendre.results.effects import Effect, log_means, notes_of, weights_of
 from legendre.results.parameters import names_of
 from legendre.results.views import (
     FitPair,
@@ -111,10 +111,13 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, tol)}
     if effects:
         data["effects"] = effects_data(content, effects)
+    if effects and content.fit is not None:
+        notes["effects"] = ". ".join(notes_of(content.fit, _data_of(content), "fitted", effects)) + "."
     if content.fit is not None and content.fit._rounds:
-        path = content.fit.path
-        data["path"] = {name: round_all(getattr(step, name) for step in path) for name in ("kl", "rmse", "bic")}
-        data["path"]["n_params"] = [step.n_params for step in path]
+        shown = ["held_out", "kl", "rmse"]
+        shown += ["bic"] if content.pair is None or content.pair.counts else []  # which is meant for counts
+        data["path"] = {name: round_all(getattr(step, name) for step in content.fit.path) for name in shown}
+        data["path"]["n_params"] = [step.n_params for step in content.fit.path]
     if content.terms is not None:
         data["parameters"], notes["parameters"] = parameters_data(content.terms, result, content.labels)
     if content.pair is None:
@@ -151,6 +154,7 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
     """List the 24 largest shares, lines for 9 single modes and maps for 6 pairs with a share of at least `least`."""
     labels, order = content.labels, sorted(effects, key=lambda effect: -effect.share)
     found: dict[str, Any] = {"shares": [], "lines": [], "maps": []}
+    data, weights = _data_of(content), [] if content.fit is None else weights_of(content.fit, "fitted")
     for effect in order[:24]:
         names = [shortened(labels.mode(k), 48) for k in effect.modes]
         found["shares"].append([" × ".join(names), round_all([effect.share])[0]])
@@ -158,10 +162,10 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
         drawn = found["lines" if single else "maps"]
         if effect.share < least or len(drawn) >= (9 if single else 6):
             continue
-        merged = effect.merged
+        merged, seen = effect.merged, None
         if content.fit is not None:
-            data = content.pair.data if isinstance(content.pair, FitPair) else content.fit.data
             merged = np.where(scarce_levels(content.fit, data, effect), np.nan, merged)
+            seen = log_means(content.fit, data, effect.modes[0], weights[effect.modes[0]]) if single else None
         values, places = thin_out(effect, merged, 400 if single else 128)
         levels = [[shortened(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)]
         drawn.append(
@@ -171,11 +175,19 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
                 "ordered": is_ordered(labels, effect.modes[0]),
                 "levels": levels,
                 "values": round_all(values.ravel().tolist()),
+                "observed": None if seen is None else round_all(seen[places[0]].tolist()),
             }
         )
     rest = 1.0 - sum(effect.share for effect in order[:24])
     found["shares"] += [["everything else", round_all([rest])[0]]] if rest > least else []
     return found
+
+
+def _data_of(content: ReportContent) -> Observation | None:
+    """Return the X that the page is about, where the fit holds it or it was given."""
+    if isinstance(content.pair, FitPair):
+        return content.pair.data
+    return None if content.fit is None else content.fit.data
 
 
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
@@ -259,18 +271,27 @@ def shape_line(labels: Labels) -> str:
     return sizes if labels.names is None else f"{' × '.join(labels.names)} ({sizes})"
 
 
-def call_of_fit(fit: Decomposition) -> str:
-    """Write the call of `decompose` that gives this fit again; what has no text of its own is a name."""
-    support, known = fit.model.support, "<" not in fit.recipe
-    words = ["X", repr(fit.recipe) if known else "basis"]
+def call_of_fit(fit: Decomposition, most: int = 300) -> str:
+    """Write the call of `decompose` that gives this fit again; what has no text of `most` letters is a name."""
+    support, labels = fit.model.support, fit.labels.straight()
+    given: dict[str, Any] = {"basis": None if fit.reason else fit.recipe}
+    if fit.origin.form == "array":
+        given["names"] = None if labels.names is None else list(labels.names)
+        given["levels"] = labels.levels and [None if own is None else own.tolist() for own in labels.levels]
+    if fit.arrangement or (fit._rounds and labels.given):
+        given["unordered"] = fit.arrangement or ()
+    short = {name: repr(value) for name, value in given.items() if value is not None}
+    long = [name for name, text in short.items() if len(text) > most or "<" in text]
+    words = ["X", *(f"{name}={name if name in long else text}" for name, text in short.items())]
     if support.points is not None:
         words.append("support='nonzero'")
     elif support.mask is not None and (fit.missing is None or not np.array_equal(support.mask, ~fit.missing)):
         words.append("support=mask")
     words += ["base=base"] if fit.model.base is not None else []
     words += [f"tol={fit.tol:g}"] if fit.tol != 1e-10 else []
-    basis = "" if known else f"basis = ...  # {fit.recipe}\n"
-    return f"import legendre as ld\n\n{basis}fit = ld.decompose({', '.join(words)})\nfit.report('report.html')"
+    before = "".join(f"{name} = ...  # {shortened(short[name], 80)}\n" for name in long)
+    call = f"fit = ld.decompose({', '.join(words)})".replace("X, basis=", "X, ")
+    return f"import legendre as ld\n\n{before}{call}\nfit.report('report.html')"
 
 
 def refuse_data(data: TensorLike | None) -> None:

@@ -18,6 +18,7 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation, Support
+from legendre.model.model import Model
 from legendre.results.distribution import tensor
 
 if TYPE_CHECKING:
@@ -221,17 +222,16 @@ def margin_of(data: Observation, modes: Modes) -> FloatArray:
     return np.transpose(merged, [sorted(modes).index(k) for k in modes])
 
 
-def level_sums(fit: Decomposition, k: int) -> tuple[FloatArray, FloatArray]:
+def level_sums(model: Model, data: Observation, k: int) -> tuple[FloatArray, FloatArray]:
     """Sum X at each level of a mode, and the measure of the sample space there: their ratio is the observed mean."""
-    assert fit.data is not None
-    support, base, n = fit.model.support, fit.model.base, fit.shape[k]
+    support, base, n = model.support, model.base, data.shape[k]
     cells = np.ones(n)
     if support.points is not None:
         cells = np.bincount(support.points[:, k], minlength=n).astype(np.float64)
     elif support.mask is not None or base is not None:
         measure = support.on_grid() if base is None else np.where(support.on_grid(), base, 0.0)
         cells = measure.sum(axis=tuple(j for j in range(measure.ndim) if j != k), dtype=np.float64)
-    return margin_of(fit.data, (k,)), cells
+    return margin_of(data, (k,)), cells
 
 
 def margin_support(support: Support, modes: Modes) -> BoolArray:

@@ -108,14 +108,14 @@ function factorTicks(low, high) { // of logarithms: where the factors are plain 
 }
 
 // A line through points, or stems from a base; `write` and `read` write the ticks and the point under the pointer.
-function chart(parent, { title, note = "", x, y, marks = ticks, write, read, names = null, base, limit, chosen, stems = false }) {
+function chart(parent, { title, note = "", x, y, marks = ticks, write, read, names = null, base, limit, chosen, seen = [], stems = false }) {
   const wide = 360, high = 210, left = 48, right = 12, bottom = 26;
   const figure = add(parent, "figure"), head = add(figure, "h3", {}, title);
   add(head, "span", {}, note);
   const svg = add(figure, "svg", { viewBox: `0 0 ${wide} ${high}`, tabindex: "0", role: "img", "aria-label": title });
   const caption = add(figure, "figcaption", { "aria-live": "polite" }, chosen === undefined ? "" : read(chosen));
   const shown = y.map((_, i) => i).filter((i) => Number.isFinite(y[i]));
-  const all = [...shown.map((i) => y[i]), base, limit].filter((v) => v !== undefined);
+  const all = [...shown.map((i) => y[i]), ...seen.filter(Number.isFinite), base, limit].filter((v) => v !== undefined);
   let low = Math.min(...all), top = Math.max(...all);
   const room = 0.06 * (top - low || Math.abs(top) || 1);
   low -= room;
@@ -135,6 +135,7 @@ function chart(parent, { title, note = "", x, y, marks = ticks, write, read, nam
     if (stems || shown.length <= 40) add(svg, "circle", { class: "dot", cx: across(i), cy: up(y[i]), r: 3 });
     if (i === chosen) add(svg, "circle", { class: "chosen", cx: across(i), cy: up(y[i]), r: 6.5 });
   }
+  for (const i of shown) if (Number.isFinite(seen[i])) add(svg, "circle", { class: "seen", cx: across(i), cy: up(seen[i]), r: 3.5 });
   const texts = x.map((v, i) => (names ? shorten(names[i], 14) : number(v)));
   let edge = -1;
   for (let i = 0; i < x.length; i++) { // as many names as have room
@@ -266,11 +267,12 @@ function effects({ shares, lines, maps }) {
     add(add(place("shares"), "div"), "i").style.width = `${(100 * share) / Math.max(...shares.map((row) => row[1]))}%`;
     add(place("shares"), "div", {}, percent(share));
   }
-  for (const { names, share, ordered, levels, values } of lines) {
-    const logs = numbers(values);
+  for (const { names, share, ordered, levels, values, observed } of lines) {
+    const logs = numbers(values), seen = numbers(observed || []);
     chart(place("effect-lines"), {
       title: names[0], note: percent(share), x: logs.map((_, i) => i), y: logs, names: levels[0], base: 0,
-      stems: !ordered, marks: factorTicks, write: (v) => "×" + number(Math.exp(v), 2), read: (i) => `${names[0]} ${levels[0][i]}: ${factor(logs[i])}`,
+      stems: !ordered, marks: factorTicks, write: (v) => "×" + number(Math.exp(v), 2), seen,
+      read: (i) => `${names[0]} ${levels[0][i]}: ${factor(logs[i])}` + (Number.isFinite(seen[i]) ? `, observed mean ${factor(seen[i])}` : ""),
     });
   }
   for (const { names, share, levels, values } of maps) {
@@ -299,8 +301,8 @@ const draw = {
   effects, slices,
   residuals: (rows) => makeTable(place("residual-table"), "cells", ["Cell", "X", "Q", "X − Q", "signed root"], 0, rows.map(([cell, x, q, root]) => [cell, x, q, x - q, root])),
   path: ({ n_params: sizes, ...columns }) => {
-    for (const [name, title] of [["kl", "KL(P, Q) in nats"], ["rmse", "Root mean square error"], ["bic", "BIC"]]) {
-      const y = numbers(columns[name]), read = (i) => `${number(sizes[i])} parameters: ${number(y[i], 5)}`;
+    for (const [name, title] of [["held_out", "Loss on what was held out"], ["kl", "KL(P, Q) in nats"], ["rmse", "Root mean square error"], ["bic", "BIC"]]) {
+      const y = numbers(columns[name] || []), read = (i) => `${number(sizes[i])} parameters: ${number(y[i], 5)}`;
       if (y.some(Number.isFinite)) chart(place("path-charts"), { title, x: sizes, y, chosen: y.length - 1, write: compact, read });
     }
   },

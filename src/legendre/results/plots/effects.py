@@ -36,7 +36,7 @@ from legendre.core.figures import (
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import shortened
 from legendre.core.types import BoolArray, FloatArray
-from legendre.results.effects import Effect, Measure
+from legendre.results.effects import Effect, Measure, log_means, notes_of
 from legendre.results.plots.graph import By, draw_graph
 from legendre.results.plots.mosaic import draw_mosaic
 from legendre.results.plots.plots import Plots
@@ -110,18 +110,20 @@ class FitPlots(Plots):
         span = float(np.nanquantile(sizes, 0.99)) or 1.0  # one scale for all maps; one in 100 is beyond it
         for ax, effect, few in zip(axes, drawn, scarce, strict=True):
             if len(effect.modes) == 1:
-                _draw_line(ax, effect, fit.labels, few, found.log_means(effect.modes[0]))
+                k = effect.modes[0]
+                _draw_line(ax, effect, fit.labels, few, log_means(fit, fit.data, k, found.weights[k]))
             else:
                 _draw_map(ax, effect, fit.labels, few, span)
             ax.set_title(f"{literal(shortened(effect.name, 30))}: {100 * effect.share:.1f} %")
         notes = ["Factors on the fitted values, with shares of the variance of log Q"]
-        if found.seen and len(drawn[0].modes) == 1:
+        if fit.data is not None and len(drawn[0].modes) == 1:
             notes.append("orange: observed means")
         if any(few.any() for few in scarce):
             counts = fit.data is not None and fit.data.counts
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
             notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
-        lines = [fill(literal(line), 45 * min(len(drawn), 3)) for line in ("; ".join(notes), *found.notes())]
+        notes = ["; ".join(notes), *notes_of(fit, fit.data, measure, found)]
+        lines = [fill(literal(line), 45 * min(len(drawn), 3)) for line in notes]
         figure.suptitle("\n".join(lines), fontsize=LARGE)
         return figure
 
