@@ -137,7 +137,7 @@ def check_views(fit: Any, problem: Problem, q: Array, log_q: Array, rounding: fl
     close(near[at], q * problem.total, q * problem.total * relative + tiny, "tensor")
     outside = np.ones(problem.shape, dtype=bool)
     outside[at] = False
-    outside &= ~np.isnan(problem.grid.astype(np.float64))  # missing cells have the model's value
+    outside &= ~np.isnan(problem.grid.astype(np.float64))  # missing cells are NaN
     need(not near[outside].any(), "tensor is not 0 outside the support")
     close(
         fit.log_prob(problem.omega), log_q, relative * (1 + np.abs(np.where(np.isfinite(log_q), log_q, 0))), "log_prob"

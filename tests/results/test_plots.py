@@ -237,7 +237,7 @@ def test_labels_that_would_be_cut_until_they_are_identical() -> None:
     figure.draw_without_rendering()
     ax = next(ax for ax in figure.axes if "who" in ax.get_xlabel())
     assert len(set(ticks(ax, "x"))) == 4
-    assert r"\$0-\$20k" in ticks(ax, "x")
+    assert "$0-$20k" in ticks(ax, "x")
     for plot in (fit.plot.slices, fit.plot.margins, fit.plot.residuals, fit.plot.mosaic, fit.plot.graph):
         made: Any = plot()
         (made if isinstance(made, Figure) else made.figure).draw_without_rendering()

@@ -112,11 +112,6 @@ def add_colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **prop
     return bar
 
 
-def literal(text: str) -> str:
-    """Write a label so that matplotlib does not read what stands between two dollar signs as a formula."""
-    return text.replace("$", r"\$")
-
-
 def plain_number(value: float, _: object = None) -> str:
     """Write a number without an exponent where that is short; also a formatter of ticks.
 
@@ -187,7 +182,7 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray |
         kept = largest_apart(sizes, min(fits, 2 * most))
     along = ax.xaxis if axis == "x" else ax.yaxis
     along.set_ticks([shown[i] for i in kept], [texts[i] for i in kept])
-    along.set_label_text(literal(labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
+    along.set_label_text(labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}" + more)
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
 
@@ -219,7 +214,7 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     short = [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts]
     if len(set(short)) < len(set(texts)):  # cut at their ends some would be the same
         short = [text if len(text) <= longest else "…" + text[1 - longest :] for text in texts]
-    return [literal(text) for text in short], literal(f" ({start}…)" if start else "")
+    return short, f" ({start}…)" if start else ""
 
 
 def every_nth(texts: list[str], most: int) -> list[int]:

@@ -25,7 +25,6 @@ from legendre.core.figures import (
     draw_literally,
     is_ordered,
     level_ticks,
-    literal,
     make_panels,
     new_figure,
     plain_number,
@@ -114,7 +113,7 @@ class FitPlots(Plots):
                 _draw_line(ax, effect, fit.labels, few, log_means(fit, fit.data, k, found.weights[k]))
             else:
                 _draw_map(ax, effect, fit.labels, few, span)
-            ax.set_title(f"{literal(shortened(effect.name, 30))}: {100 * effect.share:.1f} %")
+            ax.set_title(f"{shortened(effect.name, 30)}: {100 * effect.share:.1f} %")
         notes = ["Factors on the fitted values, with shares of the variance of log Q"]
         if fit.data is not None and len(drawn[0].modes) == 1:
             notes.append("orange: observed means")
@@ -123,7 +122,7 @@ class FitPlots(Plots):
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
             notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
         notes = ["; ".join(notes), *notes_of(fit, fit.data, measure, found)]
-        lines = [fill(literal(line), 45 * min(len(drawn), 3)) for line in notes]
+        lines = [fill(line, 45 * min(len(drawn), 3)) for line in notes]
         figure.suptitle("\n".join(lines), fontsize=LARGE)
         return figure
 

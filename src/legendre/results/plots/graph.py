@@ -9,7 +9,7 @@ import numpy as np
 
 from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.figures import BLUE, GREY, LIGHT, ORANGE, SMALL, axes_for, literal
+from legendre.core.figures import BLUE, GREY, LIGHT, ORANGE, SMALL, axes_for
 from legendre.core.text import shortened
 from legendre.results.effects import Measure
 
@@ -58,7 +58,7 @@ def draw_graph(fit: Decomposition, ax: Axes | None, by: By, measure: Measure) ->
         networkx.draw_networkx_edge_labels(graph, places, texts, label_pos=part, ax=ax, **style)
     x, y = np.array([*places.values()]).T
     ax.scatter(x, y, s=1)  # so that the axes reach as far as the modes do
-    names = {k: literal(shortened(str(k) if many and labels.names is None else labels.mode(k), 14)) for k in graph}
+    names = {k: shortened(str(k) if many and labels.names is None else labels.mode(k), 14) for k in graph}
     texts = names if many else {k: f"{name}\n{100 * alone.get(k, 0.0):.1f} %" for k, name in names.items()}
     box = {"boxstyle": f"round,pad={0.2 if many else 0.5}", "facecolor": LIGHT, "edgecolor": GREY}
     networkx.draw_networkx_labels(graph, places, texts, font_size=7 if many else SMALL, bbox=box, ax=ax)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from legendre.core.errors import InvalidQuery
-from legendre.core.figures import DIVERGING, GREY, MEDIUM, SMALL, add_colour_bar, axes_for, literal
+from legendre.core.figures import DIVERGING, GREY, MEDIUM, SMALL, add_colour_bar, axes_for
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import listed_words, shortened
 from legendre.core.types import FloatArray
@@ -51,7 +51,7 @@ def draw_mosaic(
     ax.spines[:].set_visible(False)
     kind = "adjusted residual" if adjusted is not None else "Pearson residual" if pair.counts else "difference"
     add_colour_bar(ax, shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
-    names = literal(shortened(listed_words([labels.mode(k) for k in range(len(kept))]), 30))
+    names = shortened(listed_words([labels.mode(k) for k in range(len(kept))]), 30)
     ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
     return ax
 
@@ -107,9 +107,9 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
         low, high = starts[side][beside[k]], ends[side][beside[k]]
         others = tuple(range(2 if k > 1 else 1, low.ndim))
         middles = (low.min(axis=others) + high.max(axis=others)) / 2
-        names = [literal(labels.level(k, i)) for i in range(labels.shape[k])] * (middles.size // labels.shape[k])
+        names = [labels.level(k, i) for i in range(labels.shape[k])] * (middles.size // labels.shape[k])
         marks = list(zip(middles.ravel().tolist(), names, strict=True))
-        (_write_down if side else _write_across)(axis, marks, literal(labels.mode(k)), k > 1)
+        (_write_down if side else _write_across)(axis, marks, labels.mode(k), k > 1)
 
 
 def _write_across(axis: Any, marks: list[tuple[float, str]], name: str, above: bool) -> None:

@@ -28,7 +28,6 @@ from legendre.core.figures import (
     draw_literally,
     is_ordered,
     level_ticks,
-    literal,
     make_panels,
     plain_number,
     set_integer_ticks,
@@ -103,7 +102,7 @@ class Plots:
                 level_ticks(ax, axis, pair.labels, k, np.nansum(x, axis=others))
             unnamed = ", level" if pair.labels.names is None else ""
             part = f"{pair.labels.mode(modes[0])}{unnamed} {pair.labels.level(modes[0], chosen[row])}"
-            ax.set_title(name if len(modes) == 2 else f"{literal(shortened(part, 28))}: {name}")
+            ax.set_title(name if len(modes) == 2 else f"{shortened(part, 28)}: {name}")
             ax.label_outer()
             if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
                 for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
@@ -165,7 +164,7 @@ class Plots:
         for rank, i in enumerate(worst, start=1):
             at = float(found.q[i]), float(found.x[i])
             ax.annotate(str(rank), at, xytext=sides[rank % 4], textcoords="offset points", **words)
-            name = fill(literal(shortened(pair.labels.cell(found.cell(i)), 132)), 44, subsequent_indent="    ")
+            name = fill(shortened(pair.labels.cell(found.cell(i)), 132), 44, subsequent_indent="    ")
             off = f"{residuals[i]:+.3g}{' sd' if pair.counts else ''}"
             numbers = f"{plain_number(found.x[i])} {pair.seen}, {plain_number(found.q[i])} {pair.made} ({off})"
             listed.append(f"{rank}  {name}\n    {numbers}")
@@ -214,9 +213,7 @@ class Plots:
                 _draw_couple(ax, pair, table)
             share = table.misplaced
             amount = f"{100 * share:.1f} %" if share >= 0.0005 else "0 %" if share < 1e-8 else "< 0.1 %"
-            ax.set_title(
-                f"{literal(shortened(listed_words([pair.labels.mode(k) for k in group]), 30))}: {amount} misplaced"
-            )
+            ax.set_title(f"{shortened(listed_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
         singles = [ax for ax, group in zip(axes, tables, strict=True) if len(group) == 1]
         if singles:
             parts = singles[0].get_legend_handles_labels()
