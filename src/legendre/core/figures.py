@@ -182,7 +182,7 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray |
         kept = largest_apart(sizes, min(fits, 2 * most))
     along = ax.xaxis if axis == "x" else ax.yaxis
     along.set_ticks([shown[i] for i in kept], [texts[i] for i in kept])
-    along.set_label_text(labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}" + more)
+    along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
 
