@@ -90,3 +90,13 @@ def test_estimators(rng: np.random.Generator) -> None:
     assert len(machine.plot.graph().collections[0].get_segments()) == 3  # type: ignore[attr-defined]
     named = ld.BoltzmannMachine(2, names=["rain", "wet"]).fit(rng.integers(0, 2, (40, 2)))
     assert {text.get_text().split()[0] for text in named.plot.graph().texts[1:]} == {"rain", "wet"}
+
+
+@pytest.mark.parametrize("basis", [None, "interactions(1)"])
+def test_a_completion_answers_for_all_cells(gappy: Any, basis: str | None) -> None:
+    done = ld.complete(gappy, basis)
+    whole = done.tensor()
+    np.testing.assert_allclose(done.marginal(0) * whole.sum(), whole.sum(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(done.condition({1: 0}), whole[:, 0] / whole[:, 0].sum(), rtol=1e-9)
+    assert done.sample(5, 0).shape == (5, 2)
+    assert {effect.modes for effect in done.effects()} >= {(0,), (1,)}

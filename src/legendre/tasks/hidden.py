@@ -110,7 +110,8 @@ class HiddenDecomposition(Result):
 
     def posterior(self) -> Any:
         """Return Q(hidden | visible) on the whole grid; NaN where the visible cell has probability 0."""
-        q = tensor(self.fit, extend=False)
+        missing = self.fit.missing is not None
+        q = tensor(self.fit, extend=missing)  # missing cells have a posterior, too
         visible = visible_sums(q, self.n_visible, keepdims=True)
         shares = np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
         return self.fit.origin.give(shares, what="probability")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice, is_real
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting, InvalidSupport
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, Mode
 from legendre.core.origin import host
 from legendre.core.progress import silent
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.data.dense import Dense, in_memory
+from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.observation import Observation, Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
@@ -110,6 +111,41 @@ class Completion(Result):
             raise InvalidQuery(f"level must be a number between 0 and 1, got {level!r}.")
         ends = [np.where(self.observed, self.values, end) for end in self.fit.interval(float(level))]
         return self.fit.origin.give(ends[0]), self.fit.origin.give(ends[1])
+
+    @cached_property
+    def filled(self) -> Decomposition:
+        """The filled tensor as a distribution over all cells, which answers what a decomposition does.
+
+        ``done.filled.marginal("hour")``, ``.expectation(...)`` and so on count missing cells with what was filled in;
+        `fit` leaves them out.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> done = ld.complete([[1.0, 2.0], [3.0, np.nan]], "interactions(1)")
+        >>> done.filled.marginal(0).round(3).tolist(), done.fit.marginal(0).round(3).tolist()
+        ([0.25, 0.75], [0.5, 0.5])
+        """
+        if np.isnan(self.values).any():
+            raise InvalidQuery("filled: some missing cells are not determined; complete(..., undetermined='theta0').")
+        fit = fit_recipe(observe(self.values, "all", self.values), as_basis("empty"), Settings())
+        return replace(fit, origin=self.fit.origin)
+
+    def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
+        """Return the shares of the filled tensor over some modes; see `Decomposition.marginal`."""
+        return self.filled.marginal(modes, given=given)
+
+    def condition(self, given: Mapping[Any, Any]) -> Any:
+        """Return the shares of the filled tensor, given the levels of some modes; see `Decomposition.condition`."""
+        return self.filled.condition(given)
+
+    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
+        """Draw cells of the filled tensor, each as often as its share; see `Decomposition.sample`."""
+        return self.filled.sample(n, rng)
+
+    def effects(self) -> list[Effect]:
+        """List effects of modes and of pairs of modes on the logarithm of what the model says of all cells."""
+        return self._small_effects()
 
     @property
     def labels(self) -> Labels:
