@@ -275,7 +275,7 @@ class Moments:
         if self.ground.compiled or size[0] * size[1] > 1 << 20:
             from legendre.core.sums.kernels.growing import fill_correlations
 
-            out = np.zeros(size, dtype)
+            out = np.zeros(size, dtype) if lower else np.empty(size, dtype)
             fill_correlations(self.eta, own.low, self.mean, self.scale, columns.low, *rest, out, lower)
             return out
         joins = np.maximum(own.low[0, :, None], columns.low[0])
@@ -288,8 +288,13 @@ class Moments:
 
     def nearest(self, others: Moments) -> FloatArray:
         """Return the largest squared correlation of each feature with one of the others."""
-        found = self.correlations(others, dtype=np.float32)
-        return np.asarray(np.maximum(found.max(axis=1, initial=0.0), -found.min(axis=1, initial=0.0)) ** 2, np.float64)
+        out, step = np.zeros(len(self.mean)), max(1, (1 << 16) // max(len(others.mean), 1))  # blocks stay in cache
+        for first in range(0, len(out), step):
+            part = np.arange(first, min(first + step, len(out)))
+            some = replace(self, features=self.features.of(part), mean=self.mean[part], scale=self.scale[part])
+            found = some.correlations(others)
+            out[part] = np.maximum(found.max(axis=1, initial=0.0), -found.min(axis=1, initial=0.0)) ** 2
+        return out
 
 
 STEPS = 8  # of a fit between rounds
