@@ -353,7 +353,8 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _inside([data.largest(int(self.l), self._slices(data.support.shape, data))], data)
+        largest = data.largest(int(self.l), self._slices(data.support.shape, data))
+        return _inside([largest], data, known=True)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         return {} if isinstance(self.axis, str) else {self._slices(shape): int(self.l)}
@@ -389,12 +390,12 @@ def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
     return cells
 
 
-def _inside(parts: list[IntArray], data: Observation) -> IntArray:
-    """Gather the parts in C order, less what lies outside Omega+."""
+def _inside(parts: list[IntArray], data: Observation, *, known: bool = False) -> IntArray:
+    """Gather the parts in C order, less what lies outside Omega+; `known` to lie in Omega, they are not looked up."""
     if not parts:
         return np.empty((0, len(data.support.shape)), dtype=np.int64)
     cells = parts[0] if len(parts) == 1 else unique_cells(np.concatenate(parts))
     cells, support = cells[cells.any(axis=1)], data.support
-    if support.mask is not None or support.points is not None:
+    if not (known or support.full):
         cells = cells[support.contains(cells)]
     return cells[np.lexsort(cells.T[::-1])]

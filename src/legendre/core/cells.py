@@ -118,6 +118,13 @@ def _number(columns: Sequence[AnyArray], sizes: Sequence[int]) -> IntArray:
     return word
 
 
+def entries_at(array: Any, cells: IntArray) -> AnyArray:
+    """Return the entries of an array, of NumPy or dask, at some cells (k x N)."""
+    if isinstance(array, np.ndarray):
+        return np.asarray(array[tuple(cells.T)])
+    return np.asarray(array.vindex[tuple(cells.T)].compute() if len(cells) else (), dtype=array.dtype)
+
+
 def cells_in_slices(place: AnyArray, number: AnyArray, shape: tuple[int, ...], axis: int) -> IntArray:
     """Turn places within slices of a mode, and the slices' numbers, into cells."""
     in_slice = shape[:axis] + shape[axis + 1 :]

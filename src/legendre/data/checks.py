@@ -34,8 +34,8 @@ class Scan(NamedTuple):
 
 
 def scan(values: AnyArray, *, rank: bool = False) -> Scan:
-    """Read X; large arrays by compiled code, which needs one pass."""
-    if values.size >= limits.COMPILED_CELLS:
+    """Read X; large arrays by compiled code, which needs one pass (and rows: a vector is one long row)."""
+    if values.size >= limits.COMPILED_CELLS and values.ndim > 1:
         from legendre.core.sums.kernels.scan import scan_large
 
         return Scan(*scan_large(values, rank=rank))
@@ -186,37 +186,51 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
             )
         return None if mask.all() else mask
     mask = rectangular(support, "support", InvalidSupport)
-    if mask.dtype != np.bool_:
-        raise InvalidSupport(
-            f"support has dtype {mask.dtype}; pass a boolean array (for 0/1 integers: support.astype(bool)), "
-            "'all' or 'nonzero'."
-        )
-    if mask.shape != values.shape:
-        raise InvalidSupport(f"support has shape {mask.shape}, X has shape {values.shape}; they must be equal.")
+    check_mask(mask)
+    check_beside(mask, "support", values.shape)
     if not mask.any():
         raise InvalidSupport("support is empty: no cell is True. At least one cell is needed.")
     mask = mask.copy() if missing is None else mask & ~missing
     return None if mask.all() else mask
 
 
+def check_mask(mask: Any) -> None:
+    """Refuse a mask, of NumPy or dask, that is not boolean."""
+    if mask.dtype != np.bool_:
+        raise InvalidSupport(
+            f"support has dtype {mask.dtype}; pass a boolean array (for 0/1 integers: support.astype(bool)), "
+            "'all' or 'nonzero'."
+        )
+
+
+def check_beside(array: Any, name: str, shape: tuple[int, ...]) -> None:
+    """Refuse a mask or a base measure that has not the shape of X."""
+    if array.shape != shape:
+        raise InvalidSupport(f"{name} has shape {array.shape}, X has shape {shape}; they must be equal.")
+
+
+def wrong_base(place: tuple[int, ...], value: float, entry: float) -> InvalidSupport:
+    """Say why a base measure cannot have this value where X has this entry."""
+    cell = cell_name(place)
+    if value != 0:
+        return InvalidSupport(f"base{cell} = {value:g}; a base measure must be finite and >= 0 on the support.")
+    return InvalidSupport(
+        f"base{cell} = 0 where X{cell} = {entry:g} > 0: the model gives that cell probability 0, so KL would be "
+        "infinite. Leave the cell out of the support or give it a positive base."
+    )
+
+
 def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
     """Read the `base` argument."""
     given = numeric(base, "base", InvalidSupport)
-    if given.shape != values.shape:
-        raise InvalidSupport(f"base has shape {given.shape}, X has shape {values.shape}; they must be equal.")
+    check_beside(given, "base", values.shape)
     # itself in float64, and marks for its checks
     check_room(given.size, 12, "base: a measure", "Where it is 1 everywhere, leave it out; else merge levels first.")
     measure = given.astype(np.float64)
     inside = np.ones(values.shape, dtype=np.bool_) if mask is None else mask
-    if place := first_cell(inside & ~(np.isfinite(measure) & (measure >= 0))):
-        raise InvalidSupport(
-            f"base{cell_name(place)} = {measure[place]:g}; a base measure must be finite and >= 0 on the support."
-        )
-    if place := first_cell(inside & (measure == 0) & (values > 0)):
-        raise InvalidSupport(
-            f"base{cell_name(place)} = 0 where X{cell_name(place)} = {values[place]:g} > 0: the model gives that cell "
-            "probability 0, so KL would be infinite. Leave the cell out of the support or give it a positive base."
-        )
+    fine = np.isfinite(measure) & ((measure > 0) | ((measure == 0) & ~(values > 0)))
+    if place := first_cell(inside & ~fine):
+        raise wrong_base(place, float(measure[place]), float(values[place]))
     known = measure[inside]
     if known.any():
         check_range(float(known[known > 0].min()), float(known.max()), finder(measure), "base", InvalidSupport)

@@ -1,6 +1,7 @@
 """A tensor as a dask array: larger than memory, on one machine or many; read block by block and never formed.
 
-What a pass finds in the blocks is joined in a fixed order: the same array gives the same bits on any number of workers.
+Each block is a dense observation of its own, which answers for its cells. What the blocks answer is joined in a fixed
+order: the same array gives the same bits on any number of workers.
 """
 
 from __future__ import annotations
@@ -9,30 +10,33 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from legendre.core.cells import cells_in_slices, frozen
+from legendre.core.cells import cells_in_slices, entries_at
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.checks import (
     SUPPORT_NAMES,
+    check_beside,
+    check_mask,
     check_range,
     infinite_entries,
     negative_entries,
     numeric,
     scan,
     unmask,
+    wrong_base,
     zero_everywhere,
 )
-from legendre.data.dense import Dense, top
+from legendre.data.dense import Dense
 from legendre.data.observation import Comparable, Observation, Support, beyond_memory
 
 T = TypeVar("T")
@@ -41,12 +45,113 @@ Cell = tuple[int, ...]  # an index vector of the grid, or the sides of a rectang
 
 
 @dataclass(frozen=True, eq=False)
+class BlockArrays:
+    """X, and what says which of its cells count, as dask arrays with the same blocks."""
+
+    x: Any
+    mask: Any = None  # boolean; ``None``: every cell
+    base: Any = None  # the base measure; ``None``: 1
+    nonzero: bool = False  # whether only cells with X > 0 count
+    kept: list[tuple[Quotient, FloatArray]] = field(default_factory=list)  # sums of X that came with those of cells
+
+    def over(
+        self, compute: Callable[[Dense, Cell], T], join: Callable[[T, T], T], total: float = 1.0, group: int = 8
+    ) -> T:
+        """Join ``compute(block, start)`` of all blocks, in groups; on a cluster if dask has a client, else by threads.
+
+        A block is told the `total` of X.
+        """
+        import dask
+
+        starts = [np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(int).tolist() for lengths in self.x.chunks]
+        nonzero = self.nonzero
+
+        def of_block(number: Cell, x: Any, mask: Any, base: Any) -> T:
+            start = tuple(start[i] for start, i in zip(starts, number, strict=True))
+            return compute(_observe_block(x, mask, base, nonzero, total), start)
+
+        task, joined = dask.delayed(of_block, pure=False), dask.delayed(join, pure=False)
+        parts = [None if part is None else part.to_delayed() for part in (self.x, self.mask, self.base)]
+        sizes = reduce(np.multiply.outer, [np.asarray(lengths) for lengths in self.x.chunks])
+        found = [
+            task(number, *(None if part is None else part[number] for part in parts))
+            for number in np.ndindex(sizes.shape)
+            if sizes[number]
+        ]
+        while len(found) > 1:
+            found = [reduce(joined, found[i : i + group]) for i in range(0, len(found), group)]
+        (result,) = dask.compute(found[0])
+        answer: T = result
+        return answer
+
+    def inside(self) -> Any:
+        """Mark the cells of Omega, as a dask array."""
+        import dask.array as da
+
+        return da.map_blocks(_inside, self.x, self.mask, self.base, self.nonzero, dtype=bool)
+
+
+def _observe_block(x: Any, mask: Any, base: Any, nonzero: bool, total: float) -> Dense:
+    """Return a block as an observation; masked entries are missing. Nothing is checked."""
+    values = np.asarray(unmask(x))
+    gaps = values.dtype.kind == "f" and np.isnan(values.min(initial=0))  # in a tenth of the time of marking them
+    missing = np.isnan(values) if gaps else None
+    measure = None if base is None else np.asarray(base, dtype=np.float64)
+    # what has data must have a base, which is checked in the first pass
+    based = None if measure is None else (measure != 0) | (values > 0)
+    known = values > 0 if nonzero else None if missing is None else ~missing
+    marks = [part for part in (known, mask, based) if part is not None]
+    inside = reduce(np.logical_and, marks) if marks else None
+    support = Support(values.shape, None if inside is None or inside.all() else inside)
+    return Dense(support, measure, missing, total, False, values)
+
+
+def _inside(x: Any, mask: Any, base: Any, nonzero: bool) -> BoolArray:
+    return _observe_block(x, mask, base, nonzero, 1.0).support.on_grid()
+
+
+def _missing(x: Any) -> BoolArray:
+    return np.asarray(np.isnan(unmask(x)))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSupport(Support):
+    """A sample space whose mask is a dask array, or that has a base measure which is one."""
+
+    arrays: BlockArrays = field(kw_only=True)
+    size: int = field(kw_only=True)
+
+    @property
+    def n_cells(self) -> int:
+        return self.size
+
+    def on_grid(self) -> BoolArray:
+        check_room(math.prod(self.shape), 1, "a mask of the sample space", "Ask about some cells only.")
+        return np.asarray(self.arrays.inside().compute())
+
+    def merge(self, quotient: Quotient, base: FloatArray | None) -> FloatArray:
+        """Sum the measure over each box, and X in the same pass: it is asked for next."""
+        del base
+
+        def both(block: Dense, start: Cell) -> BlockSums:
+            corner, own = _part_of(quotient, start, block.shape)
+            inside = block.support.on_grid()
+            measure = own.merge(inside if block.base is None else np.where(inside, block.base, 0.0))
+            return BlockSums((0, *corner), np.stack([block.merged(own), measure]))
+
+        _check_grid(quotient, 2)
+        sums = self.arrays.over(both, BlockSums.join).values
+        self.arrays.kept[:] = [(quotient, sums[0])]
+        return np.asarray(sums[1])
+
+
+@dataclass(frozen=True, eq=False)
 class Blocks(Observation):
-    """X as a dask array, on the full grid; what the first pass did not find is one more pass over it."""
+    """X as a dask array; what the first pass did not find is one more pass over it."""
 
     kind = "a dask array"
 
-    array: Any
+    arrays: BlockArrays
     by_mode: tuple[FloatArray, ...]  # X summed over all modes but one, for each mode
     rankings: dict[int, Ranked] = field(default_factory=dict)  # by mode, the largest entries of each of its slices
 
@@ -55,25 +160,24 @@ class Blocks(Observation):
 
     @cached_property
     def _dense(self) -> Dense:
-        values = frozen(_numbers(self.array.compute()))
-        return Dense(self.support, None, None, self.total, self.positive, values)
+        held = self.arrays
+        x, mask, base = (None if part is None else part.compute() for part in (held.x, held.mask, held.base))
+        return replace(_observe_block(x, mask, base, held.nonzero, self.total), positive=self.positive)
 
     @cached_property
     def whole_numbers(self) -> bool:
-        if self.array.dtype.kind != "f":
-            return True
-        return bool(over_blocks(self.array, lambda x, _: bool((x == np.rint(x)).all()), operator.and_))
+        return bool(self.arrays.over(lambda block, _: block.whole_numbers, operator.and_))
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        # the sum so far, the next part, and what becomes of them
-        check_room(quotient.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer different coordinates.")
+        sums = next((sums for known, sums in self.arrays.kept if known is quotient), None)
+        if sums is None:
+            _check_grid(quotient, 1)
 
-        def merge(x: AnyArray, start: Cell) -> BlockSums:
-            own = _boxes_of(quotient, start, x.shape)
-            cuts = tuple(np.flatnonzero(np.diff(box, prepend=-1)) for box in own)
-            return BlockSums(tuple(int(box[0]) for box in own), Quotient(x.shape, cuts).merge(x))
+            def merge(block: Dense, start: Cell) -> BlockSums:
+                corner, own = _part_of(quotient, start, block.shape)
+                return BlockSums(corner, block.merged(own))
 
-        sums = over_blocks(self.array, merge, BlockSums.join).values
+            sums = self.arrays.over(merge, BlockSums.join).values
         return sums if boxes is None else sums[tuple(boxes.T)]
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
@@ -82,23 +186,23 @@ class Blocks(Observation):
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         cells = np.stack([cut[positions[:, k]] for k, cut in enumerate(quotient.cuts)], axis=1)
 
-        def add_above(x: AnyArray, start: Cell) -> FloatArray:
+        def add_above(block: Dense, start: Cell) -> FloatArray:
             out = np.zeros(len(cells))
-            reached, local = _meeting(cells, start, x.shape)
-            out[reached] = suffix_sums(x, local) if len(local) else 0.0
+            reached, local = _meeting(cells, start, block.shape)
+            out[reached] = suffix_sums(block.values, local) if len(local) else 0.0
             return out
 
-        return over_blocks(self.array, add_above, np.add)
+        return self.arrays.over(add_above, np.add)
 
     def at(self, cells: IntArray) -> FloatArray:
-        return np.asarray(self.array.vindex[tuple(cells.T)].compute() if len(cells) else (), dtype=np.float64)
+        return np.where(self.support.contains(cells), entries_at(self.arrays.x, cells), 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """List the largest entries of each slice, from the first pass if it kept so many."""
         count = min(count, math.prod(self.shape) // self.shape[axis])
         shape, found = self.shape, self.rankings.get(axis)
         if found is None or found.wanted != count:
-            found = over_blocks(self.array, lambda x, start: rank(x, start, shape, axis, count), Ranked.join)
+            found = self.arrays.over(lambda block, start: rank(block, start, shape, axis, count), Ranked.join)
         return cells_in_slices(found.places, found.slices, shape, axis)
 
     def negentropy(self) -> float:
@@ -106,21 +210,19 @@ class Blocks(Observation):
 
     @cached_property
     def _negentropy(self) -> float:
-        total = self.total
-
-        def sum_up(x: AnyArray, _: Cell) -> float:
-            p = x[x > 0] / np.float64(total)  # in float64, whatever the type of X is
-            return float((p * np.log(p)).sum())
-
-        return float(over_blocks(self.array, sum_up, operator.add))
+        return float(self.arrays.over(lambda block, _: block.negentropy(), operator.add, self.total))
 
     def squared_error(self, q: Comparable) -> float:
         law = q.on_blocks()
 
-        def sum_up(x: AnyArray, start: Cell) -> float:
-            return float(np.square(law.on(start, x.shape) - x).sum())
+        def sum_up(block: Dense, start: Cell) -> float:
+            fitted = law.on(start, block.shape)
+            if block.base is not None:
+                fitted *= block.base
+            difference = np.where(block.support.on_grid(), fitted, 0.0) - block.values
+            return float(np.nansum(np.square(difference)))
 
-        return float(over_blocks(self.array, sum_up, operator.add))
+        return float(self.arrays.over(sum_up, operator.add))
 
 
 class BlockSums(NamedTuple):
@@ -141,14 +243,14 @@ class BlockSums(NamedTuple):
 
 
 class FittedModel(NamedTuple):
-    """Q in X's units on a rectangle of the grid: theta on some cells, psi, and the merged cells with q > 0."""
+    """Q in X's units on a rectangle of the grid, up to the base measure, from what is small enough to be sent away."""
 
     cells: IntArray
     theta: FloatArray
     psi: float
     total: float
     quotient: Quotient
-    alive: Any = None
+    alive: Any = None  # the merged cells with q > 0; ``None``: all
 
     def on(self, start: Cell, shape: Cell) -> FloatArray:
         """Return Q on a rectangle of the grid: running sums of the parameters that reach it (eq. 2)."""
@@ -167,6 +269,18 @@ def _boxes_of(quotient: Quotient, start: Cell, shape: Cell) -> list[IntArray]:
     return [quotient.boxes_along(k, np.arange(o, o + n)) for k, (o, n) in enumerate(zip(start, shape, strict=True))]
 
 
+def _part_of(quotient: Quotient, start: Cell, shape: Cell) -> tuple[Cell, Quotient]:
+    """Return the boxes that a block has a part in: the first one, and the block cut by all of them."""
+    boxes = _boxes_of(quotient, start, shape)
+    cuts = tuple(np.flatnonzero(np.diff(box, prepend=-1)) for box in boxes)
+    return tuple(int(box[0]) for box in boxes), Quotient(shape, cuts)
+
+
+def _check_grid(quotient: Quotient, grids: int) -> None:
+    # the sum so far, the next part, and what becomes of them
+    check_room(quotient.n_merged, 3 * 8 * grids, "a merged grid", "Use a basis with fewer different coordinates.")
+
+
 def _meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntArray]:
     """List the cells that some cell of a block is above, and the least such cell, counted from the block's corner."""
     reached = np.flatnonzero((cells < np.add(start, shape)).all(axis=1))
@@ -183,55 +297,59 @@ class Ranked(NamedTuple):
 
     def join(self, other: Ranked) -> Ranked:
         """Put both together and keep the largest of each slice, as many as wanted; of equal ones the first."""
-        slices = np.concatenate([self.slices, other.slices])
-        values = np.concatenate([self.values, other.values])
-        places = np.concatenate([self.places, other.places])
+        slices, values, places = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
         order = np.lexsort((places, -values, slices))
         kept = order[np.arange(len(order)) - np.searchsorted(slices[order], slices[order]) < self.wanted]
         return Ranked(slices[kept], values[kept], places[kept], self.wanted)
 
 
-def rank(x: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ranked:
+def rank(block: Dense, start: Cell, shape: Cell, axis: int, count: int) -> Ranked:
     """Find the largest entries of a block in each slice along `axis`."""
-    table = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
-    number, place = np.nonzero(top(table, count))
-    sides, corner, grid = (v[:axis] + v[axis + 1 :] for v in (x.shape, start, shape))
-    cells = [a + o for a, o in zip(np.unravel_index(place, sides), corner, strict=True)] if sides else []
-    places = np.ravel_multi_index(cells, grid) if sides else place
-    return Ranked(number + start[axis], table[number, place].astype(np.float64), places, count)
+    cells = block.largest(count, axis)
+    values = block.values[tuple(cells.T)].astype(np.float64)
+    cells = cells + np.array(start)
+    sides = np.array([1 if k == axis else n for k, n in enumerate(shape)])
+    strides = np.append(np.cumprod(sides[:0:-1])[::-1], 1) * (np.arange(len(shape)) != axis)
+    return Ranked(cells[:, axis], values, cells @ strides, count)
 
 
 class Survey(NamedTuple):
-    """What the first pass finds: margins of every mode, the range of X, the largest entries of slices."""
+    """What the first pass finds: margins of every mode, ranges of X and of the base, the largest entries of slices."""
 
     margins: tuple[BlockSums, ...]
-    smallest: float
-    positive: float  # the smallest positive entry
-    largest: float
-    missing: int
     rankings: dict[int, Ranked]
+    counts: IntArray  # of cells of Omega, and of missing ones
+    low: FloatArray  # the smallest entry; the smallest and the smallest positive one in Omega; the smallest base there
+    high: FloatArray  # the largest entry; that in Omega; the largest base there
 
     def join(self, other: Survey) -> Survey:
         return Survey(
             tuple(a.join(b) for a, b in zip(self.margins, other.margins, strict=True)),
-            min(self.smallest, other.smallest),
-            min(self.positive, other.positive),
-            max(self.largest, other.largest),
-            self.missing + other.missing,
             {axis: own.join(other.rankings[axis]) for axis, own in self.rankings.items()},
+            self.counts + other.counts,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
         )
 
 
-def survey(x: AnyArray, start: Cell, shape: Cell, rankings: dict[int, int]) -> Survey:
+def survey(block: Dense, start: Cell, shape: Cell, rankings: dict[int, int]) -> Survey:
     """Survey a block; `rankings` has for some modes the number of largest entries wanted of each slice."""
-    seen, every = scan(x), range(x.ndim)
+    x, mask, every = block.values, block.support.mask, range(len(shape))
+    seen = own = scan(x)
+    smallest, kept = seen.smallest, x
+    if mask is not None:
+        kept = np.where(mask, x, 0)
+        own = scan(kept)
+        smallest = 0.0 if (mask & (x == 0)).any() else own.positive
     with np.errstate(over="ignore", invalid="ignore"):
-        margins = seen.by_mode or [x.sum(axis=tuple(j for j in every if j != k), dtype=np.float64) for k in every]
+        margins = own.by_mode or [kept.sum(axis=tuple(j for j in every if j != k), dtype=np.float64) for k in every]
+    base = np.ones(1) if block.base is None else block.base[... if mask is None else mask]
     return Survey(
         tuple(BlockSums((o,), margin) for o, margin in zip(start, margins, strict=True)),
-        *(seen.smallest, seen.positive, seen.largest),
-        0 if math.isfinite(seen.total) else int(np.isnan(x).sum()),
-        {axis: rank(x, start, shape, axis, count) for axis, count in rankings.items()},
+        {axis: rank(block, start, shape, axis, count) for axis, count in rankings.items()},
+        np.array([block.support.n_cells, 0 if block.missing is None else int(block.missing.sum())]),
+        np.array([seen.smallest, smallest, own.positive, base.min(initial=np.inf)]),
+        np.array([seen.largest, own.largest, base.max(initial=0.0)]),
     )
 
 
@@ -243,27 +361,32 @@ def is_dask(X: object) -> bool:
 
 def observe_blocks(
     X: Any,
-    support: object = "all",
-    base: object = None,
+    support: Any = "all",
+    base: Any = None,
     *,
     rankings: dict[int, int] | None = None,
     watch: Say | None = None,
 ) -> Blocks:
-    """Check a dask array and find its total, margins and `rankings` (by mode, the number of entries) in one pass."""
+    """Check a dask array and find its total, margins and `rankings` (by mode, the number of entries) in one pass.
+
+    A mask and a base measure are arrays of dask, or of NumPy.
+    """
     _check_kind(X)
-    if not isinstance(support, str) or base is not None:
-        what = "no base measure" if isinstance(support, str) else "no mask: its sample space is the full grid"
-        raise InvalidSupport(f"X is a dask array, which takes {what}. Where X fits in memory, X.compute() takes one.")
-    if support not in SUPPORT_NAMES:
-        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
+    arrays = _with_same_blocks(X, support, base)
     shape = tuple(int(n) for n in X.shape)
     sizes = {axis: min(count, math.prod(shape) // shape[axis]) for axis, count in (rankings or {}).items()}
     if watch is not None:
         watch(f"reading X: {X.npartitions} blocks")
-    seen = over_blocks(X, lambda x, start: survey(x, start, shape, sizes), Survey.join)
-    _check_entries(X, seen, support)
-    by_mode = tuple(part.values for part in seen.margins)
-    return Blocks(Support(shape), None, None, float(by_mode[0].sum()), seen.smallest > 0, X, by_mode, seen.rankings)
+    seen = arrays.over(lambda block, start: survey(block, start, shape, sizes), Survey.join)
+    _check_entries(arrays, seen)
+    by_mode, n = tuple(part.values for part in seen.margins), int(seen.counts[0])
+    full = n == math.prod(shape)
+    omega = Support(shape)
+    if not full or base is not None:
+        omega = BlockSupport(shape, None if full else arrays.inside(), arrays=arrays, size=n)
+    missing = X.map_blocks(_missing, dtype=bool) if seen.counts[1] else None
+    positive = bool(seen.low[1] > 0)
+    return Blocks(omega, arrays.base, missing, float(by_mode[0].sum()), positive, arrays, by_mode, seen.rankings)
 
 
 def _check_kind(X: Any) -> None:
@@ -283,49 +406,45 @@ def _check_kind(X: Any) -> None:
     numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)
 
 
-def _check_entries(X: Any, seen: Survey, support: object) -> None:
-    def find(value: float) -> Cell:
-        return tuple(int(i) for i in np.unravel_index(int((value == X).argmax().compute()), X.shape))
+def _with_same_blocks(X: Any, support: Any, base: Any) -> BlockArrays:
+    """Read `support` and `base`, cut as X is."""
+    import dask.array as da
 
-    if seen.smallest < 0:
-        raise negative_entries(int((X < 0).sum().compute()), find(seen.smallest), seen.smallest)
-    if seen.largest == np.inf:
-        raise infinite_entries(int((np.inf == X).sum().compute()), find(np.inf))
-    if seen.missing:
-        raise InvalidTensor(
-            f"X has {seen.missing} missing entries (NaN) and is a dask array, so that its sample space is the full "
-            "grid. If missing means 0, replace them: X.map_blocks(np.nan_to_num); where X fits in memory, X.compute() "
-            "takes them as missing."
-        )
-    if seen.largest == 0:
-        raise zero_everywhere()
-    if support == "nonzero" and not seen.smallest > 0:
-        raise InvalidSupport(
-            "X is a dask array with zeros, so that its sample space is the full grid, support='all'. For "
-            "support='nonzero' pass the non-zero entries as a sparse tensor, or X.compute() where that fits in memory."
-        )
-    check_range(seen.positive, seen.largest, find)
+    def cut(array: Any, name: str) -> Any:
+        held = da.asarray(array)
+        check_beside(held, name, X.shape)
+        return held.rechunk(X.chunks)
+
+    measure = None if base is None else cut(base, "base")
+    if isinstance(support, str):
+        if support not in SUPPORT_NAMES:
+            raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
+        return BlockArrays(X, None, measure, support == "nonzero")
+    mask = cut(support, "support")
+    check_mask(mask)
+    return BlockArrays(X, mask, measure)
 
 
-def over_blocks(X: Any, compute: Callable[[AnyArray, Cell], T], join: Callable[[T, T], T], group: int = 8) -> T:
-    """Join ``compute(block, start)`` of all blocks, in groups; on a cluster if dask has a client, else by threads."""
-    import dask
+def _check_entries(arrays: BlockArrays, seen: Survey) -> None:
+    X, (n, missing), (smallest, _, positive, least), (largest, most, greatest) = (arrays.x, *seen[2:])
 
-    starts = [np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(int).tolist() for lengths in X.chunks]
+    def first(marks: Any) -> Cell:
+        return tuple(int(i) for i in np.unravel_index(int(marks.argmax().compute()), X.shape))
 
-    def of_block(block: Any, number: Cell) -> T:
-        return compute(_numbers(block), tuple(start[i] for start, i in zip(starts, number, strict=True)))
-
-    blocks, task, joined = X.to_delayed(), dask.delayed(of_block, pure=False), dask.delayed(join, pure=False)
-    sizes = reduce(np.multiply.outer, [np.asarray(lengths) for lengths in X.chunks])
-    parts = [task(blocks[number], number) for number in np.ndindex(blocks.shape) if sizes[number]]
-    while len(parts) > 1:
-        parts = [reduce(joined, parts[i : i + group]) for i in range(0, len(parts), group)]
-    (found,) = dask.compute(parts[0])
-    result: T = found
-    return result
-
-
-def _numbers(block: Any) -> AnyArray:
-    """Return a block as an array; masked entries are NaN."""
-    return np.asarray(unmask(block))
+    if smallest < 0:
+        raise negative_entries(int((X < 0).sum().compute()), first(smallest == X), float(smallest))
+    if largest == np.inf:
+        raise infinite_entries(int((np.inf == X).sum().compute()), first(np.inf == X))
+    if missing == X.size:
+        raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
+    if not n:
+        raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
+    if not (least > 0 and greatest < np.inf):
+        base = arrays.base
+        place = first(arrays.inside() & ~((base > 0) & (base < np.inf)))
+        value, entry = (float(entries_at(part, np.array([place]))[0]) for part in (base, X))
+        raise wrong_base(place, value, entry)
+    if most == 0:
+        raise zero_everywhere("X" if n == X.size else "X on the support")
+    check_range(float(positive), float(most), lambda value: first(value == X))
+    check_range(float(least), float(greatest), lambda value: first(value == arrays.base), "base", InvalidSupport)

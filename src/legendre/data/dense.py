@@ -115,13 +115,11 @@ class Dense(Observation):
         for start in range(0, length, together):
             values = np.ascontiguousarray(table[start : start + together])
             values = values.reshape(len(values), -1)
-            if mask is not None:
-                inside = np.moveaxis(mask, axis, 0)[start : start + together].reshape(values.shape)
-                chosen = np.zeros_like(inside)
-                for row, cells, entries in zip(chosen, inside, values, strict=True):
-                    row[cells] = top(entries[None, cells], count)[0]
-            else:
+            if mask is None:
                 chosen = top(values, count)
+            else:
+                inside = np.moveaxis(mask, axis, 0)[start : start + together].reshape(values.shape)
+                chosen = inside & top(np.where(inside, values, np.int64(-1)), count)
             number, place = np.nonzero(chosen)
             places.append(place)
             numbers.append(number + start)

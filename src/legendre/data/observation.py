@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import find
+from legendre.core.cells import entries_at, find
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room, size_name
@@ -49,7 +49,12 @@ class Support:
         """Mark those of some cells (k x N, inside the grid) that belong to Omega."""
         if self.points is not None:
             return find(cells, self.points) >= 0
-        return np.ones(len(cells), dtype=np.bool_) if self.mask is None else np.asarray(self.mask[tuple(cells.T)])
+        return np.ones(len(cells), dtype=np.bool_) if self.mask is None else entries_at(self.mask, cells)
+
+    def merge(self, quotient: Quotient, base: FloatArray | None) -> FloatArray:
+        """Sum the base measure over the cells of Omega in each box."""
+        inside = self.on_grid()
+        return quotient.merge(inside if base is None else np.where(inside, base, 0.0))
 
     def on_grid(self) -> BoolArray:
         """Return the mask, formed where there is none; not to be written to."""

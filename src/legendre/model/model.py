@@ -27,7 +27,7 @@ from legendre.core.sums.cell_sums import sums_above, sums_below
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Support
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables, on_grid, parts_of, saturated
@@ -55,12 +55,9 @@ class Model:
         grid = Grid(support, base, frozen(basis), quotient, quotient.boxes(basis), ties=ties)
         if support.points is not None:
             return _of_points(grid, support.points)
-        measure: AnyArray | None = support.mask if base is None else base
-        if measure is None:
+        if support.mask is None and base is None:
             return grid if quotient.small else _full(grid)
-        if base is not None and support.mask is not None:
-            measure = np.where(support.mask, base, 0.0)
-        return replace(grid, measure=frozen(quotient.merge(measure)))
+        return replace(grid, measure=frozen(support.merge(quotient, base)))
 
     @cached_property
     def n_params(self) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_flag, entries, generator_from, is_whole
-from legendre.core.cells import cell_name, find, unique_cells
+from legendre.core.cells import cell_name, entries_at, find, unique_cells
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
@@ -68,7 +68,7 @@ class GridDistribution:
         log_q = model.below_at(self.theta, boxes) - self.psi
         if model.base is not None:
             with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
-                log_q = log_q + np.log(model.base[tuple(cells.T)])
+                log_q = log_q + np.log(entries_at(model.base, cells))
         inside = model.support.contains(cells)
         if self.alive is not None:
             inside = inside & model.carries(boxes, self.alive)
@@ -104,8 +104,8 @@ class GridDistribution:
         log_q = self._spread(np.asarray(self.log_density()[boxes]), [k for k in every if k not in at])
         if model.base is not None:
             with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
-                log_q = log_q + np.log(model.base[cells])
-        return log_q if model.support.mask is None else np.where(model.support.mask[cells], log_q, -np.inf)
+                log_q = log_q + np.log(np.asarray(model.base[cells]))
+        return log_q if model.support.mask is None else np.where(np.asarray(model.support.mask[cells]), log_q, -np.inf)
 
     def expectation(self, f: Function) -> float:
         """Sum ``q f`` over the cells with probability."""
@@ -618,9 +618,9 @@ def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray |
     q: FloatArray = model.quotient.spread(boxes, rows)
     if model.base is not None:
         with np.errstate(over="ignore", invalid="ignore"):  # outside Omega the base may be anything
-            q = q * model.base[rows]
+            q = q * np.asarray(model.base[rows])
     if visible is not None:
-        q[~visible[rows]] = 0.0
+        q[~np.asarray(visible[rows])] = 0.0
     return q
 
 

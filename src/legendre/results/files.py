@@ -30,6 +30,7 @@ from legendre.core.files import numpy_file, replacing
 from legendre.core.labels import as_objects, level_text
 from legendre.core.memory import check_room
 from legendre.core.types import AnyArray
+from legendre.data.dask import is_dask
 from legendre.results import PLACES
 
 VERSION = 4  # versions up to 3 had other arrays
@@ -150,6 +151,8 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
         return {"$enum": type(value).__name__, "name": value.name}
     if isinstance(value, np.generic):
         value = value.item()
+    if is_dask(value):  # a mask or a base measure, which the file holds in full
+        value = np.asarray(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.ndarray):

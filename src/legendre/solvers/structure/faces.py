@@ -141,7 +141,7 @@ def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
     gone = ~model.on_grid(alive)
     everywhere = model.quotient.spread(gone if model.whole else model.alive & gone)
     if model.support.mask is not None:
-        everywhere = everywhere & model.support.mask
+        everywhere = everywhere & np.asarray(model.support.mask)
     return np.argwhere(everywhere).astype(np.int64)
 
 
