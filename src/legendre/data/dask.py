@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from legendre.core.cells import cells_in_slices, entries_at
+from legendre.core.cells import cells_in_slices, entries_at, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import suffix_sums
@@ -162,7 +162,8 @@ class Blocks(Observation):
     def _dense(self) -> Dense:
         held = self.arrays
         x, mask, base = (None if part is None else part.compute() for part in (held.x, held.mask, held.base))
-        return replace(_observe_block(x, mask, base, held.nonzero, self.total), positive=self.positive)
+        dense = _observe_block(x, mask, base, held.nonzero, self.total)
+        return replace(dense, positive=self.positive, values=frozen(dense.values))
 
     @cached_property
     def whole_numbers(self) -> bool:
