@@ -635,7 +635,7 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
         return out
     out = grid_rows(fit.model, box_values(fit), slice(None), None if extend else mask)
     if fit.missing is not None and not extend:
-        out[fit.missing] = np.nan
+        out[np.asarray(fit.missing)] = np.nan
     return out
 
 
