@@ -148,10 +148,14 @@ def _split_all(columns: Columns, found: Tried, classes: int | None) -> FloatArra
 
 
 def _split(columns: Columns, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
-    """Part rows softly along the leading principal component of the levels, by power iteration from a fixed start."""
+    """Part rows softly along the leading principal component of the indicators of all levels but the first.
+
+    By power iteration from a fixed start.
+    """
     rows = np.flatnonzero(weights > 1e-3 * float(weights.max()))
     own = weights[rows].astype(np.float32)
-    levels = columns.codes[:, rows].astype(np.float32)  # columns x rows
+    marks = [columns.codes[columns.sizes > level][:, rows] == level for level in range(1, int(columns.sizes.max()))]
+    levels = np.concatenate(marks).astype(np.float32)  # levels x rows
     levels -= (levels @ own / own.sum())[:, None]
     axis = np.sqrt(levels**2 @ own)
     for _ in range(steps):

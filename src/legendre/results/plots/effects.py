@@ -203,7 +203,7 @@ class FitPlots(Plots):
         return ax
 
     @draw_literally
-    def graph(self, ax: Axes | None = None, *, by: By = "share", measure: Measure = "fitted") -> Axes:
+    def graph(self, ax: Axes | None = None, *, by: By | None = None, measure: Measure = "fitted") -> Axes:
         """Draw modes as boxes and the joint effects of pairs as lines, the stronger the thicker.
 
         Parameters
@@ -211,8 +211,9 @@ class FitPlots(Plots):
         ax
             Where to draw; a new figure by default.
         by
-            "share": by the share of the variance of log Q. "kl": by how much KL(P, Q) rises without the pair, and all
-            larger sets that hold it; the model is fitted again for each line.
+            "share", the default: by the share of the variance of log Q. "kl": by how much KL(P, Q) rises without the
+            pair, and all larger sets that hold it; the model is fitted again for each line. "gain", the default for
+            `legendre.graph`: by what an edge gained; of more than 60 modes those of the strongest edges are drawn.
         measure
             What effects are centred under.
 
