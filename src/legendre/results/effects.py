@@ -354,7 +354,10 @@ def notes_of(
         fit.labels.mode(k) for k, seen in means.items() if seen is not None and _reverses(alone[k].arranged, seen)
     ]
     if turned:
-        notes.append(f"Joint effects reverse the order of the observed means of {listed_words(turned)}")
+        notes.append(
+            f"Levels of {listed_words(turned)} are in another order than their observed means: joint effects reverse it, or "
+            "parameters are too few"
+        )
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:
