@@ -355,8 +355,8 @@ def notes_of(
     ]
     if turned:
         notes.append(
-            f"Levels of {listed_words(turned)} are in another order than their observed means: joint effects reverse it, or "
-            "parameters are too few"
+            f"Levels of {listed_words(turned)} are in another order than their observed means: "
+            "joint effects reverse it, or parameters are too few"
         )
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
