@@ -213,10 +213,13 @@ def test_what_is_no_tensor_is_refused_with_the_way_out(kind: str) -> None:
         ld.decompose(X, "B1")
 
 
-def test_a_table_of_another_order_of_levels_is_no_base_measure() -> None:
+def test_a_base_measure_is_matched_by_its_labels() -> None:
     X = MADE["xarray"]()
-    with pytest.raises(ld.errors.InvalidSupport, match=r"other levels of carrier than X\.$"):
-        ld.decompose(X, "B1", base=X.isel(carrier=[2, 1, 0]))
+    own = ld.decompose(X, "B1", base=X)
+    for turned in (X.isel(carrier=[2, 1, 0]), X.transpose(*X.dims[::-1])):
+        assert ld.decompose(X, "B1", base=turned).kl == pytest.approx(own.kl, abs=1e-12)
+    with pytest.raises(ld.errors.InvalidSupport, match=r"lacks the level .* of carrier, unlike X\.$"):
+        ld.decompose(X, "B1", base=X.isel(carrier=[1, 2]))
     with pytest.raises(ld.errors.InvalidSupport, match=r"^the modes of X are \('carrier', "):
         ld.decompose(X, "B1", base=X.rename(hour="time"))
 
