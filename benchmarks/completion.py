@@ -96,8 +96,7 @@ class Trial:
             shape = (shape[0], *self.source.weeks, *shape[2:])
         Y = np.where(self.hidden, np.nan, self.X).reshape(shape)
         start = time.perf_counter()
-        hold_out = "cells" if self.pattern == "cells" else len(shape) - 1
-        done = ld.complete(Y, hold_out=hold_out, criterion="rmse")
+        done = ld.complete(Y)
         return self.row(
             method, f"{done.fit.n_folds} folds", done.tensor().reshape(self.X.shape), time.perf_counter() - start
         )

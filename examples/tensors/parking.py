@@ -53,7 +53,7 @@ print(done.cv)
 print(done.summary())
 
 # %%
-# Without a basis `complete` takes neighbours to be alike as far as held-out readings say so, and fills every cell.
+# Without a basis `complete` learns which parks, days and half hours are alike, and fills every cell.
 
 smooth = ld.complete(X, names=names, rng=0)
 
@@ -66,6 +66,18 @@ for ax, (title, values) in zip(axes, shown.items(), strict=True):
 axes[0].set_ylabel("day")
 figure.suptitle("The car park that stopped reporting after three days")
 figure.colorbar(picture, ax=axes, label="cars")
+
+# %%
+# A week of that park, with intervals: nine of ten readings that were not taken should lie in the band.
+
+lower, upper = smooth.interval(0.9)
+figure, ax = plt.subplots(figsize=(9, 3.2), layout="constrained")
+week, place = slice(1, 8), np.arange(7 * X.shape[2])
+ax.fill_between(place, lower[7, week].ravel(), upper[7, week].ravel(), color="tab:blue", alpha=0.3, linewidth=0)
+ax.plot(place, smooth.tensor()[7, week].ravel(), color="tab:blue", label="filled in, with 90 % intervals")
+ax.plot(place, X[7, week].ravel(), ".", color="black", label="readings")
+ax.set(xlabel="half hours of seven days", ylabel="cars", ylim=(0, None))
+ax.legend(frameon=False)
 
 # %%
 # How far off would it have been? Hide some readings that are there, and compare.
