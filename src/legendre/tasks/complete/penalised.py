@@ -339,7 +339,7 @@ def learn(point: PenalisedPoint, draws: Sequence[FloatArray], likeness: bool, mo
     found, expected = b**2 / scale / v, (1.0 - second) / v
     found[constant] = expected[constant] = 0.0
     # MacKay's rule, lengthened: it takes small steps only
-    ratio = np.clip(waves.by_term(found) / np.maximum(waves.by_term(expected), 1e-300), 0.1, 10.0) ** 1.5
+    ratio = np.clip(waves.by_term(found) / np.maximum(waves.by_term(expected), 1e-300), 0.2, 5.0) ** 1.5
     tau = np.where(waves.terms, np.clip(penalty.tau * ratio * scale, 1e-9, 1e4), 0.0)
     if not likeness:
         return Penalty(waves, tau, penalty.weight / scale)
