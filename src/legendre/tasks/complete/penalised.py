@@ -243,23 +243,26 @@ class HeldOut:
     def choose_rounds(self, seen: BoolArray, say: Say) -> tuple[list[bool], list[PenalisedPoint]]:
         """Learn on the cells that are left in each fold until those held out gain no more.
 
-        First the variances of walks only, then likeness too. A round is taken if the gain since the last one that was
-        taken is larger than its standard error. Return for each round whether it learns likeness, and the last fits.
+        Once the variances of walks only, once likeness too, each from the beginning. A round is taken if the gain since
+        the last one that was taken is larger than its standard error, and so is likeness. Return for each round whether
+        it learns likeness, and the last fits.
         """
         left = [seen & (fold < 0) for fold in self.folds]
-        best = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
-        plan = list[bool]()
+        begun = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
+        chosen, plan = begun, list[bool]()
         for likeness, most, patience in ((False, min(8, 400_000 // self.x.size), 1), (True, 20, 3)):
-            points, tried = best, 0
-            while best and tried < patience and len(plan) + tried < most:
+            best, points, taken, tried = begun, begun, 0, 0
+            while begun and tried < patience and taken + tried < most:
                 tried += 1
                 for number, point in enumerate(points):
-                    text = f"round {len(plan) + tried} of at most {most}, fold {number + 1} of {len(points)}"
-                    say(text, 0.6 * (len(plan) + tried - 1 + number / len(points)) / most if likeness else None)
+                    text = f"round {taken + tried} of at most {most}, fold {number + 1} of {len(points)}"
+                    say(text, 0.6 * (taken + tried - 1 + number / len(points)) / most if likeness else None)
                     points = [*points[:number], advance(point, likeness), *points[number + 1 :]]
                 if self.gains(best, points):
-                    best, plan, tried = points, plan + [likeness] * tried, 0
-        return plan, best
+                    best, taken, tried = points, taken + tried, 0
+            if taken and self.gains(chosen, best):
+                chosen, plan = best, [likeness] * taken
+        return plan, chosen
 
     def errors(self, points: list[PenalisedPoint]) -> tuple[list[FloatArray], FloatArray, IntArray]:
         """Compute for each fold the errors on the grid, and for each shape their mean and number."""
