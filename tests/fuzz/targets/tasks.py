@@ -235,7 +235,8 @@ def try_balance(args: Args, folder: Path) -> Trial:
                 close(got, np.asarray(m), (done.tol + 1e-13) * largest, f"the margin of {key}")
         _balanced_form(done, X, Q)
         # float64 sums do not carry a margin far below the largest: it is fitted to tol, its zeros are not decided
-        if T is not None and done.converged and _span(T[T > 0]) < 1e9:
+        decided = done.status.name != "UNDECIDED" or all(m.min() >= 1e-8 * m.sum() for m in wanted)
+        if T is not None and done.converged and decided and _span(T[T > 0]) < 1e9:
             omega = np.argwhere(X > 0)
             sets = [(key,) if isinstance(key, int) else key for key in margins]
             cells = [

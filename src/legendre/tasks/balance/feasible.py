@@ -104,12 +104,15 @@ class Program:
 
 
 def _optimise(costs: FloatArray, **constraints: Any) -> Any | None:
-    """Solve a linear program; ``None`` where HiGHS does not."""
+    """Solve a linear program, without its presolve where that gives up; ``None`` where HiGHS does not solve it."""
     from scipy.optimize import linprog
 
     exact: Any = {"primal_feasibility_tolerance": PRECISION, "dual_feasibility_tolerance": PRECISION}
-    answer = linprog(costs, method="highs", options=exact, **constraints)
-    return None if answer.status != 0 or answer.x is None else answer
+    for presolve in (True, False):
+        answer = linprog(costs, method="highs", options=exact | {"presolve": presolve}, **constraints)
+        if answer.status == 0 and answer.x is not None:
+            return answer
+    return None
 
 
 def _has_tensor(program: Program) -> bool:
