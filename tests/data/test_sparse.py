@@ -27,7 +27,6 @@ from legendre.data.sparse import Sparse, observe_entries
 from legendre.fitting.fit import Settings, fit_on
 from legendre.model.model import CellList, Model
 from legendre.results.decomposition import Decomposition
-from legendre.solvers.structure import rank
 from oracles import FloatArray, IntArray
 
 # monkeypatch is undone only after all examples of a test, which is what is wanted here
@@ -438,19 +437,3 @@ def test_conditions_on_a_grid_that_is_swept_only(monkeypatch: pytest.MonkeyPatch
     expected = fit.condition({0: 1})
     monkeypatch.setattr("legendre.core.limits.MOST_FORMED", 1)
     assert_array_equal(fit.condition({0: 1}), expected)
-
-
-@PATCHED
-@given(lists())
-def test_coefficients_of_the_constant(
-    drawn: tuple[tuple[int, ...], IntArray, IntArray, np.random.Generator],
-) -> None:
-    """In a list and on the grid: sums of the coefficients at or below each basis cell are 1."""
-    shape, cells, basis, _ = drawn
-    basis = np.unique(basis[basis.any(axis=1)], axis=0)
-    model = Model.of(Support(shape, None, np.unique(cells, axis=0)), None, basis)
-    cells, measure = np.argwhere(model.alive), model.weights[model.alive]
-    listed = CellList(model.support, None, basis, model.quotient, model.positions, measure, cells=cells)
-    for way in (model, listed):
-        found = rank._upwards(way)
-        assert_array_equal((basis[None] <= basis[:, None]).all(axis=2) @ found, np.ones(len(basis)))
