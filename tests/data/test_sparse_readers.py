@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -182,13 +183,17 @@ def test_bad_lists(name: str) -> None:
         ld.from_coords(*arguments)
 
 
+def _of_pydata(X: Any, kind: str) -> Any:
+    return sparse.COO.from_numpy(X).asformat(kind)
+
+
 FORMS: dict[str, Callable[[Any], Any]] = {
     **{
         f"{kind}_{form}": getattr(scipy.sparse, f"{kind}_{form}")
         for kind in ("coo", "csr", "csc", "bsr", "dia", "dok", "lil")
         for form in ("array", "matrix")
     },
-    **{kind: lambda X, kind=kind: sparse.COO.from_numpy(X).asformat(kind) for kind in ("coo", "gcxs", "dok")},
+    **{kind: partial(_of_pydata, kind=kind) for kind in ("coo", "gcxs", "dok")},
     "pyttb": lambda X: pyttb.tensor(X.astype(float)).to_sptensor(),
 }
 

@@ -35,7 +35,7 @@ ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "a path for rows": (lambda: ld.from_rows("x.csv"), "table is 'x.csv', which holds no rows. Read the file first"),
     "a path for X": (lambda: ld.decompose("x.csv", "B1"), "X is the name of a file, 'x.csv'. Read it first"),
     "records for rows": (lambda: ld.from_rows([{"a": 1}]), "Of records make a frame: pandas.DataFrame(records)."),
-    "records for X": (lambda: ld.decompose([{"a": 1}], "B1"), "X is a list of records. Make a frame of them"),  # type: ignore[list-item]
+    "records for X": (lambda: ld.decompose([{"a": 1}], "B1"), "X is a list of records. Make a frame of them"),  # type: ignore[arg-type]
     "a dataset for X": (lambda: ld.decompose(dataset(pa.table(ROWS)), "B1"), "X is a InMemoryDataset of pyarrow. To"),
     "an array for progress": (lambda: ld.decompose(X, "B1", progress=FLAG), "progress must be True or False, got arr"),  # type: ignore[arg-type]
     "an array for extend": (lambda: ld.decompose(X, "B1").tensor(extend=FLAG), "extend must be True or False"),  # type: ignore[arg-type]

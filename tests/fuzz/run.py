@@ -12,6 +12,7 @@ import time
 import zlib
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def run_case(target: str, args: dict[str, Any], seconds: float = 10.0) -> Any:
 
     for _ in range(3):
         with tempfile.TemporaryDirectory(prefix="fuzz", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
-            verdict = judge(lambda folder=folder: all_targets()[target].trial(args, Path(folder)), seconds)
+            verdict = judge(partial(all_targets()[target].trial, args, Path(folder)), seconds)
         if verdict.kind != "hang":
             break
     return verdict

@@ -161,7 +161,8 @@ def test_effects_weigh_every_cell_alike() -> None:
     """Of flights by carrier HA (342) had a factor of 2.6, AA (32,729) one of 0.47: nearly empty cells decided."""
     X = ld.datasets.flights()
     effects = ld.decompose(X).effects(max_order=2)
-    factors = dict(zip(list(X.levels[0]), np.exp(effects["carrier"].values), strict=True))  # type: ignore[index]
+    assert X.levels is not None
+    factors = dict(zip(np.asarray(X.levels[0]).tolist(), np.exp(effects["carrier"].values), strict=True))
     assert factors["AA"] > 2 * factors["HA"]
     assert "If all cells weigh alike, levels of carrier" in repr(effects)
 

@@ -138,7 +138,7 @@ def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.Monk
 
 
 def test_limits_and_dependent_parameters_are_said() -> None:
-    words = ld.decompose([[0, 1], [2, np.nan]], ld.full()).certificate().text()
+    words = ld.decompose(np.array([[0, 1], [2, np.nan]]), ld.full()).certificate().text()
     assert words.startswith("This is the minimum, reached in a limit.")
     assert "1 cell has probability 0 in the limit." in words
     assert "Of the 2 parameters 1 are independent" in words

@@ -147,7 +147,7 @@ def test_dollars_in_labels_are_no_formulas() -> None:
     names, levels = ["$pay$_$", "b"], [["$0-$20k", "$1_$2"], ["x", "y"]]
     plot = ld.decompose([[5, 9], [3, 4]], "B1", names=names, levels=levels).plot
     for draw in (plot.effects, plot.mosaic, plot.residuals, plot.slices, plot.margins):
-        figure = draw().figure
+        figure: Any = draw().figure
         figure.savefig(io.BytesIO())
         marked = [text for text in figure.findobj(Text) if "$" in text.get_text()]
         assert marked

@@ -88,7 +88,8 @@ def test_a_perfect_fit_is_grey_and_adjusted_residuals_have_a_picture() -> None:
 
 
 def test_an_empty_column_is_thinner_than_one_of_six_people() -> None:
-    widths = [patch.get_width() for patch in ld.decompose([[6, 0, 2000]], "full").plot.mosaic([1]).patches]
+    tiles: Any = ld.decompose([[6, 0, 2000]], "full").plot.mosaic([1]).patches
+    widths = [tile.get_width() for tile in tiles]
     assert 0 < widths[1] < widths[0] < widths[2]
 
 

@@ -83,7 +83,7 @@ def test_answers_are_sums_over_all_states(density: ld.LegendreDensity) -> None:
     expected = [given[STATES[:, 1] == level].sum() for level in range(3)]
     assert_allclose(density.conditional({0: 1, 3: 0}, of=1), expected, atol=1e-12)
     whole = np.array([[1, 0, 1, 0]])
-    both = [q[([1, 0, level, 0] == STATES).all(axis=1)][0] for level in (0, 1)]
+    both = [q[(np.array([1, 0, level, 0]) == STATES).all(axis=1)][0] for level in (0, 1)]
     assert_allclose(density.predict_proba(whole, 2)[0], np.array(both) / sum(both), atol=1e-12)
 
 

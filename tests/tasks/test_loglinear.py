@@ -436,7 +436,8 @@ def test_what_is_left_out_is_said() -> None:
     one = ld.from_rows(FRAME.assign(year=1974), counts="Freq")
     for formula in ("hair*eye*year + sex", ".^2 - hair:sex - eye:sex + year", "[HEY][S]"):
         for m in (ld.loglinear(one, formula), ld.loglinear(FRAME.assign(year=1974), formula, counts="Freq")):
-            assert (m.g2, m.df) == (pytest.approx(19.85656, abs=5e-5), 15), "as if it were not there"
+            assert m.g2 == pytest.approx(19.85656, abs=5e-5), "as if it were not there"
+            assert m.df == 15
     m = ld.loglinear([[4, 0, 3], [6, 0, 2]], ".")
     assert m.df == 1
     assert "in the limit 2 fitted counts are 0" in repr(m)

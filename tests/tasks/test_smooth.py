@@ -22,11 +22,11 @@ NAN = np.nan
 
 def dense_waves(waves: Waves) -> FloatArray:
     """All products of waves, one per column."""
-    columns = [np.ones((1, 1))]
+    columns: FloatArray = np.ones((1, 1))
     for rows in waves.matrices:
         assert rows is not None
-        columns = [np.kron(columns[0], rows.T)]
-    return columns[0]
+        columns = np.asarray(np.kron(columns, rows.T), dtype=np.float64)
+    return columns
 
 
 def covariance(n: int, kind: int) -> FloatArray:
@@ -127,7 +127,7 @@ def brute_force(point: PenalisedPoint) -> FloatArray:
         m = measure * np.exp(U @ (np.sqrt(v) * b))
         return np.eye(len(b)) + np.sqrt(v)[:, None] * (U.T @ (w * m[:, None] * U)) * np.sqrt(v)
 
-    options = {"gtol": 1e-9, "maxiter": 500}
+    options: Any = {"gtol": 1e-9, "maxiter": 500}
     found = minimize(objective, np.zeros(len(x)), jac=True, hess=curvature, method="trust-exact", options=options)
     h: FloatArray = U @ (np.sqrt(v) * found.x)
     return h.reshape(problem.x.shape)
