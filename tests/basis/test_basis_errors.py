@@ -71,7 +71,7 @@ STRINGS = [
     (
         "B4",
         r"unknown basis 'B4'; did you mean 'B[123]'\? "
-        r"Valid: B1, B2, B3, adaptive, boxes, cells, columns, diagonal, empty, full, interactions, linear, "
+        r"Valid: B1, B2, B3, adaptive, boxes, cells, columns, diagonal, empty, full, graph, interactions, linear, "
         r"quasi_symmetric, rows, symmetric, topological, uniform\.",
     ),
     ("interaction(2)", "unknown basis 'interaction'; did you mean 'interactions'?"),

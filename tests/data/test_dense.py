@@ -34,7 +34,7 @@ BAD_TENSORS: dict[str, tuple[Any, str]] = {
     "object_numbers": (np.array([1, 2], dtype=object), r"holds Python objects .* X\[0\] = 1 of type int"),
     "none": (None, r"holds Python objects"),
     "text": (["1", "2"], r"X has dtype <U1; entries must be numbers\. Convert it with \.astype\(float\)"),
-    "a_string": ("file.npy", r"X has dtype <U8; entries must be numbers"),
+    "a_string": ("file.npy", r"X is the name of a file, 'file.npy'\. Read it first: np\.load"),
     "bytes": ([b"1"], r"X has dtype \|S1; entries must be numbers"),
     "dates": (np.array(["2020-01-01"], dtype="datetime64[D]"), r"X has dtype datetime64\[D\]; entries must be numbers"),
     "boolean": ([True, False], r"X is boolean\. If True counts as 1, pass it \.astype\(int\).*pass it as support"),

@@ -75,7 +75,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         da.ones((10_000, 10_000), chunks=5_000, dtype="u1"),
         r"^{task} needs every cell of X in memory, but X is a dask array of shape \(10000, 10000\)",
     ),
-    "dask with NaN": (da.from_array(GAPS, chunks=3), r"missing entries \(NaN\).*X\.compute\(\) takes them as missing"),
     "sparse with NaN": (
         coo_array(([1.0, np.nan], ([0, 1], [1, 0]))),
         r"X\.data\[1\] = nan, stored for X\[1, 0\]\. .* Leave the entry out",
