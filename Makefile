@@ -22,11 +22,11 @@ demo: $(VENV)/.demo
 # processes of their own, which coverage does not see, and some that reach no lines that others do not. Then it checks the
 # source, and runs the tests marked "uncompiled" with the compiler off, which shows coverage the lines of compiled code.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
-UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_array_libraries.py \
-	tests/fitting/test_determinism.py tests/faults tests/fuzz tests/paper tests/test_inputs_and_doors.py \
-	tests/tasks/test_every_kind_of_x.py tests/tasks/test_hidden.py tests/solvers/test_faces.py \
-	tests/test_benchmarks.py tests/test_experiments.py tests/test_documentation.py docs README.md \
-	tests/test_race.py tests/test_ci.py tests/test_site.py
+UNTRACED := docs README.md tests/test_documentation.py tests/engines tests/data/test_large_paths.py \
+	tests/data/test_reading.py tests/data/test_array_libraries.py tests/fitting/test_determinism.py tests/faults tests/fuzz \
+	tests/paper tests/test_inputs_and_doors.py tests/tasks/test_every_kind_of_x.py tests/tasks/test_hidden.py \
+	tests/solvers/test_faces.py tests/test_benchmarks.py tests/test_experiments.py tests/test_race.py tests/test_ci.py \
+	tests/test_site.py
 # plugins that read the source of every test, or import a library, before the first test runs
 PYTEST := $(BIN)/python -m pytest --quiet -p no:run-parallel -p no:zarr
 WITH_COVERAGE = COVERAGE_FILE=.coverage-parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0

@@ -379,7 +379,7 @@ def generating_margins(model: Model) -> list[Modes] | None:
     if isinstance(model, CellList) or model.ties is not None:
         return None
     shape, used = model.quotient.merged_shape, np.count_nonzero(model.positions, axis=1)
-    if np.count_nonzero(used == 1) < sum(shape) - len(shape):  # margins have every cell of their axes
+    if model.whole and np.count_nonzero(used == 1) < sum(shape) - len(shape):  # margins have all cells of their axes
         return None
     only = model.every_cell or _closed(model) == set(model.patterns)
     return fitted_margins(model) or None if only else None

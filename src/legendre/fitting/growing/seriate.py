@@ -148,6 +148,8 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
         return False
     slices = _slices(data, mode, range(len(data.shape)))
     slices = slices[slices.sum(axis=1) > 0]
+    if len(slices) < fewest:
+        return False
     roots = np.sqrt(slices / slices.sum(axis=1, keepdims=True))
     with limit_blas():
         apart = np.sqrt(np.clip(2.0 - 2.0 * roots @ roots.T, 0.0, None))
@@ -155,7 +157,7 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
     np.fill_diagonal(apart, np.inf)
     # what chance does to the mean of so many neighbours; slices that are the same but for rounding have no kinds
     mixed = beside > (1.0 - 1.0 / np.sqrt(len(apart))) * others > 1e-3
-    return bool(len(slices) >= fewest and mixed and apart.min(axis=1).mean() < 0.7 * others)
+    return bool(mixed and apart.min(axis=1).mean() < 0.7 * others)
 
 
 def _order_by_tree(roots: FloatArray, sums: FloatArray, by_size: float = 0.1) -> IntArray:
