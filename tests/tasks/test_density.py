@@ -134,7 +134,7 @@ def test_bins_make_a_density(rng: np.random.Generator) -> None:
     density = ld.LegendreDensity(2, n_bins=5).fit(X)
     assert density.decomposition_.shape == (5, 5, 2)
     counts = density.decomposition_.tensor().sum(axis=(1, 2))
-    assert counts.min() >= 79  # quantiles: about as many rows in each
+    assert counts.min() >= 79 - 1e-9  # quantiles: about as many rows in each
     # a Riemann sum of the density over the bins, one point in each
     edges = [column.edges for column in density.columns_[:2] if column.edges is not None]
     assert len(edges) == 2
