@@ -59,7 +59,7 @@ class BlockArrays:
     ) -> T:
         """Join ``compute(block, start)`` of all blocks, in groups; on a cluster if dask has a client, else by threads.
 
-        A block is told the `total` of X.
+        Each block gets the `total` of X.
         """
         import dask
 
