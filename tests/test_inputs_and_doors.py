@@ -231,11 +231,6 @@ def pythagoras(X: Any, _: Path) -> Answer:
     return Answer([], [found.P, found.Q, found.R, found.kl_pq, found.kl_qr, found.kl_pr, found.defect])
 
 
-def boltzmann_machine(X: Any, _: Path) -> Answer:
-    machine = ld.BoltzmannMachine(2).fit_tensor(X)
-    return Answer([], [machine.psi_, list(machine.biases_.values()), list(machine.weights_.values())])
-
-
 def inference(X: Any, _: Path) -> Answer:
     found = fixed(X).inference()
     return Answer([], [found.g2, found.x2, found.df, found.aic, found.bic, found.standard_errors], found.summary())
@@ -277,7 +272,6 @@ DOORS: dict[str, Door] = {
     "compare": Door(compare),
     "ladder": Door(ladder),
     "pythagoras": Door(pythagoras),
-    "BoltzmannMachine": Door(boltzmann_machine, (2, 2, 2)),
     "inference": Door(inference),
     "loglinear": Door(loglinear),
     "marginal": Door(marginal),

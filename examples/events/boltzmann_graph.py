@@ -3,7 +3,7 @@ A Boltzmann machine and its graph
 =================================
 
 Twelve sensors on two floors of a house switch on and off. A Boltzmann machine with all pairs is fitted exactly, by
-convex optimisation and not by sampling; its couplings show who talks to whom.
+convex optimisation and not by sampling; its couplings show which sensors depend on each other.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ for _ in range(60):  # 4,000 houses, each sensor drawn again and again given the
 # %%
 # Fit. All 78 parameters at once, on the grid of all 4,096 states.
 
-machine = ld.BoltzmannMachine(2, names=names).fit(rows)
+machine = ld.BoltzmannMachine(2).fit(dict(zip(names, rows.T, strict=True)))
 print(machine.decomposition_)
 print(f"log Z = {machine.psi_:.4f}, mean log-likelihood {machine.score(rows):.4f}")
 

@@ -15,7 +15,7 @@ import legendre as ld
 
 rng = np.random.default_rng(0)
 rows = rng.integers(0, 2, size=(20_000, 100))
-for k in range(1, 100):  # a column copies the one before it now and then, more often further right
+for k in range(1, 100):  # a column sometimes copies the one before it, more often further right
     copy = rng.random(20_000) < 0.2 + 0.6 * k / 100
     rows[copy, k] = rows[copy, k - 1]
 
@@ -27,7 +27,7 @@ print(fit)
 print(f"{time.perf_counter() - began:.2f} s for {X.shape[0]}^{len(X.shape)} cells")
 
 # %%
-# Marginals and conditionals of any columns, without forming anything large: what does column 50 say of the others?
+# Marginals and conditionals of any columns, without forming anything large: what does column 50 say about the others?
 
 yes = [fit.marginal([k], given={50: 1})[1] for k in range(100) if k != 50]
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")

@@ -2,9 +2,9 @@
 The certificate, explained
 ==========================
 
-Most decompositions stop when they no longer get better, and nobody knows how far the best answer is. Here the problem
+Most decompositions stop when they no longer improve, and nobody knows how far away the best answer is. Here the problem
 is convex: at the answer the sums of the fit Q over certain blocks equal those of the data, and every result carries the
-largest difference. Anybody can check it.
+largest difference. Anyone can check it.
 """
 
 import warnings

@@ -54,12 +54,12 @@ space.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=2, fontsize=8
 ld.geometry.plot_triangle(triangle, figure.add_subplot(1, 2, 2))
 
 # %%
-# Pythagoras, in numbers: what P lacks to R is what it lacks to Q plus what Q lacks to R.
+# Pythagoras, in numbers: the divergence from P to R is that from P to Q plus that from Q to R.
 
 print(f"{triangle.kl_pq:.6f} + {triangle.kl_qr:.6f} = {triangle.kl_pq + triangle.kl_qr:.6f} = {triangle.kl_pr:.6f}")
 
 # %%
-# Nested models make a chain of right angles, so that KL is a sum: what single modes explain, what pairs add, and so
+# Nested models make a chain of right angles, so KL is a sum: what single modes explain, what pairs add, and so
 # on. Here for the people aboard the Titanic.
 
 bases = ("empty", *(ld.interactions(k) for k in (1, 2, 3, 4)))

@@ -1,6 +1,6 @@
 """
-Hidden kinds of people
-======================
+Hidden kinds of people: latent classes
+======================================
 
 Eight questions, answered yes or no. Are there kinds of people who answer alike, though nobody wrote down the kind? A
 hidden variable with a level for each kind explains the answers: given the kind, they are independent. Statisticians
@@ -22,8 +22,7 @@ answers = (rng.random((3000, 8)) < truth[kind]).astype(int)
 X = ld.from_rows(answers, columns=list(range(8)), levels=2).toarray()
 
 # %%
-# How many kinds? More of them always fit closer. BIC, which charges for every parameter, says
-# where to stop.
+# How many kinds? More kinds always fit more closely. BIC, with a penalty for every parameter, says where to stop.
 
 basis = ld.interactions([(k, 8) for k in range(8)])  # the hidden variable comes after the eight questions
 fits = {}
@@ -50,7 +49,7 @@ axes[0].set(ylabel="says yes", ylim=(0, 1.25))
 axes[0].legend(ncols=2)
 
 # %%
-# Of which kind is a person who reads, paints and sails?
+# What kind is a person who reads, paints and sails?
 
 person = (1, 0, 0, 1, 0, 1, 0, 0)
 print(dict(zip(["first", "second", "third"], fits[3].posterior()[person][order].round(3).tolist(), strict=True)))

@@ -3,7 +3,7 @@ Which model?
 ============
 
 Six yes-or-no questions to 1,841 workers of a car factory make a table of 64 cells. Models of different sizes can be
-fitted to it; three ways to choose among them.
+fitted to it. Here are three ways to choose among them.
 """
 
 import matplotlib.pyplot as plt

@@ -50,7 +50,7 @@ figure, ax = plt.subplots(figsize=(8, 6), layout="constrained")
 joint.plot.mosaic(["hair", "eye", "sex"], ax=ax)
 
 # %%
-# What the chosen model says of one group: eyes of people with blond hair, and the odds in its coefficients.
+# What the chosen model says about one group: the eyes of people with blond hair, and the odds in its coefficients.
 
 print(joint.fit.marginal("eye", given={"hair": "blond"}).round(3))
 print(joint.coef(exp=True))

@@ -2,8 +2,8 @@
 A metro by its effects
 ======================
 
-Passengers by station, day and time. What does each of the three do, and what do two of them do together? That is
-what `fit.effects()` answers, and what `fit.plot.effects()` draws.
+Passengers by station, day and time. What does each of the three do, and what do two of them do together?
+`fit.effects()` answers in numbers, `fit.plot.effects()` in pictures.
 
 Where the environment variable LEGENDRE_DATA names a folder with counts of the metro of Hangzhou (80 stations, 25
 days, slots of ten minutes), these are used; elsewhere a smaller city is drawn at random.

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from legendre.tasks.balance.balance import balance as balance
     from legendre.tasks.compare import compare as compare
     from legendre.tasks.complete.complete import complete as complete
-    from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
-    from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
+    from legendre.tasks.estimators import BoltzmannMachine as BoltzmannMachine
+    from legendre.tasks.estimators import LegendreDensity as LegendreDensity
     from legendre.tasks.hidden import hidden as hidden
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
@@ -63,8 +63,7 @@ _PLACES = {
     "tasks.balance.balance": "balance",
     "tasks.compare": "compare",
     "tasks.complete.complete": "complete",
-    "tasks.estimators.boltzmann": "BoltzmannMachine",
-    "tasks.estimators.density": "LegendreDensity",
+    "tasks.estimators": "BoltzmannMachine LegendreDensity",
     "tasks.hidden": "hidden",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",

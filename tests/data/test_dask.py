@@ -321,14 +321,6 @@ def test_masked_entries_are_missing() -> None:
     assert_allclose(fit.tensor(), twin.tensor(), rtol=1e-9)
 
 
-def test_x_with_gaps_is_read_twice(rng: np.random.Generator) -> None:
-    """Cells and X are summed over boxes in one pass."""
-    reads: list[int] = []
-    X = np.where(rng.random((8, 6, 5)) < 0.1, np.nan, rng.gamma(2.0, size=(8, 6, 5)))
-    ld.decompose(counted(X, (3, 6, 5), reads), "B3(2)")
-    assert len(reads) == 2 * 3
-
-
 def _with(value: float, *cells: tuple[int, int]) -> Any:
     X = np.ones((6, 4))
     for cell in cells:

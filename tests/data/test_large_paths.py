@@ -20,7 +20,7 @@ from legendre.basis.basis import cells
 from legendre.data.checks import scan
 from legendre.data.dense import observe
 from legendre.engines.compiled import DenseEngine, SlabEngine
-from legendre.engines.product import ProductEngine
+from legendre.engines.junction import JunctionEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import generating_margins
 from legendre.model.problem import Problem
@@ -232,6 +232,6 @@ def test_the_paths_are_those_meant(engine: str, expected: type, monkeypatch: pyt
     X = NAMED["cube"].X
     solver: Solver = ld.solvers.Natural()
     assert type(ld.plan(X, "B3(1)", solver=solver).target.engine) is expected
-    assert type(ld.plan(X, "B1", solver=solver).target.engine) is ProductEngine
+    assert type(ld.plan(X, "B1", solver=solver).target.engine) is JunctionEngine
     masked = ReferenceEngine if engine == "reference" else DenseEngine
     assert type(ld.plan(X, "B3(1)", support=X > 1).target.engine) is masked

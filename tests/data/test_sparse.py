@@ -244,7 +244,7 @@ def test_a_grid_of_ten_to_the_eighteen() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"support": "some"}, ld.errors.InvalidSupport, r"unknown support 'some'"),
+        ({"support": "some"}, ld.errors.InvalidSupport, r"support must be 'all' or 'nonzero', got 'some'"),
         ({"support": np.ones((3, 3), dtype=bool)}, ld.errors.InvalidSupport, r"X is sparse, so that a boolean array"),
     ],
 )

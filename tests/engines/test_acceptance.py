@@ -25,7 +25,6 @@ from legendre.engines.choose import engine_for
 from legendre.engines.compiled import DenseEngine, SlabEngine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.matrix import MatrixEngine
-from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import CellList, Model
@@ -59,7 +58,6 @@ ENGINES: dict[str, Row] = {
     "reference": Row(ReferenceEngine, on_a_grid),
     "dense": Row(DenseEngine, on_a_grid),
     "slabs": Row(SlabEngine, on_a_full_grid),
-    "product": Row(ProductEngine, lambda model: model.one_body),
     "matrix": Row(MatrixEngine, lambda model: on_a_grid(model) and MatrixEngine.applies(model)),
     "junction": Row(JunctionEngine, on_a_full_grid),
     "tied": Row(identity_ties, lambda _: True),

@@ -13,7 +13,6 @@ from legendre.core.sums.kernels import slabs as kernels
 from legendre.core.sums.kernels.slabs import plan_slabs
 from legendre.data.observation import Support
 from legendre.engines.compiled import SlabEngine
-from legendre.engines.product import ProductEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 from oracles import FloatArray, distribution, expectations
@@ -179,12 +178,6 @@ def test_preconditioners_stay_finite_where_features_are_constant(name: str) -> N
         for size in (1e3, -1e3):
             pre = engine.preconditioner(engine.at(np.full(k, size)))
             assert np.isfinite(pre.apply(np.ones(k))).all()
-
-
-def test_the_diagonal_of_the_product_engine_stays_finite() -> None:
-    engine = ProductEngine(Model.of(Support((3, 3)), None, np.array([[1, 0], [0, 2]])))
-    pre = engine.preconditioner(engine.at(np.array([1e3, 1e3])))
-    assert np.isfinite(pre.apply(np.ones(2))).all()
 
 
 @pytest.mark.uncompiled

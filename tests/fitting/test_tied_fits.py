@@ -138,7 +138,7 @@ def test_standard_errors_are_those_of_the_inverse_information() -> None:
     assert_allclose(fit.inference().residuals("adjusted").ravel(), expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize("solver", ["natural", "natural-cg", "batch", "m-projection"])
+@pytest.mark.parametrize("solver", ["natural", "natural-cg", "batch"])
 def test_solvers_that_take_ties_agree(solver: str) -> None:
     x = np.random.default_rng(3).uniform(1, 2, (3, 4))
     basis = MAIN | ld.ties.uniform(0, 1)

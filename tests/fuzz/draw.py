@@ -8,7 +8,7 @@ import numpy as np
 
 Rng = np.random.Generator
 Array = Any
-SOLVERS = ("natural", "natural-cg", "gradient", "m-projection", "scaling", "closed", "matrix-scaling")
+SOLVERS = ("natural", "natural-cg", "gradient", "scaling", "closed", "matrix-scaling")
 
 
 def chance(rng: Rng, share: float) -> bool:
@@ -159,6 +159,6 @@ def settings(rng: Rng) -> dict[str, Any]:
     """Solver, tolerance and steps."""
     solver = "auto" if chance(rng, 0.55) else pick(rng, *SOLVERS)
     steps = int(rng.integers(0, 40)) if chance(rng, 0.12) else None
-    if solver in ("gradient", "m-projection", "scaling", "matrix-scaling") and steps is None:
+    if solver in ("gradient", "scaling", "matrix-scaling") and steps is None:
         steps = 400
     return {"solver": solver, "tol": tolerance(rng), "max_iter": steps}

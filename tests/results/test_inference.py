@@ -308,7 +308,7 @@ def test_pairs_that_cannot_be_compared(other: Any, text: str) -> None:
 
 def test_x_must_hold_counts(tmp_path: Path) -> None:
     X = np.array([[1.0, 2.0], [2.5, 4.25]])
-    with pytest.raises(ld.errors.InvalidTensor, match=r"but X\[1, 0\] is 2.5 \(2 of 4 cells are none\)"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"but X\[1, 0\] is 2.5 \(2 of 4 positive entries are not\)"):
         ld.decompose(X, "B1").inference()
     with pytest.raises(ld.errors.InvalidTensor, match=r"negative entry: it is X\[0, 1\] = -2"):
         ld.decompose([[1, -2], [2, 4]], "B1")

@@ -226,12 +226,12 @@ def test_long_modes_are_joined_and_the_worst_slices_kept(rng: np.random.Generato
     q[4, :10] += 1.0
     q[1, :10] += 2.0
     pair = ArrayPair(Labels(x.shape), lambda: (x, q))
-    box, note = slices_data(pair, [], max_cells=2 * 128 * 128)
+    box, note = slices_data(pair, max_cells=2 * 128 * 128)
     assert (box["shape"], box["levels"][0], box["start"]) == ([2, 128, 128], ["1", "4"], 0)
     assert box["levels"][1][-1] == "297 to 299"
     assert "2 of 6 slices are kept" in note
     assert_allclose(box["x"][0], x[1, :2, :1].sum(), rtol=1e-5)
-    box, note = slices_data(pair, [], max_table=100_000)
+    box, note = slices_data(pair, max_table=100_000)
     assert (box["shape"], note[:31]) == ([1, 128, 128], "X and Q are summed over mode 0.")
 
 

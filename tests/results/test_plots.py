@@ -214,7 +214,10 @@ def test_what_is_too_large_is_said(draw: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_a_package_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, draw, name in (("results.plots.graph", "graph", "networkx"), ("core.figures", "effects", "matplotlib")):
+    for module, draw, name in (
+        ("results.plots.effects", "graph", "networkx"),
+        ("core.figures", "effects", "matplotlib"),
+    ):
         monkeypatch.setattr(f"legendre.{module}.find_spec", lambda _: None)
         with pytest.raises(ld.errors.InvalidSetting, match=rf"plot.{draw} needs {name}. Install it with: pip install"):
             getattr(FIT.plot, draw)()

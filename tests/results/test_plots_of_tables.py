@@ -75,16 +75,10 @@ def test_odds_ratios_are_drawn_with_their_intervals() -> None:
     assert ax.get_title() == "class and age"
 
 
-def test_a_perfect_fit_is_grey_and_adjusted_residuals_have_a_picture() -> None:
+def test_a_perfect_fit_is_grey() -> None:
     X = np.array([[18, 7, 3], [6, 19, 4]])
     colours = {patch.get_facecolor() for patch in ld.decompose(X, ld.full()).plot.mosaic().patches}
     assert colours == {(0.9, 0.9, 0.9, 1.0)}
-    fit = ld.decompose(X, "B1")
-    ax: Any = fit.plot.mosaic(residuals="adjusted")
-    far = np.abs(fit.inference().residuals("adjusted")).ravel() > 2
-    assert [patch.get_facecolor() != (0.9, 0.9, 0.9, 1.0) for patch in ax.patches] == far.tolist()
-    with pytest.raises(ld.LegendreError, match="leave the modes out"):
-        fit.plot.mosaic([0], residuals="adjusted")
 
 
 def test_an_empty_column_is_thinner_than_one_of_six_people() -> None:

@@ -12,11 +12,7 @@ import legendre as ld
 from cases import Case
 from legendre.basis.basis import cells
 from legendre.core import limits
-from legendre.data.dense import observe
-from legendre.model.problem import Problem
-from legendre.solvers.mprojection import interior_point
 from legendre.solvers.structure import faces as existence
-from legendre.solvers.structure.faces import search_face, structural_face
 from oracles import FloatArray, IntArray, cells_that_vanish
 from strategies import count_tables, problems, shapes
 
@@ -138,21 +134,6 @@ def test_too_large_to_decide_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(fit.vanishing_cells) == 0
     limit = ld.decompose(BOUNDARY["empty_row"][0], "B1")  # margins decide this one without a program
     assert limit.status is ld.results.Status.AT_BOUNDARY
-
-
-@settings(max_examples=60)
-@given(problems(zeros=True, max_cells=20, weighted=True))
-def test_the_interior_point_is_positive_with_the_expectations(case: Case) -> None:
-    data = observe(case.X, case.mask, case.base)
-    problem = Problem.of(data, case.basis)
-    face = structural_face(problem)
-    face = face if face.certain else search_face(problem, face)
-    reduced = problem.reduced(face.alive, np.arange(len(case.basis)))
-    q = interior_point(reduced)
-    design = existence.features(reduced.model, reduced.model.alive)
-    assert (q > 0).all()
-    assert q.sum() == pytest.approx(1.0, abs=1e-12)
-    assert_allclose(design.T @ q, case.eta_hat, atol=1e-12)
 
 
 @pytest.mark.parametrize("tol", [0.1, 1e-10])

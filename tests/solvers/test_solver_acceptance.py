@@ -66,11 +66,6 @@ TABLE: dict[str, Row] = {
     "natural": Row(),
     "natural-cg": Row(),
     "gradient": Row(),
-    "m-projection": Row(
-        ALL - {"order_12"},
-        "m-projection needs a dense basis of its tangent space: 4,096 merged cells are more than 4,000. Use "
-        "solver='natural'.",
-    ),
     "closed": Row(
         frozenset({"vector", "one_body", "zeros"}),
         "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. Use "

@@ -28,7 +28,6 @@ SOME = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 1.0], [2.0, 2.0, 7.0]])
 
 AGREE: dict[str, tuple[str | Solver, st.SearchStrategy[Case], float]] = {
     "natural": ("natural", problems(), 1e-10),
-    "m-projection": ("m-projection", problems(max_cells=24), 1e-10),
     "batch gradient": (ld.solvers.Gradient(form="batch"), problems(max_cells=24, max_params=8), 1e-9),
     "gradient": ("gradient", problems(max_cells=16, max_params=4), 1e-9),
     # a rate below 2 / max eigenvalue of G converges; k / 4 bounds the eigenvalues of k features of 0 and 1
@@ -46,15 +45,6 @@ def test_solvers_agree_with_scipy(name: str, data: st.DataObject) -> None:
     assert fit.residual <= tol
     assert 0 <= fit.gap < 1e-12
     assert_allclose(case.q(fit), case.answer(), atol=1e-7)
-
-
-@settings(max_examples=40)
-@given(problems(max_cells=16, zeros=True))
-def test_m_projection_with_zeros_in_p(case: Case) -> None:
-    """P itself is no start where it has zeros: an interior point with the same expectations is."""
-    fit, other = case.fit(), case.fit(solver="m-projection")
-    assert_allclose(case.q(other), case.q(fit), atol=1e-7)
-    assert other.status is fit.status
 
 
 def test_gradient_at_the_boundary() -> None:
@@ -124,7 +114,7 @@ def test_the_callback_sees_every_step_and_may_stop() -> None:
     assert fit.history == tuple(seen)
 
 
-@pytest.mark.parametrize("solver", ["natural", "m-projection", ld.solvers.Gradient(form="batch")], ids=str)
+@pytest.mark.parametrize("solver", ["natural", ld.solvers.Gradient(form="batch")], ids=str)
 def test_the_history_records_the_way(solver: str | Solver) -> None:
     case = NAMED["cube"]
     fit = case.fit(solver=solver, tol=1e-9)

@@ -12,11 +12,11 @@ from scipy.optimize import linprog
 
 import legendre as ld
 from legendre.core import limits
-from legendre.model.model import CellList, Cliques
+from legendre.model.model import Cliques
 from oracles import FloatArray, distribution, zeta_matrix
 
 TOLERANCES = (0.3, 0.1, 1e-2, 1e-4, 1e-10, 1e-15, 1e-16, 3e-17, 1e-300, 0.0)
-SOLVERS = ("auto", "auto", "natural", "natural-cg", "m-projection", "scaling")
+SOLVERS = ("auto", "auto", "natural", "natural-cg", "scaling")
 
 
 def fitted(X: Any, basis: Any, **settings: Any) -> ld.Decomposition | None:
@@ -107,14 +107,3 @@ def test_no_finite_minimiser_is_claimed_where_cells_sank_below_rounding(
     program = linprog(cost, A_eq=np.hstack([design.T, spread]), b_eq=right, bounds=(0, None), method="highs")
     assert program.x is not None
     assert program.x[-1] == pytest.approx(0.0, abs=1e-9)
-
-
-def test_the_m_projection_reads_the_cells_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their numbers were taken for their coordinates, and the fit stalled at a residual of 0.16."""
-    monkeypatch.setattr(limits, "ALWAYS_A_GRID", 0)
-    monkeypatch.setattr(limits, "CELLS_PER_POINT", 0)
-    X = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
-    sparse = ld.from_coords(np.argwhere(X), X[X > 0], X.shape)
-    fit = ld.decompose(sparse, ld.full(), support="nonzero", solver="m-projection")
-    assert isinstance(fit.model, CellList)
-    assert_allclose(fit.tensor(), X, atol=1e-9)

@@ -14,8 +14,7 @@ from scipy.optimize import minimize
 
 import legendre as ld
 from legendre.core.types import FloatArray, IntArray
-from legendre.fitting.graph_search import Columns
-from legendre.fitting.networks import Network
+from legendre.fitting.columns import Columns, Network
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -64,12 +63,12 @@ def test_a_fit_to_rows_with_gaps_is_the_optimum() -> None:
     assert done.residual <= 1e-12
 
 
-@pytest.fixture(scope="module", params=["graph", "gaps", "classes"])
+@pytest.fixture(scope="module", params=["graph", "gaps", "classes", "both"])
 def density(request: pytest.FixtureRequest) -> ld.LegendreDensity:
-    rows = draw_rows(400)
-    if request.param == "classes":
+    rows = draw_rows(400) if request.param in ("graph", "classes") else with_gaps(draw_rows(400))
+    if request.param in ("classes", "both"):
         return ld.LegendreDensity(ld.graph(), classes=3).fit(rows, valid=draw_rows(200, 5))
-    return ld.LegendreDensity(ld.graph()).fit(with_gaps(rows) if request.param == "gaps" else rows)
+    return ld.LegendreDensity(ld.graph()).fit(rows)
 
 
 def test_answers_are_sums_over_all_states(density: ld.LegendreDensity) -> None:
@@ -180,7 +179,6 @@ TROUBLE: list[tuple[Callable[[], object], str]] = [
         lambda: ld.LegendreDensity(ld.graph(), classes=0).fit(ROWS),
         "classes must be None, 'auto' or an integer",
     ),
-    (lambda: ld.LegendreDensity(ld.graph(), classes=2).fit(with_gaps(ROWS)), "rows with gaps and classes do not go"),
     (lambda: ld.LegendreDensity(ld.graph(), classes=2).fit(ROWS[:5]), "pass at least ten rows, or valid"),
     (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, valid=ROWS[:, :3]), "X has 3 features, but .* is expecting 4"),
     (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, sample_weight=-np.ones(50)), r"sample_weight\[0\] = -1"),

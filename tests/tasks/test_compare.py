@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 
 import legendre as ld
 from legendre.cli import main
-from legendre.core.types import FloatArray
+from legendre.core.types import BoolArray, FloatArray
 from legendre.tasks import compare as peers
 from legendre.tasks.compare import (
     COMPARED,
     PEERS,
-    Comparison,
-    Contest,
     Effort,
     Factors,
     Peer,
@@ -65,6 +63,12 @@ def X(rng: np.random.Generator) -> FloatArray:
     made = rng.gamma(2.0, size=(5, 4, 3))
     made[0, 1, 2] = made[3, 3, 1] = 0.0
     return made
+
+
+def held_out(X: FloatArray, support: str) -> BoolArray:
+    """Mark the tenth of the cells that is held out."""
+    known = np.flatnonzero((X > 0) | (support == "all"))
+    return np.isin(np.arange(X.size), np.random.default_rng(0).permutation(known)[: known.size // 10]).reshape(X.shape)
 
 
 # --- equal numbers of parameters
@@ -125,8 +129,7 @@ def test_seeds_and_masks_reach_the_peer(X: FloatArray, monkeypatch: pytest.Monke
         cells = X[X > 0] if masked else X
         expected = [float(np.sqrt(((cells - level - masked) ** 2).mean())) for level in (2.0, 3.0)]
         np.testing.assert_allclose([row.rmse or 0.0 for row in rows], expected, rtol=1e-12)
-        hidden = X[Contest.of(X, support, 0.1, None, None).held_out]
-        assert len(hidden) == cells.size // 10
+        hidden = X[held_out(X, support)]
         expected = [float(np.sqrt(((hidden - level - 1.0) ** 2).mean())) for level in (2.0, 3.0)]
         np.testing.assert_allclose([row.held_out or 0.0 for row in rows], expected, rtol=1e-12)
 
@@ -136,7 +139,7 @@ def test_compare_returns_a_table(X: FloatArray) -> None:
     found = ld.compare(X, [12], peers=["cp-hals"], n_starts=1)
     assert found.to_frame().columns.tolist()[:3] == ["asked", "seed", "status"]
     assert found.to_frame().index.tolist() == ["uniform", "adaptive", "cp-hals"]
-    hidden = Contest.of(X, "all", 0.1, None, None).held_out
+    hidden = held_out(X, "all")
     Y = np.where(hidden, np.nan, X)
     filled = ld.complete(Y, ld.decompose(Y, ld.adaptive(12)).basis, undetermined="theta0").tensor()
     assert found[1].held_out == pytest.approx(float(np.sqrt(((filled - X)[hidden] ** 2).mean())))
@@ -148,9 +151,7 @@ def test_compare_returns_a_table(X: FloatArray) -> None:
 @pytest.mark.parametrize(
     ("trouble", "status", "note"),
     [
-        (fails(np.linalg.LinAlgError("SVD did not converge")), "FAILED", "LinAlgError: SVD did not converge"),
         (fails(ValueError("first\nsecond")), "FAILED", "ValueError: first"),
-        (fails(AssertionError()), "FAILED", "AssertionError: "),
         (lambda: warnings.warn("divide by zero", RuntimeWarning, 2), "DONE", "RuntimeWarning: divide by zero"),
     ],
 )
@@ -175,14 +176,6 @@ def test_missing_cells_leave_peers_that_take_masks(X: FloatArray) -> None:
     np.testing.assert_allclose([ours.rmse or 0.0, ours.kl or 0.0], [fit.rmse, fit.kl], rtol=1e-10)
 
 
-def test_a_peer_that_is_not_installed_has_one_row(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PEERS, "cp-apr", replace(PEERS["cp-apr"], package="no_such_package"))
-    rows = [row for row in ld.compare(X, [12, 20], peers=["cp-apr"]) if row.method == "cp-apr"]
-    assert [(row.status, row.note) for row in rows] == [
-        ("NOT INSTALLED", "needs no_such_package: pip install 'legendre[compare]'")
-    ]
-
-
 @pytest.mark.parametrize("name", COMPARED)
 def test_each_peer_lowers_the_error_of_an_easy_tensor(name: str, rng: np.random.Generator) -> None:
     if not PEERS[name].installed:
@@ -199,7 +192,6 @@ def test_each_peer_lowers_the_error_of_an_easy_tensor(name: str, rng: np.random.
 @pytest.mark.parametrize(
     ("words", "error", "sentence"),
     [
-        ({"n_params": []}, ld.errors.InvalidSetting, "a number of parameters must be an integer >= 1, got 0."),
         ({"n_params": [0]}, ld.errors.InvalidSetting, "a number of parameters must be an integer >= 1, got 0."),
         ({"n_params": [60]}, ld.errors.InvalidSetting, "60 parameters are too many: the sample space has 60 cells"),
         ({"hold_out": 1.0}, ld.errors.InvalidSetting, "hold_out must be"),
@@ -237,51 +229,34 @@ def command(
     return run
 
 
-def absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend that no optional package is installed."""
-    for name, peer in PEERS.items():
-        monkeypatch.setitem(PEERS, name, replace(peer, package="no_such_package"))
-    monkeypatch.setattr("legendre.cli.app.find_spec", lambda _: None)
-
-
-def test_the_command_works_without_optional_packages(
-    command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    absent(monkeypatch)
-    code, out, err = command("--params", "12,20")
-    assert (code, err) == (0, "")
-    assert "Legendre, adaptive" in out
-    assert "CP-APR: needs no_such_package: pip install 'legendre[compare]'" in out
-    assert "no picture: matplotlib is not installed. Install it with: pip install 'legendre[compare]'" in out
-    assert not (tmp_path / "out" / "compare.png").exists()
-    with (tmp_path / "out" / "compare.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["asked"] for row in rows if row["method"] == "adaptive"] == ["12", "20"]
-
-
-def test_the_command_draws(
+def test_the_command_writes_every_row_and_prints_the_best(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
-    monkeypatch.setattr("legendre.cli.app.COMPARED", ("cp-hals",))
-    code, out, _ = command("--params", "20", "--starts", "2")
-    assert code == 0
-    assert "Of several seeds the row shows the best errors" in out
-    assert (tmp_path / "out" / "compare.png").read_bytes().startswith(b"\x89PNG")
-    assert "NN-CP HALS" not in command("--params", "20", "--no-peers")[1]
+    monkeypatch.setitem(PEERS, "cp-apr", replace(PEERS["cp-apr"], package="no_such_package"))
+    monkeypatch.setattr("legendre.cli.app.COMPARED", ("cp-hals", "cp-apr"))
+    code, out, err = command("--params", "12,20", "--starts", "2")
+    assert (code, err) == (0, "")
+    assert "CP-APR: needs no_such_package: pip install 'legendre[compare]'" in out
+    assert "Of several seeds the best is shown." in out
+    with (tmp_path / "out" / "compare.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["asked"] for row in rows if row["method"] == "adaptive"] == ["12", "20"]
+    errors = [float(row["rmse"]) for row in rows if (row["method"], row["asked"]) == ("cp-hals", "20")]
+    assert len(errors) == 2
+    assert [line.split()[4] for line in out.splitlines() if "HALS" in line and " 20 " in line] == [f"{min(errors):.3g}"]
 
 
 def test_an_interrupted_run_keeps_its_rows(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Contest.run
-
-    def two(self: Contest, jobs: list[Row], _say: object) -> Iterator[Row]:
-        yield from run(self, jobs[:2])
+    def two(*_: object, **__: object) -> Iterator[Row]:
+        yield Row("uniform", 0, None)
+        yield Row("adaptive", 20, None)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Contest, "run", two)
-    code, _, err = command("--params", "20", "--no-peers")
+    monkeypatch.setattr("legendre.cli.app.run_fits", two)
+    code, _, err = command("--params", "20")
     assert code == 130
     assert "interrupted after 2 rows; they are kept." in err
     assert (tmp_path / "out" / "compare.csv").read_text().count("\n") == 3
@@ -295,13 +270,12 @@ def test_an_interrupted_run_keeps_its_rows(
     ],
 )
 def test_the_command_refuses_in_one_sentence(
-    words: tuple[str, ...], sentence: str, command: Callable[..., tuple[int, str, str]], tmp_path: Path
+    words: tuple[str, ...], sentence: str, command: Callable[..., tuple[int, str, str]]
 ) -> None:
     code, out, err = command(*words)
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
-    assert not (tmp_path / "out").exists()
 
 
 def test_zeros_are_left_out_of_a_peer_that_takes_a_mask() -> None:
@@ -315,26 +289,8 @@ def test_zeros_are_left_out_of_a_peer_that_takes_a_mask() -> None:
     assert (rows[-1].held_out or 1.0) < 1e-2
 
 
-def test_the_picture_shows_the_mean_of_the_seeds() -> None:
-    rows = (
-        Row("uniform", 0, None, "CONVERGED", 0, rmse=9.0, held_out=9.0, seconds=0.1),
-        Row("adaptive", 10, None, "CONVERGED", 10, rmse=3.0, held_out=4.0, seconds=0.2),
-        Row("adaptive", 20, None, "CONVERGED", 20, rmse=1.0, held_out=2.0, seconds=0.4),
-        Row("cp-hals", 10, 0, "DONE", 12, rmse=5.0, seconds=1.0),
-        Row("cp-hals", 10, 1, "DONE", 12, rmse=7.0, seconds=3.0),
-        Row("tucker", 10, 0, "FAILED", note="no answer"),
-    )
-    panels = Comparison((4, 3), rows).draw().axes
-    assert [panel.get_ylabel() for panel in panels] == ["RMSE", "held-out RMSE", "seconds"]
-    shown = [{line.get_label(): line.get_xydata().tolist() for line in panel.get_lines()} for panel in panels]
-    ours, peer = "Legendre, adaptive", "NN-CP HALS"
-    assert shown[0] == {ours: [[10, 3], [20, 1]], peer: [[12, 6]]}
-    assert shown[1] == {ours: [[10, 4], [20, 2]], peer: []}
-    assert shown[2] == {ours: [[10, 0.2], [20, 0.4]], peer: [[12, 2]]}
-
-
 @pytest.mark.parametrize("X", [[[5.0]], np.ones((2, 2))], ids=["one cell", "uniform"])
-def test_tensors_without_parameters_can_be_drawn(X: Any) -> None:
+def test_tensors_without_parameters_can_be_compared(X: Any) -> None:
     rows = ld.compare(X, peers=())
     assert {row.n_params for row in rows} <= {0, None}
-    rows.draw()  # a warning would be an error
+    assert "uniform" in repr(rows)

@@ -88,7 +88,7 @@ def test_estimators(rng: np.random.Generator) -> None:
     assert age.get_xticklabels()[0].get_text() == f"{(edges[0] + edges[1]) / 2:.4g}"
     machine = ld.BoltzmannMachine(2).fit(rng.integers(0, 2, (40, 3)))
     assert len(machine.plot.graph().collections[0].get_segments()) == 3  # type: ignore[attr-defined]
-    named = ld.BoltzmannMachine(2, names=["rain", "wet"]).fit(rng.integers(0, 2, (40, 2)))
+    named = ld.BoltzmannMachine(2).fit(dict(zip(["rain", "wet"], rng.integers(0, 2, (2, 40)), strict=True)))
     assert {text.get_text().split()[0] for text in named.plot.graph().texts[1:]} == {"rain", "wet"}
 
 

@@ -1,4 +1,4 @@
-"""The recipe of a basis whose interactions the data choose as a graph; `fitting.graph_search` finds it."""
+"""The recipe of a basis whose interactions the data choose as a graph; `fitting.columns` finds it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Graph(Basis):
     cells: int = 256
 
     def select(self, data: Observation) -> IntArray:
-        from legendre.fitting.graph_search import find_graph
+        from legendre.fitting.columns import find_graph
 
         return find_graph(self, data).basis(data.shape)
 

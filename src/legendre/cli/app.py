@@ -9,7 +9,6 @@ import sys
 import warnings
 from dataclasses import asdict, is_dataclass
 from enum import Enum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +19,6 @@ from legendre import __version__
 from legendre.basis.parse import as_basis
 from legendre.cli.readers import ENDINGS, Options, read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
-from legendre.core.figures import save_figure
 from legendre.core.files import replacing
 from legendre.core.labels import Labels
 from legendre.core.progress import line
@@ -28,7 +26,7 @@ from legendre.data.readers.labelled import unwrap
 from legendre.fitting.fit import Settings, decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
-from legendre.tasks.compare import ADVICE, COMPARED, Comparison, Contest, Row
+from legendre.tasks.compare import COMPARED, Comparison, Row, run_fits
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
@@ -44,7 +42,7 @@ Support = Annotated[str, typer.Option(help="The cells to fit: 'all', or 'nonzero
 Variable = Annotated[str | None, typer.Option("--variable", "--key", help="Which array, if the file holds several.")]
 Columns = Annotated[str | None, typer.Option(help="For a table: the columns to use as modes, e.g. carrier,dest,hour.")]
 Counts = Annotated[str | None, typer.Option(help="For a table: the column with the number of times each row occurred.")]
-Separator = Annotated[str | None, typer.Option(help="For a CSV file: what stands between fields, e.g. ';'.")]
+Separator = Annotated[str | None, typer.Option(help="For a CSV file: the field separator, e.g. ';'.")]
 Missing = Annotated[str, typer.Option(help="For a table: 'error', or 'drop' to leave out rows that lack a label.")]
 Wide = Annotated[bool, typer.Option("--wide", help="For a CSV table with labels in the first columns, then numbers.")]
 
@@ -72,11 +70,11 @@ def demo(
 def fit(
     tensor: TensorFile,
     basis: Annotated[
-        str | None, typer.Option("--basis", "-b", help="e.g. 'B1+B2(10)'; without it the data choose one.")
+        str | None, typer.Option("--basis", "-b", help="The basis, e.g. 'B1+B2(10)'; without it the data choose one.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to write the fit; without it that of X.csv goes to X.fit.npz."),
+        typer.Option("--output", "-o", help="Where to write the fit; by default X.fit.npz for X.csv."),
     ] = None,
     support: Support = "all",
     solver: Annotated[str, typer.Option(help=f"{', '.join(['auto', *SOLVERS])}.")] = "auto",
@@ -127,10 +125,10 @@ def fit(
 def compare(
     tensor: TensorFile,
     params: Annotated[str | None, typer.Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for table and picture.")] = Path("compare"),
-    starts: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the table.")] = Path("compare"),
+    starts: Annotated[int, typer.Option(help="Random starts for each of the other methods.")] = 3,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
-    hold_out: Annotated[float, typer.Option(help="Share of cells to hold out and predict.")] = 0.1,
+    hold_out: Annotated[float, typer.Option(help="Fraction of cells to hold out and predict.")] = 0.1,
     support: Support = "all",
     variable: Variable = None,
     columns: Columns = None,
@@ -147,17 +145,16 @@ def compare(
         raise InvalidSetting(
             f"--params {params!r}: give whole numbers with commas between, e.g. 100,300,1000."
         ) from None
-    contest = Contest.of(X, support, hold_out, None, None)
-    jobs = contest.jobs(listed, starts, COMPARED if peers else ())
     output.mkdir(parents=True, exist_ok=True)
+    methods = COMPARED if peers else ()
     rows: list[Row] = []
     stopped = False
     try:
         with line("compare", sys.stderr.isatty()) as say:
-            rows += contest.run(jobs, say)
+            rows += run_fits(X, listed, support=support, peers=methods, n_starts=starts, hold_out=hold_out, say=say)
     except KeyboardInterrupt:  # what was measured is kept
         stopped = True
-    found = Comparison(contest.X.shape, tuple(rows))
+    found = Comparison(tuple(rows))
     typer.echo(found.text())
     with replacing(output / "compare.csv") as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
@@ -166,11 +163,6 @@ def compare(
         writer.writerows(asdict(row) for row in rows)
         text.detach()
     typer.echo(f"rows, of every seed: {output / 'compare.csv'}")
-    if find_spec("matplotlib") is None:
-        typer.echo(f"no picture: matplotlib is not installed. Install it with: {ADVICE}")
-    elif any(row.rmse is not None for row in rows):
-        save_figure(found.draw(), output / "compare.png")
-        typer.echo(f"picture: {output / 'compare.png'}")
     if stopped:
         raise typer.Exit(_fail(f"interrupted after {len(rows)} rows; they are kept.", 130))
 

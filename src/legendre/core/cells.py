@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,21 +25,28 @@ def cell_name(cell: Any) -> str:
     return "[" + ", ".join(str(int(i)) for i in cell) + "]"
 
 
-def cell_keys(cells: IntArray) -> IntArray:
-    """One integer per index vector, equal exactly when the vectors are equal.
+def cell_keys(cells: AnyArray) -> IntArray:
+    """One integer per index vector, in C order: equal exactly when the vectors are equal.
 
     Mixed-radix numbers where they fit 63 bits (sorting integers is far cheaper than sorting rows), ranks otherwise.
     """
-    sizes = cells.max(axis=0, initial=0).astype(np.int64) + 1
-    if math.prod(sizes.tolist()) < 2**62:
-        strides = np.concatenate([np.cumprod(sizes[:0:-1])[::-1], [1]]).astype(np.int64)
-        keys = np.zeros(len(cells), dtype=np.int64)
-        for column, stride in zip(cells.T, strides, strict=True):
-            keys += column * stride
-        return keys
-    rows = np.ascontiguousarray(cells, dtype=np.min_scalar_type(int(sizes.max())))
-    _, label = np.unique(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))), return_inverse=True)
-    return label.reshape(-1).astype(np.int64)
+    words: list[IntArray] = []  # numbers of the cells in the grids of runs of modes, each with fewer than 2^63 cells
+    n_cells = LIMIT
+    for column, size in zip(cells.T, (cells.max(axis=0, initial=0).astype(int) + 1).tolist(), strict=True):
+        n_cells *= size
+        if n_cells >= LIMIT:
+            words.append(column.astype(np.int64))
+            n_cells = size
+        else:
+            words[-1] *= size
+            np.add(words[-1], column, out=words[-1], casting="unsafe")  # uint64 indices below 2^63
+    if len(words) == 1:
+        return words[0]
+    order = np.lexsort(words[::-1])
+    words = [word[order] for word in words]
+    keys = np.zeros(len(cells), dtype=np.int64)
+    keys[order[1:]] = np.cumsum(np.logical_or.reduce([word[1:] != word[:-1] for word in words]))
+    return keys
 
 
 def unique_cells(cells: IntArray) -> IntArray:
@@ -68,14 +74,13 @@ def merged_cells(
     The columns hold one index per mode, checked against the shape. Returns cells (nnz x N, each mode's column
     contiguous, in the smallest unsigned type) and their values.
     """
-    runs = _runs_of_modes(shape)
-    words = [_number([columns[k] for k in run], [shape[k] for k in run]) for run in runs]
-    # equal cells keep their order, so that their sums do not depend on how the machine sorts; sorted rows take O(n)
-    order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
-    words = [word[order] for word in words]
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = np.logical_or.reduce([word[1:] != word[:-1] for word in words])
-    first = np.flatnonzero(new)
+    cells = np.empty((len(columns[0]), len(shape)), dtype=index_type(shape), order="F")
+    for k, column in enumerate(columns):
+        cells[:, k] = column
+    keys = cell_keys(cells)
+    order = np.argsort(keys, kind="stable")  # equal cells keep their order, and so do their sums; sorted rows take O(n)
+    keys = keys[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
     if values is None:
         sums: AnyArray = np.diff(np.append(first, len(order)))
     else:
@@ -84,38 +89,13 @@ def merged_cells(
             # float32 would lose digits here, and a byte overflow: integers that int64 holds are added in it
             kind = np.int64 if np.can_cast(values.dtype, np.int64) else np.float64
             sums = np.add.reduceat(sums, first, dtype=kind)
-    cells = np.empty((len(first), len(shape)), dtype=index_type(shape), order="F")
-    for run, word in zip(runs, words, strict=True):
-        left = word[first]
-        for k in reversed(run):
-            left, cells[:, k] = np.divmod(left, shape[k])
-    return cells, sums
+    return cells.T.take(order[first], axis=1).T, sums
 
 
 def index_type(shape: tuple[int, ...]) -> np.dtype[Any]:
     """Find the smallest type that holds every index: unsigned up to 32 bits, then int64."""
     largest = max(shape) - 1
     return np.min_scalar_type(largest) if largest < 2**32 else np.dtype(np.int64)
-
-
-def _runs_of_modes(shape: tuple[int, ...]) -> list[range]:
-    """Cut the modes into runs, in order, whose grids have fewer than 2^63 cells each."""
-    runs, start, size = [], 0, 1
-    for k, length in enumerate(shape):
-        if size * length >= LIMIT:
-            runs.append(range(start, k))
-            start, size = k, 1
-        size *= length
-    return [*runs, range(start, len(shape))]
-
-
-def _number(columns: Sequence[AnyArray], sizes: Sequence[int]) -> IntArray:
-    """Give each cell of a grid its number in C order."""
-    word = columns[0].astype(np.int64)
-    for column, size in zip(columns[1:], sizes[1:], strict=True):
-        word *= size
-        np.add(word, column, out=word, casting="unsafe")  # uint64 indices below 2^63
-    return word
 
 
 def entries_at(array: Any, cells: IntArray) -> AnyArray:

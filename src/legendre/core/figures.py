@@ -128,20 +128,21 @@ def set_integer_ticks(ax: Axes) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
-def set_factor_ticks(ax: Axes) -> None:
-    """Make the y-axis a logarithmic one of factors, with plain numbers; a short one stays linear."""
+def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
+    """Make an axis, "x" or "y", a logarithmic one of factors, with plain numbers; a short one stays linear."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    ax.set_yscale("log")
-    low, high = ax.get_ylim()
-    if high / low < 2.5:  # too short for 1, 2, 5
-        ax.set_yscale("linear")
-        return
+    along: Any = ax.xaxis if axis == "x" else ax.yaxis
+    ax.set(**{f"{axis}scale": "log"})
+    low, high = along.get_view_interval()
     decades = math.log10(high / low)
-    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 0.7 else (1.0, 2.0, 5.0) if decades <= 2 else (1.0,)
-    ax.yaxis.set_major_locator(LogLocator(subs=subs))
-    ax.yaxis.set_major_formatter(FuncFormatter(plain_number))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    if decades < 0.4:  # too short for 1, 2, 5
+        ax.set(**{f"{axis}scale": "linear"})
+        return
+    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 0.7 else (1.0, 2.0, 5.0) if decades <= 3 else (1.0,)
+    along.set_major_locator(LogLocator(subs=subs))
+    along.set_major_formatter(FuncFormatter(plain_number))
+    along.set_minor_formatter(NullFormatter())
 
 
 def is_ordered(labels: Labels, k: int) -> bool:

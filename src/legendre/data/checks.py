@@ -73,14 +73,14 @@ def check_range(
         )
 
 
-def finder(values: AnyArray) -> Callable[[float], tuple[int, ...]]:
-    """Return a function that finds the first cell of a dense array with some value."""
+def finder(values: Any) -> Callable[[float], tuple[int, ...]]:
+    """Return a function that finds the first cell with some value, in an array of NumPy or dask."""
     return lambda value: first_cell(values == value)
 
 
-def first_cell(marks: BoolArray) -> tuple[int, ...]:
-    """Return the first marked cell; () if there is none."""
-    return tuple(np.argwhere(marks)[0].tolist()) if marks.any() else ()
+def first_cell(marks: Any) -> tuple[int, ...]:
+    """Return the first marked cell of an array, of NumPy or dask; () if there is none."""
+    return tuple(map(int, np.unravel_index(int(marks.argmax()), marks.shape))) if marks.any() else ()
 
 
 def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
@@ -131,52 +131,42 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
             return f"has dtype {values.dtype}; entries must be numbers. Convert it with .astype(float)."
 
 
-def missing_cells(values: AnyArray, seen: Scan, prior: bool) -> BoolArray | None:
-    """Mark the entries that are NaN, ``None`` when none is; refuse others that are not finite and >= 0."""
+def check_entries(values: Any, seen: Scan) -> None:
+    """Refuse entries of an array, of NumPy or dask, that are negative or infinite, and one without numbers."""
     if seen.smallest < 0:
-        with np.errstate(invalid="ignore"):
-            count = int(np.count_nonzero(values < 0))
-        least = float(np.nanmin(values))
-        raise negative_entries(count, first_cell(values == least), least)
-    if math.isfinite(seen.total):
-        return None
-    missing = np.isnan(values)
-    infinite = np.isinf(values)
-    if infinite.any():
-        raise infinite_entries(int(infinite.sum()), first_cell(infinite))
-    if missing.all():
+        count, place = int((values < 0).sum()), first_cell(values == seen.smallest)
+        entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
+        raise InvalidTensor(
+            f"X has {entries} is X{cell_name(place)} = {seen.smallest:g}. X is read as unnormalised probabilities, so "
+            "every entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
+        )
+    if seen.largest == np.inf:
+        infinite = values == np.inf
+        raise InvalidTensor(
+            f"X has {int(infinite.sum())} infinite entries, the first at X{cell_name(first_cell(infinite))}. "
+            "If infinity marks a missing value, set those cells to NaN."
+        )
+    if seen.largest < 0:
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
-    if prior and missing.any():
+
+
+def missing_cells(values: AnyArray, seen: Scan, prior: bool) -> BoolArray | None:
+    """Mark the entries that are NaN, ``None`` when none is."""
+    if math.isfinite(seen.total) or not (missing := np.isnan(values)).any():
+        return None
+    if prior:
         raise InvalidTensor(
             f"X has {int(missing.sum())} entries that are NaN; the first is X{cell_name(first_cell(missing))}. "
             "Balancing multiplies each cell by a positive factor: entries must be >= 0, and a cell that must stay "
             "empty is 0."
         )
-    return missing if missing.any() else None
-
-
-def negative_entries(count: int, place: Any, value: float) -> InvalidTensor:
-    """Say how many entries are negative, and which is the smallest."""
-    entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
-    return InvalidTensor(
-        f"X has {entries} is X{cell_name(place)} = {value:g}. X is read as unnormalised probabilities, so "
-        "every entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
-    )
-
-
-def infinite_entries(count: int, place: Any) -> InvalidTensor:
-    """Say how many entries are infinite, and which is the first."""
-    return InvalidTensor(
-        f"X has {count} infinite entries, the first at X{cell_name(place)}. "
-        "If infinity marks a missing value, set those cells to NaN."
-    )
+    return missing
 
 
 def support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:
     """Read the `support` argument; ``None`` is every cell."""
     if isinstance(support, str):
-        if support not in SUPPORT_NAMES:
-            raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
+        check_support_name(support)
         if support == "all":
             return None if missing is None else ~missing
         mask: BoolArray = values > 0  # NaN > 0 is False: missing cells stay out
@@ -194,6 +184,12 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
     return None if mask.all() else mask
 
 
+def check_support_name(support: str) -> None:
+    """Refuse a name that means no support."""
+    if support not in SUPPORT_NAMES:
+        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
+
+
 def check_mask(mask: Any) -> None:
     """Refuse a mask, of NumPy or dask, that is not boolean."""
     if mask.dtype != np.bool_:
@@ -209,17 +205,6 @@ def check_beside(array: Any, name: str, shape: tuple[int, ...]) -> None:
         raise InvalidSupport(f"{name} has shape {array.shape}, X has shape {shape}; they must be equal.")
 
 
-def wrong_base(place: tuple[int, ...], value: float, entry: float) -> InvalidSupport:
-    """Say why a base measure cannot have this value where X has this entry."""
-    cell = cell_name(place)
-    if value != 0:
-        return InvalidSupport(f"base{cell} = {value:g}; a base measure must be finite and >= 0 on the support.")
-    return InvalidSupport(
-        f"base{cell} = 0 where X{cell} = {entry:g} > 0: the model gives that cell probability 0, so KL would be "
-        "infinite. Leave the cell out of the support or give it a positive base."
-    )
-
-
 def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
     """Read the `base` argument."""
     given = numeric(base, "base", InvalidSupport)
@@ -227,26 +212,32 @@ def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> F
     # itself in float64, and marks for its checks
     check_room(given.size, 12, "base: a measure", "Where it is 1 everywhere, leave it out; else merge levels first.")
     measure = given.astype(np.float64)
-    inside = np.ones(values.shape, dtype=np.bool_) if mask is None else mask
-    fine = np.isfinite(measure) & ((measure > 0) | ((measure == 0) & ~(values > 0)))
-    if place := first_cell(inside & ~fine):
-        raise wrong_base(place, float(measure[place]), float(values[place]))
-    known = measure[inside]
-    if known.any():
-        check_range(float(known[known > 0].min()), float(known.max()), finder(measure), "base", InvalidSupport)
+    check_base(measure, values, mask, scan(measure if mask is None else measure[mask]))
     return frozen(measure)
 
 
-def total_of(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
-    """Sum X over Omega; refuse a sum of 0, and entries that float64 cannot carry together."""
-    if mask is not None:
-        if not mask.any():
-            raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
-        seen = scan(values[mask])
+def check_base(measure: Any, values: Any, mask: Any, seen: Scan) -> None:
+    """Refuse a base measure, of NumPy or dask, that cannot have some value where X has its entry."""
+    if seen.smallest <= 0 or not math.isfinite(seen.total):
+        wrong = ~(np.isfinite(measure) & ((measure > 0) | ((measure == 0) & ~(values > 0))))
+        if place := first_cell(wrong if mask is None else mask & wrong):
+            cell, value = cell_name(place), float(measure[place])
+            if value != 0:
+                raise InvalidSupport(f"base{cell} = {value:g}; a base measure must be finite and >= 0 on the support.")
+            raise InvalidSupport(
+                f"base{cell} = 0 where X{cell} = {float(values[place]):g} > 0: the model gives that cell probability "
+                "0, so KL would be infinite. Leave the cell out of the support or give it a positive base."
+            )
+    check_range(seen.positive, seen.largest, finder(measure), "base", InvalidSupport)
+
+
+def check_sum(values: Any, n_cells: int, seen: Scan) -> None:
+    """Refuse an X, of NumPy or dask, without a positive entry on Omega, or with too large a range there."""
+    if not n_cells:
+        raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
     if seen.total == 0:
-        raise zero_everywhere("X" if mask is None else "X on the support")
+        raise zero_everywhere("X" if n_cells == values.size else "X on the support")
     check_range(seen.positive, seen.largest, finder(values))
-    return seen.total
 
 
 def zero_everywhere(what: str = "X") -> InvalidTensor:

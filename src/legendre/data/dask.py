@@ -1,148 +1,60 @@
 """A tensor as a dask array: larger than memory, on one machine or many; read block by block and never formed.
 
-Each block is a dense observation of its own, which answers for its cells. What the blocks answer is joined in a fixed
-order: the same array gives the same bits on any number of workers.
+Sums over blocks are added up by dask in a fixed order: the same array gives the same bits on any number of workers.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import rel_entr
 
-from legendre.core.cells import cells_in_slices, entries_at, frozen
-from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.core.cells import entries_at, frozen
+from legendre.core.errors import InvalidTensor
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import suffix_sums
-from legendre.core.sums.quotient import Quotient
+from legendre.core.sums.quotient import BoxTotals, Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.checks import (
-    SUPPORT_NAMES,
+    Scan,
+    check_base,
     check_beside,
+    check_entries,
     check_mask,
-    check_range,
-    infinite_entries,
-    negative_entries,
+    check_sum,
+    check_support_name,
     numeric,
     scan,
     unmask,
-    wrong_base,
-    zero_everywhere,
 )
 from legendre.data.dense import Dense
-from legendre.data.observation import Comparable, Observation, Support, beyond_memory
+from legendre.data.observation import Comparable, Observation, Support, beyond_memory, in_c_order, largest_entries
 
-T = TypeVar("T")
 Say = Callable[[str], None]
 Cell = tuple[int, ...]  # an index vector of the grid, or the sides of a rectangle
-
-
-@dataclass(frozen=True, eq=False)
-class BlockArrays:
-    """X, and what says which of its cells count, as dask arrays with the same blocks."""
-
-    x: Any
-    mask: Any = None  # boolean; ``None``: every cell
-    base: Any = None  # the base measure; ``None``: 1
-    nonzero: bool = False  # whether only cells with X > 0 count
-    kept: list[tuple[Quotient, FloatArray]] = field(default_factory=list)  # sums of X that came with those of cells
-
-    def over(
-        self, compute: Callable[[Dense, Cell], T], join: Callable[[T, T], T], total: float = 1.0, group: int = 8
-    ) -> T:
-        """Join ``compute(block, start)`` of all blocks, in groups; on a cluster if dask has a client, else by threads.
-
-        Each block gets the `total` of X.
-        """
-        import dask
-
-        starts = [np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(int).tolist() for lengths in self.x.chunks]
-        nonzero = self.nonzero
-
-        def of_block(number: Cell, x: Any, mask: Any, base: Any) -> T:
-            start = tuple(start[i] for start, i in zip(starts, number, strict=True))
-            return compute(_observe_block(x, mask, base, nonzero, total), start)
-
-        task, joined = dask.delayed(of_block, pure=False), dask.delayed(join, pure=False)
-        parts = [None if part is None else part.to_delayed() for part in (self.x, self.mask, self.base)]
-        sizes = reduce(np.multiply.outer, [np.asarray(lengths) for lengths in self.x.chunks])
-        found = [
-            task(number, *(None if part is None else part[number] for part in parts))
-            for number in np.ndindex(sizes.shape)
-            if sizes[number]
-        ]
-        while len(found) > 1:
-            found = [reduce(joined, found[i : i + group]) for i in range(0, len(found), group)]
-        (result,) = dask.compute(found[0])
-        answer: T = result
-        return answer
-
-    def inside(self) -> Any:
-        """Mark the cells of Omega, as a dask array."""
-        import dask.array as da
-
-        return da.map_blocks(_inside, self.x, self.mask, self.base, self.nonzero, dtype=bool)
-
-
-def _observe_block(x: Any, mask: Any, base: Any, nonzero: bool, total: float) -> Dense:
-    """Return a block as an observation; masked entries are missing. Nothing is checked."""
-    values = np.asarray(unmask(x))
-    gaps = values.dtype.kind == "f" and np.isnan(values.min(initial=0))  # in a tenth of the time of marking them
-    missing = np.isnan(values) if gaps else None
-    measure = None if base is None else np.asarray(base, dtype=np.float64)
-    # what has data must have a base, which is checked in the first pass
-    based = None if measure is None else (measure != 0) | (values > 0)
-    known = values > 0 if nonzero else None if missing is None else ~missing
-    marks = [part for part in (known, mask, based) if part is not None]
-    inside = reduce(np.logical_and, marks) if marks else None
-    support = Support(values.shape, None if inside is None or inside.all() else inside)
-    return Dense(support, measure, missing, total, False, values)
-
-
-def _inside(x: Any, mask: Any, base: Any, nonzero: bool) -> BoolArray:
-    return _observe_block(x, mask, base, nonzero, 1.0).support.on_grid()
-
-
-def _missing(x: Any) -> BoolArray:
-    return np.asarray(np.isnan(unmask(x)))
+Ranking = tuple[int, IntArray]  # how many of the largest entries of each slice are listed, and their cells
 
 
 @dataclass(frozen=True, eq=False)
 class BlockSupport(Support):
-    """A sample space whose mask is a dask array, or that has a base measure which is one."""
+    """A sample space whose mask is a dask array, and so may be the base measure."""
 
-    arrays: BlockArrays = field(kw_only=True)
     size: int = field(kw_only=True)
 
     @property
     def n_cells(self) -> int:
         return self.size
 
-    def on_grid(self) -> BoolArray:
-        check_room(math.prod(self.shape), 1, "a mask of the sample space", "Ask about some cells only.")
-        return np.asarray(self.arrays.inside().compute())
-
-    def merge(self, quotient: Quotient, base: FloatArray | None) -> FloatArray:
-        """Sum the measure over each box, and X in the same pass: it is asked for next."""
-        del base
-
-        def both(block: Dense, start: Cell) -> BlockSums:
-            corner, own = _part_of(quotient, start, block.shape)
-            inside = block.support.on_grid()
-            measure = own.merge(inside if block.base is None else np.where(inside, block.base, 0.0))
-            return BlockSums((0, *corner), np.stack([block.merged(own), measure]))
-
-        _check_grid(quotient, 2)
-        sums = self.arrays.over(both, BlockSums.join).values
-        self.arrays.kept[:] = [(quotient, sums[0])]
-        return np.asarray(sums[1])
+    def merge(self, quotient: Quotient, base: Any) -> FloatArray:
+        measure: Any = self.mask if base is None else base if self.mask is None else np.where(self.mask, base, 0.0)
+        return merge_blocks(quotient, measure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,96 +63,82 @@ class Blocks(Observation):
 
     kind = "a dask array"
 
-    arrays: BlockArrays
+    values: Any  # X, NaN where it is missing
     by_mode: tuple[FloatArray, ...]  # X summed over all modes but one, for each mode
-    rankings: dict[int, Ranked] = field(default_factory=dict)  # by mode, the largest entries of each of its slices
+    rankings: dict[int, Ranking] = field(default_factory=dict)  # by mode, the largest entries of each of its slices
+
+    @property
+    def _inside(self) -> Any:
+        """X on the sample space, and 0 elsewhere."""
+        mask: Any = self.support.mask
+        return self.values if mask is None else np.where(mask, self.values, 0)
 
     def here(self) -> Dense | None:
         return None if beyond_memory(self.shape) else self._dense
 
     @cached_property
     def _dense(self) -> Dense:
-        held = self.arrays
-        x, mask, base = (None if part is None else part.compute() for part in (held.x, held.mask, held.base))
-        dense = _observe_block(x, mask, base, held.nonzero, self.total)
-        return replace(dense, positive=self.positive, values=frozen(dense.values))
+        import dask
+
+        mask, base, missing, x = dask.compute(self.support.mask, self.base, self.missing, self.values)
+        return Dense(Support(self.shape, mask), base, missing, self.total, self.positive, frozen(np.asarray(x)))
 
     @cached_property
     def whole_numbers(self) -> bool:
-        return bool(self.arrays.over(lambda block, _: block.whole_numbers, operator.and_))
+        return bool((self._inside == np.rint(self._inside)).all())
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        sums = next((sums for known, sums in self.arrays.kept if known is quotient), None)
-        if sums is None:
-            _check_grid(quotient, 1)
-
-            def merge(block: Dense, start: Cell) -> BlockSums:
-                corner, own = _part_of(quotient, start, block.shape)
-                return BlockSums(corner, block.merged(own))
-
-            sums = self.arrays.over(merge, BlockSums.join).values
+        sums = merge_blocks(quotient, self._inside)
         return sums if boxes is None else sums[tuple(boxes.T)]
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        cells = np.stack([cut[positions[:, k]] for k, cut in enumerate(quotient.cuts)], axis=1)
+        cells, modes = quotient.corners(positions), len(self.shape)
 
-        def add_above(block: Dense, start: Cell) -> FloatArray:
-            out = np.zeros(len(cells))
-            reached, local = _meeting(cells, start, block.shape)
-            out[reached] = suffix_sums(block.values, local) if len(local) else 0.0
-            return out
+        def add_above(block: FloatArray, block_info: Any) -> FloatArray:
+            sums = np.zeros((1,) * modes + (len(cells),))
+            reached, local = _meeting(cells, _start(block_info), block.shape)
+            if len(local):
+                sums[..., reached] = suffix_sums(block, local)
+            return sums
 
-        return self.arrays.over(add_above, np.add)
+        chunks = (*((1,) * n for n in self.values.numblocks), (len(cells),))
+        sums = self.values.map_blocks(add_above, chunks=chunks, new_axis=modes, meta=np.empty((0,) * (modes + 1)))
+        return np.asarray(sums.sum(axis=tuple(range(modes))))
 
     def at(self, cells: IntArray) -> FloatArray:
-        return np.where(self.support.contains(cells), entries_at(self.arrays.x, cells), 0.0)
+        return np.where(self.support.contains(cells), entries_at(self.values, cells), 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """List the largest entries of each slice, from the first pass if it kept so many."""
         count = min(count, math.prod(self.shape) // self.shape[axis])
-        shape, found = self.shape, self.rankings.get(axis)
-        if found is None or found.wanted != count:
-            found = self.arrays.over(lambda block, start: rank(block, start, shape, axis, count), Ranked.join)
-        return cells_in_slices(found.places, found.slices, shape, axis)
+        if axis not in self.rankings or self.rankings[axis][0] != count:
+            found = _over_blocks(self.values, self.support.mask, None, rank, axis, count)
+            return _join_rankings(found, axis, count)
+        return self.rankings[axis][1]
 
     def negentropy(self) -> float:
         return self._negentropy
 
     @cached_property
     def _negentropy(self) -> float:
-        return float(self.arrays.over(lambda block, _: block.negentropy(), operator.add, self.total))
+        measure: Any = 1.0 if self.base is None else self.base
+        if self.base is not None and self.support.mask is not None:
+            measure = np.where(self.support.mask, self.base, 0.0)
+        return float(rel_entr(self._inside.astype(np.float64) / self.total, measure).sum())
 
     def squared_error(self, q: Comparable) -> float:
-        law = q.on_blocks()
+        model, mask = q.on_blocks(), self.support.mask
 
-        def sum_up(block: Dense, start: Cell) -> float:
-            fitted = law.on(start, block.shape)
-            if block.base is not None:
-                fitted *= block.base
-            difference = np.where(block.support.on_grid(), fitted, 0.0) - block.values
-            return float(np.nansum(np.square(difference)))
+        def fit_block(block: Any, block_info: Any) -> FloatArray:
+            return model.on(_start(block_info), block.shape)
 
-        return float(self.arrays.over(sum_up, operator.add))
-
-
-class BlockSums(NamedTuple):
-    """Sums on a rectangle of a grid, and where the rectangle begins."""
-
-    start: Cell
-    values: FloatArray
-
-    def join(self, other: BlockSums) -> BlockSums:
-        """Add up on the smallest rectangle that holds both."""
-        parts = self, other
-        start = tuple(map(min, self.start, other.start))
-        stop = [np.add(part.start, part.values.shape) for part in parts]
-        values = np.zeros(np.maximum(*stop) - start)
-        for part, end in zip(parts, stop, strict=True):
-            values[tuple(map(slice, np.subtract(part.start, start), end - start))] += part.values
-        return BlockSums(start, values)
+        fitted = self.values.map_blocks(fit_block, meta=np.empty((0,) * len(self.shape)))
+        fitted = fitted if self.base is None else fitted * self.base
+        fitted = fitted if mask is None else np.where(mask, fitted, 0.0)
+        return float(np.nansum(np.square(fitted - self.values)))
 
 
 class FittedModel(NamedTuple):
@@ -261,25 +159,15 @@ class FittedModel(NamedTuple):
         np.add.at(grid, tuple(quotient.boxes(local).T), self.theta[reached])
         q = np.array(quotient.spread(np.exp(zeta(grid) - self.psi) * self.total), dtype=np.float64)
         if self.alive is not None:
-            q[~self.alive[np.ix_(*_boxes_of(self.quotient, start, shape))]] = 0.0
+            sides = enumerate(zip(start, shape, strict=True))
+            boxes = [self.quotient.boxes_along(k, np.arange(first, first + n)) for k, (first, n) in sides]
+            q[~self.alive[np.ix_(*boxes)]] = 0.0
         return q
 
 
-def _boxes_of(quotient: Quotient, start: Cell, shape: Cell) -> list[IntArray]:
-    """Find the interval of each coordinate of a block, mode by mode."""
-    return [quotient.boxes_along(k, np.arange(o, o + n)) for k, (o, n) in enumerate(zip(start, shape, strict=True))]
-
-
-def _part_of(quotient: Quotient, start: Cell, shape: Cell) -> tuple[Cell, Quotient]:
-    """Return the boxes that a block has a part in: the first one, and the block cut by all of them."""
-    boxes = _boxes_of(quotient, start, shape)
-    cuts = tuple(np.flatnonzero(np.diff(box, prepend=-1)) for box in boxes)
-    return tuple(int(box[0]) for box in boxes), Quotient(shape, cuts)
-
-
-def _check_grid(quotient: Quotient, grids: int) -> None:
-    # the sum so far, the next part, and what becomes of them
-    check_room(quotient.n_merged, 3 * 8 * grids, "a merged grid", "Use a basis with fewer different coordinates.")
+def _start(block_info: Any) -> Cell:
+    """Return where a block begins, from what `map_blocks` says of it."""
+    return tuple(first for first, _ in block_info[0]["array-location"])
 
 
 def _meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntArray]:
@@ -288,70 +176,93 @@ def _meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntAr
     return reached, np.maximum(cells[reached] - np.array(start, dtype=np.int64), 0)
 
 
-class Ranked(NamedTuple):
-    """Entries that may be among the largest of their slice."""
+def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
+    """Sum a dask array over each box: over the part of the box in each block, then over these parts."""
+    starts = [np.cumsum([0, *lengths]) for lengths in array.chunks]
+    cuts = tuple(np.union1d(cut, start[:-1]) for cut, start in zip(quotient.cuts, starts, strict=True))
+    parts = Quotient(quotient.shape, cuts)
+    check_room(parts.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer different coordinates.")
 
-    slices: IntArray
-    values: FloatArray
-    places: IntArray  # in C order within the slice of the grid
-    wanted: int  # of each slice
+    def merge(block: Any, block_info: Any) -> FloatArray:
+        sides = zip(cuts, block_info[0]["array-location"], strict=True)
+        return Quotient(block.shape, tuple(cut[(cut >= a) & (cut < b)] - a for cut, (a, b) in sides)).merge(block)
 
-    def join(self, other: Ranked) -> Ranked:
-        """Put both together and keep the largest of each slice, as many as wanted; of equal ones the first."""
-        slices, values, places = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
-        order = np.lexsort((places, -values, slices))
-        kept = order[np.arange(len(order)) - np.searchsorted(slices[order], slices[order]) < self.wanted]
-        return Ranked(slices[kept], values[kept], places[kept], self.wanted)
+    chunks = tuple(
+        tuple(np.diff(np.searchsorted(cut, start)).tolist()) for cut, start in zip(cuts, starts, strict=True)
+    )
+    sums = array.map_blocks(merge, chunks=chunks, meta=np.empty((0,) * array.ndim)).compute()
+    merged = BoxTotals(parts, sums).over(quotient)
+    assert merged is not None  # every cut is one of the parts'
+    return merged
 
 
-def rank(block: Dense, start: Cell, shape: Cell, axis: int, count: int) -> Ranked:
-    """Find the largest entries of a block in each slice along `axis`."""
-    cells = block.largest(count, axis)
-    values = block.values[tuple(cells.T)].astype(np.float64)
-    cells = cells + np.array(start)
-    sides = np.array([1 if k == axis else n for k, n in enumerate(shape)])
-    strides = np.append(np.cumprod(sides[:0:-1])[::-1], 1) * (np.arange(len(shape)) != axis)
-    return Ranked(cells[:, axis], values, cells @ strides, count)
+def _over_blocks(x: Any, mask: Any, base: Any, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """List what a function finds in each block, of which it gets the start, X, the mask and the base measure."""
+    import dask
+
+    starts = [np.cumsum([0, *lengths]).tolist() for lengths in x.chunks]
+    parts = [None if part is None else part.to_delayed(optimize_graph=False) for part in (x, mask, base)]
+    task = dask.delayed(function, pure=False)
+    found = [
+        task(
+            tuple(map(list.__getitem__, starts, at)),
+            *(part if part is None else part[at] for part in parts),
+            *arguments,
+        )
+        for at in np.ndindex(x.numblocks)
+    ]
+    return list(dask.compute(*found))
+
+
+def rank(start: Cell, x: Any, mask: Any, base: Any, axis: int, count: int) -> tuple[IntArray, FloatArray]:
+    """Find the largest entries of a block in each slice along `axis`: their cells, and their values."""
+    del base
+    cells = Dense(Support(x.shape, mask), None, None, 1.0, False, x).largest(count, axis)
+    return cells + np.array(start), x[tuple(cells.T)].astype(np.float64)
+
+
+def _join_rankings(found: list[tuple[IntArray, FloatArray]], axis: int, count: int) -> IntArray:
+    cells, values = map(np.concatenate, zip(*found, strict=True))
+    return largest_entries(*in_c_order(cells, values), axis, count)
 
 
 class Survey(NamedTuple):
-    """What the first pass finds: margins of every mode, ranges of X and of the base, the largest entries of slices."""
+    """What the first pass finds in a block: ranges of X, of X on Omega, and of the base measure there."""
 
-    margins: tuple[BlockSums, ...]
-    rankings: dict[int, Ranked]
-    counts: IntArray  # of cells of Omega, and of missing ones
-    low: FloatArray  # the smallest entry; the smallest and the smallest positive one in Omega; the smallest base there
-    high: FloatArray  # the largest entry; that in Omega; the largest base there
-
-    def join(self, other: Survey) -> Survey:
-        return Survey(
-            tuple(a.join(b) for a, b in zip(self.margins, other.margins, strict=True)),
-            {axis: own.join(other.rankings[axis]) for axis, own in self.rankings.items()},
-            self.counts + other.counts,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
+    start: Cell
+    seen: Scan
+    inside: Scan
+    base: Scan
+    n_cells: int
+    n_missing: int
+    margins: Any
+    rankings: list[Any]
 
 
-def survey(block: Dense, start: Cell, shape: Cell, rankings: dict[int, int]) -> Survey:
+def survey(start: Cell, x: Any, mask: Any, base: Any, rankings: dict[int, int]) -> Survey:
     """Survey a block; `rankings` has for some modes the number of largest entries wanted of each slice."""
-    x, mask, every = block.values, block.support.mask, range(len(shape))
-    seen = own = scan(x)
-    smallest, kept = seen.smallest, x
+    mask = None if mask is None or mask.all() else mask
+    seen, every = scan(x), range(x.ndim)
+    own, kept = seen, x
     if mask is not None:
-        kept = np.where(mask, x, 0)
-        own = scan(kept)
-        smallest = 0.0 if (mask & (x == 0)).any() else own.positive
+        own, kept = scan(x[mask]), np.where(mask, x, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         margins = own.by_mode or [kept.sum(axis=tuple(j for j in every if j != k), dtype=np.float64) for k in every]
-    base = np.ones(1) if block.base is None else block.base[... if mask is None else mask]
     return Survey(
-        tuple(BlockSums((o,), margin) for o, margin in zip(start, margins, strict=True)),
-        {axis: rank(block, start, shape, axis, count) for axis, count in rankings.items()},
-        np.array([block.support.n_cells, 0 if block.missing is None else int(block.missing.sum())]),
-        np.array([seen.smallest, smallest, own.positive, base.min(initial=np.inf)]),
-        np.array([seen.largest, own.largest, base.max(initial=0.0)]),
+        start,
+        seen,
+        own,
+        scan(np.ones(1) if base is None else base if mask is None else base[mask]),
+        x.size if mask is None else int(np.count_nonzero(mask)),
+        0 if math.isfinite(seen.total) else int(np.isnan(x).sum()),
+        margins,
+        [rank(start, x, mask, base, axis, count) for axis, count in rankings.items()],
     )
+
+
+def _join_scans(scans: Any) -> Scan:
+    total, smallest, positive, largest, *_ = zip(*scans, strict=True)
+    return Scan(sum(total), min(smallest), min(positive), max(largest))
 
 
 def is_dask(X: object) -> bool:
@@ -372,22 +283,52 @@ def observe_blocks(
 
     A mask and a base measure are arrays of dask, or of NumPy.
     """
+    import dask.array as da
+
     _check_kind(X)
-    arrays = _with_same_blocks(X, support, base)
+    X = X.rechunk(tuple(tuple(n for n in lengths if n) for lengths in X.chunks))
+    if isinstance(X._meta, np.ma.MaskedArray):
+        X = X.map_blocks(unmask, dtype=np.float64, meta=np.empty((0,) * X.ndim))
+
+    def cut(array: Any, name: str) -> Any:
+        held = da.asarray(array)
+        check_beside(held, name, X.shape)
+        return held.rechunk(X.chunks)
+
+    measure = None if base is None else cut(base, "base").astype(np.float64)
+    if isinstance(support, str):
+        check_support_name(support)
+        marks = [X > 0] if support == "nonzero" else [~np.isnan(X)] if X.dtype.kind == "f" else []
+    else:
+        marks = [cut(support, "support"), ~np.isnan(X)]
+        check_mask(marks[0])
+    if measure is not None:
+        marks.append((measure != 0) | (X > 0))  # what has data must have a base, which is checked
+    mask = reduce(np.logical_and, marks) if marks else None
     shape = tuple(int(n) for n in X.shape)
     sizes = {axis: min(count, math.prod(shape) // shape[axis]) for axis, count in (rankings or {}).items()}
     if watch is not None:
         watch(f"reading X: {X.npartitions} blocks")
-    seen = arrays.over(lambda block, start: survey(block, start, shape, sizes), Survey.join)
-    _check_entries(arrays, seen)
-    by_mode, n = tuple(part.values for part in seen.margins), int(seen.counts[0])
-    full = n == math.prod(shape)
-    omega = Support(shape)
-    if not full or base is not None:
-        omega = BlockSupport(shape, None if full else arrays.inside(), arrays=arrays, size=n)
-    missing = X.map_blocks(_missing, dtype=bool) if seen.counts[1] else None
-    positive = bool(seen.low[1] > 0)
-    return Blocks(omega, arrays.base, missing, float(by_mode[0].sum()), positive, arrays, by_mode, seen.rankings)
+    parts: list[Survey] = _over_blocks(X, mask, measure, survey, sizes)
+    n_cells, n_missing = sum(part.n_cells for part in parts), sum(part.n_missing for part in parts)
+    inside = _join_scans([part.inside for part in parts])
+    check_entries(X, _join_scans([part.seen for part in parts]))
+    if measure is not None and n_cells:
+        check_base(measure, X, mask, _join_scans([part.base for part in parts]))
+    check_sum(X, n_cells, inside)
+    by_mode = tuple(np.zeros(n) for n in shape)
+    for part in parts:
+        for total, first, own in zip(by_mode, part.start, part.margins, strict=True):
+            total[first : first + len(own)] += own
+    omega, full = Support(shape), n_cells == X.size
+    if not full or measure is not None:
+        omega = BlockSupport(shape, None if full else mask, size=n_cells)
+    known = {
+        axis: (count, _join_rankings([part.rankings[i] for part in parts], axis, count))
+        for i, (axis, count) in enumerate(sizes.items())
+    }
+    missing = np.isnan(X) if n_missing else None
+    return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, by_mode, known)
 
 
 def _check_kind(X: Any) -> None:
@@ -405,47 +346,3 @@ def _check_kind(X: Any) -> None:
         raise InvalidTensor("X holds Python objects (dtype object); convert it to numbers first: X.astype(float).")
     # a view of one number has X's shape and type, and no memory
     numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)
-
-
-def _with_same_blocks(X: Any, support: Any, base: Any) -> BlockArrays:
-    """Read `support` and `base`, cut as X is."""
-    import dask.array as da
-
-    def cut(array: Any, name: str) -> Any:
-        held = da.asarray(array)
-        check_beside(held, name, X.shape)
-        return held.rechunk(X.chunks)
-
-    measure = None if base is None else cut(base, "base")
-    if isinstance(support, str):
-        if support not in SUPPORT_NAMES:
-            raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
-        return BlockArrays(X, None, measure, support == "nonzero")
-    mask = cut(support, "support")
-    check_mask(mask)
-    return BlockArrays(X, mask, measure)
-
-
-def _check_entries(arrays: BlockArrays, seen: Survey) -> None:
-    X, (n, missing), (smallest, _, positive, least), (largest, most, greatest) = (arrays.x, *seen[2:])
-
-    def first(marks: Any) -> Cell:
-        return tuple(int(i) for i in np.unravel_index(int(marks.argmax().compute()), X.shape))
-
-    if smallest < 0:
-        raise negative_entries(int((X < 0).sum().compute()), first(smallest == X), float(smallest))
-    if largest == np.inf:
-        raise infinite_entries(int((np.inf == X).sum().compute()), first(np.inf == X))
-    if missing == X.size:
-        raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
-    if not n:
-        raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
-    if not (least > 0 and greatest < np.inf):
-        base = arrays.base
-        place = first(arrays.inside() & ~((base > 0) & (base < np.inf)))
-        value, entry = (float(entries_at(part, np.array([place]))[0]) for part in (base, X))
-        raise wrong_base(place, value, entry)
-    if most == 0:
-        raise zero_everywhere("X" if n == X.size else "X on the support")
-    check_range(float(positive), float(most), lambda value: first(value == X))
-    check_range(float(least), float(greatest), lambda value: first(value == arrays.base), "base", InvalidSupport)

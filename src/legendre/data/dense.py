@@ -17,7 +17,7 @@ from legendre.core.memory import rows_of
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.checks import base_measure, missing_cells, numeric, scan, support_mask, total_of
+from legendre.data.checks import base_measure, check_entries, check_sum, missing_cells, numeric, scan, support_mask
 from legendre.data.observation import Comparable, Observation, Orders, Rankings, Support, beyond_memory
 
 
@@ -61,8 +61,7 @@ class Dense(Observation):
         return sums if boxes is None else np.asarray(sums[tuple(boxes.T)])
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        cells = [cut[place] for cut, place in zip(quotient.cuts, positions.T, strict=True)]
-        return suffix_sums(self.values, np.stack(cells, axis=1))
+        return suffix_sums(self.values, quotient.corners(positions))
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         every = range(len(self.shape))
@@ -165,20 +164,25 @@ def observe(
     values = numeric(X, "X", InvalidTensor)
     large = values.size >= limits.COMPILED_CELLS
     seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
+    check_entries(values, seen)
     missing = missing_cells(values, seen, prior)
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)
+    if mask is not None:
+        seen = scan(values[mask])
+    omega = Support(values.shape, mask)
+    check_sum(values, omega.n_cells, seen)
     return Dense(
         values=frozen(values if large else values.copy()),
         missing=missing,
-        support=Support(values.shape, mask),
+        support=omega,
         base=measure,
-        total=total_of(values, mask, seen),
-        positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
-        by_mode=seen.by_mode if mask is None else (),
-        last_ranking=seen.last_ranking if mask is None else None,
+        total=seen.total,
+        positive=seen.smallest > 0,
+        by_mode=seen.by_mode,
+        last_ranking=seen.last_ranking,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import entries_at, find
+from legendre.core.cells import entries_at, find, frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room, size_name
@@ -58,9 +58,11 @@ class Support:
 
     def on_grid(self) -> BoolArray:
         """Return the mask, formed where there is none; not to be written to."""
-        if self.mask is not None:
+        if type(self.mask) is np.ndarray:
             return self.mask
         check_room(math.prod(self.shape), 1, "a mask of the sample space", "Ask about some cells only.")
+        if self.mask is not None:  # of dask
+            return np.asarray(self.mask)
         grid = np.full(self.shape, self.points is None)
         if self.points is not None:
             grid[tuple(self.points.T)] = True
@@ -218,3 +220,20 @@ def beyond_memory(shape: tuple[int, ...]) -> str | None:
     if (cells := math.prod(shape)) > limits.LARGEST_HELD:
         return f"has {size_name(cells)} cells, and at most {limits.LARGEST_HELD:,} are formed"
     return None
+
+
+def in_c_order(cells: IntArray, values: AnyArray | None = None) -> tuple[IntArray, AnyArray]:
+    """Sort cells, and their values where there are some."""
+    order = np.lexsort(cells.T[::-1])
+    return frozen(cells[order]), np.empty(0) if values is None else values[order]
+
+
+def largest_entries(cells: IntArray, values: AnyArray, axis: int, count: int) -> IntArray:
+    """List the cells of the `count` largest entries of each slice along `axis`, slice by slice.
+
+    Cells are in C order, so that of equal entries the first stay.
+    """
+    order = np.lexsort((-values, cells[:, axis]))  # is stable
+    slices = cells[order, axis]
+    rank = np.arange(len(order)) - np.searchsorted(slices, slices)
+    return np.asarray(cells[order[rank < count]], dtype=np.int64)

@@ -8,15 +8,25 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core.arguments import check_choice
 from legendre.core.cells import find, frozen, merged_cells
-from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, check_range, zero_everywhere
 from legendre.data.dense import Dense
-from legendre.data.observation import Comparable, Entries, Observation, Orders, Support, beyond_memory
+from legendre.data.observation import (
+    Comparable,
+    Entries,
+    Observation,
+    Orders,
+    Support,
+    beyond_memory,
+    in_c_order,
+    largest_entries,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +78,7 @@ class Sparse(Observation):
         boxes = np.asfortranarray(quotient.boxes(self.cells))
         sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
         if self.even:
-            starts = [cut[place] for cut, place in zip(quotient.cuts, positions.T, strict=True)]
-            sums += self.even * np.prod([1.0 - s / n for s, n in zip(starts, self.shape, strict=True)], axis=0)
+            sums += self.even * np.prod(1.0 - quotient.corners(positions) / np.array(self.shape, float), axis=1)
         return sums
 
     def at(self, cells: IntArray) -> FloatArray:
@@ -78,31 +87,27 @@ class Sparse(Observation):
 
     def arranged(self, order: Orders) -> Sparse:
         origin = self._arranged_origin(order)
-        cells, values = _in_c_order(origin.of(self.shape).places(self.cells), self.values)
+        cells, values = in_c_order(origin.of(self.shape).places(self.cells), self.values)
         points = self.support.points
-        listed = None if points is None else _in_c_order(origin.of(self.shape).places(points))[0]
+        listed = None if points is None else in_c_order(origin.of(self.shape).places(points))[0]
         support = Support(self.shape, None, listed)
         return replace(self, support=support, cells=cells, values=frozen(values), origin=origin)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Sort the entries by slice and value; where the whole grid is the sample space zeros make up the number."""
-        slices = self.cells[:, axis]
-        order = np.lexsort((-self.values, slices))  # is stable: of equal entries the first in C order comes first
-        by_slice = slices[order]
-        rank = np.arange(len(order)) - np.searchsorted(by_slice, by_slice)
-        chosen = self.cells[order[rank < count]].astype(np.int64)
+        chosen = largest_entries(self.cells, self.values, axis, count)
         if not self.support.full:
             return chosen
         n_slices, size = self.shape[axis], math.prod(self.shape) // self.shape[axis]
         check_room(n_slices * min(count, size), 32 * len(self.shape), "a basis", "Number slices by a shorter mode.")
-        first = np.searchsorted(by_slice, np.arange(n_slices + 1))
+        first = np.searchsorted(chosen[:, axis], np.arange(n_slices + 1))
         # the cells of a slice that come first in C order
         corner, number = np.zeros((min(count, size), len(self.shape)), dtype=np.int64), np.arange(min(count, size))
         for j in reversed(range(len(self.shape))):
             number, corner[:, j] = np.divmod(number, 1 if j == axis else self.shape[j])
         parts = [chosen]
         for k in np.flatnonzero(np.diff(first) < count):
-            own = self.cells[order[first[k] : first[k + 1]]]
+            own = chosen[first[k] : first[k + 1]]
             corner[:, axis] = k
             # the cells without data that come first, as many as the slice lacks
             parts.append(corner[find(corner, own) < 0][: count - len(own)])
@@ -143,8 +148,7 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
             "X is sparse, so that a boolean array over all of its grid cannot be its support; pass 'all' (zeros "
             "count) or 'nonzero'."
         )
-    if support not in SUPPORT_NAMES:
-        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
+    check_choice(support, "support", SUPPORT_NAMES, InvalidSupport)
     if not len(values):
         raise zero_everywhere()
     check_range(
@@ -165,12 +169,6 @@ def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...
         raise InvalidTensor("there are no rows, so that a pseudo-count is all there is.")
     data = observe_entries(listed, sums, shape)
     return replace(data, total=data.total + even, positive=data.positive or even > 0, even=float(even))
-
-
-def _in_c_order(cells: IntArray, values: AnyArray | None = None) -> tuple[IntArray, AnyArray]:
-    """Sort cells, and their values where there are some."""
-    order = np.lexsort(cells.T[::-1])
-    return frozen(cells[order]), np.empty(0) if values is None else values[order]
 
 
 def _sums(place: IntArray, values: AnyArray, size: int) -> FloatArray:

@@ -7,7 +7,6 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.engines.cell_list import CellListEngine
 from legendre.engines.junction import JunctionEngine
-from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.cliques.tables import saturated
@@ -26,10 +25,9 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     k = len(model.basis)
     if isinstance(model, CellList):
         return CellListEngine(model)
-    if model.one_body:
-        return ProductEngine(model)
-    if isinstance(model, Cliques) and (
-        k <= limits.LARGEST_MATRIX or not (model.formable and model.whole) or saturated(model.tables)
+    if model.one_body or (
+        isinstance(model, Cliques)
+        and (k <= limits.LARGEST_MATRIX or not (model.formable and model.whole) or saturated(model.tables))
     ):
         return JunctionEngine(model)
     longest = max(model.quotient.merged_shape)

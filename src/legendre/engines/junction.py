@@ -18,6 +18,7 @@ from legendre.model.cliques.tables import (
     Tables,
     closed_form,
     excess,
+    laid_out,
     largest_sum,
     propagate,
     saturated,
@@ -103,12 +104,17 @@ class JunctionEngine(Engine):
 
     def closed_form(self, problem: Problem) -> FloatArray | None:
         """Return theta of the product of conditional margins, where B fits all tables whole and each cell has data."""
-        sums, alive = problem.clique_sums, self.tables.alive
+        sums, alive = self._sums(problem), self.tables.alive
         if sums is None or not saturated(self.tables) or not (sums[... if alive is None else alive] > 0).all():
             return None
         return closed_form(self.tables, sums)
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        if problem.clique_sums is None:
-            return np.inf, np.inf
-        return excess(self.tables, problem.clique_sums, self._beliefs(point).margins)
+        sums = self._sums(problem)
+        return (np.inf, np.inf) if sums is None else excess(self.tables, sums, self._beliefs(point).margins)
+
+    def _sums(self, problem: Problem) -> FloatArray | None:
+        """Return P summed over the cells of the tables, where that is known: for single modes it always is."""
+        if problem.clique_sums is None and self.model.one_body:
+            return laid_out(self.tables, [problem.margins[clique.modes[0]] for clique in self.tables.tree.cliques])
+        return problem.clique_sums

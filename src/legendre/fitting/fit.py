@@ -286,7 +286,7 @@ def fit_recipe(
     `say` shows a text meanwhile, see `show_progress`; the other arguments are those of `fit_on`.
     """
     if isinstance(recipe, Graph):
-        from legendre.fitting.graph_search import find_graph
+        from legendre.fitting.columns import find_graph
 
         found = find_graph(recipe, data)
         fit = fit_on(data, Cells(found.basis(data.shape)), settings, start=start)
@@ -528,8 +528,8 @@ def decompose(
         no mode. Cells of `basis` count levels in the new order.
     solver
         ``"auto"`` (by structure and size; `plan` shows which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
-        without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
-        solver object with settings, e.g. ``ld.solvers.Gradient(learning_rate=0.1)``.
+        without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"scaling"``, ``"closed"``, or a solver
+        object with settings, e.g. ``ld.solvers.Gradient(learning_rate=0.1)``.
     tol
         The fit has converged exactly when `residual`, ``max|eta - eta_hat|`` on all of B at the theta that is
         returned, is at most tol. Sums of float64 are seldom better than 1e-16: a smaller tol (0 is allowed) mostly
@@ -570,7 +570,7 @@ def decompose(
         settings = replace(settings, callback=step)
         rankings = None if asked is None else asked.rankings
         if isinstance(asked, Graph):
-            from legendre.fitting.graph_search import rows_as_tensor
+            from legendre.fitting.columns import rows_as_tensor
 
             X = rows_as_tensor(X)
         data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)

@@ -479,7 +479,7 @@ class Decomposition(ModelResult):
         from legendre.results.plots.effects import FitPlots
         from legendre.results.views import FitPair
 
-        return FitPlots(self, FitPair(self.labels, self, self.data), fit=self)
+        return FitPlots(self, FitPair(self), fit=self)
 
     def order(self) -> IntArray:
         """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.

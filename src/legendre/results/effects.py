@@ -26,7 +26,6 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import Columns, Table, fragment, listed_words, shape_name
 from legendre.core.types import FloatArray, IntArray
-from legendre.data.observation import Observation
 from legendre.results.base import import_pandas
 from legendre.results.distribution import find_modes
 
@@ -141,7 +140,6 @@ class Effects:
     constant: float
     variance: float
     parts: dict[Modes, Effect]
-    weights: list[FloatArray]  # of each interval of each mode, under the measure
 
     def __getitem__(self, modes: int | str | Sequence[int | str]) -> Effect:
         labels = self.fit.labels
@@ -167,7 +165,7 @@ class Effects:
         1 is the geometric mean under the measure. The means are those of X over the base measure, on the sample space.
         """
         (k,) = _read_modes(mode, self.fit.labels)
-        logs = log_means(self.fit, self.fit.data, k, self.weights[k])
+        logs = log_means(self.fit, k, self.measure)
         if logs is None:
             raise InvalidQuery("effects: X is not at hand, so that there are no observed means.")
         return self.fit.labels.part([k]).straighten(np.exp(logs))
@@ -219,7 +217,7 @@ class Effects:
             levels = "x".join(str(int(n.sum())) for n in effect.lengths)
             lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []
             rows.append([_set_name(effect.modes, self.fit.labels), levels, f"{100 * effect.share:.1f} %", *lost])
-        return [Columns(head, rows, "<>>", notes=notes_of(self.fit, self.fit.data, self.measure, self))]
+        return [Columns(head, rows, "<>>", notes=notes_of(self.fit, self.measure, self))]
 
     def summary(self, *, kl_lost: bool = False) -> str:
         """Return a table of the effects, with their shares of the variance.
@@ -264,7 +262,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
         )
         for modes in sorted(tables, key=lambda modes: (len(modes), modes))
     }
-    return Effects(fit, measure, mean - fit.psi, total, parts, weights)
+    return Effects(fit, measure, mean - fit.psi, total, parts)
 
 
 def _averages_alive(fit: Any) -> bool:
@@ -314,26 +312,24 @@ def _project(
     return {modes: table.reshape(sizes[modes]) for modes, table in tables.items()}, variances, mean + fit.psi, total
 
 
-def log_means(fit: Decomposition, data: Observation | None, k: int, weights: FloatArray) -> FloatArray | None:
+def log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None:
     """Compute the logarithm of the observed mean at each level of a mode, in the order of `labels`, centred.
 
     -inf for a level without data; ``None`` where X is not known, or is not all that the fit describes.
     """
     from legendre.results.views import level_sums
 
-    if data is None or data.shape != fit.shape:
+    if fit.data is None or fit.data.shape != fit.shape:
         return None
-    sums, cells = level_sums(fit.model, data, k)
+    sums, cells = level_sums(fit, fit.data, k)
     merged, inside = (np.add.reduceat(part, fit.model.quotient.cuts[k]) for part in (sums, cells))
     seen = merged > 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        centre = weights[seen] @ np.log(merged[seen] / inside[seen]) / weights[seen].sum()
+        centre = np.average(np.log(merged[seen] / inside[seen]), weights=mode_weights(fit, measure, k)[seen])
         return np.asarray(np.log(sums / cells) - centre)
 
 
-def notes_of(
-    fit: Decomposition, data: Observation | None, measure: Measure, effects: Iterable[Effect], max_levels: int = 1_000
-) -> list[str]:
+def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], max_levels: int = 1_000) -> list[str]:
     """Say how good the model is, and where main effects put levels in another order than other averages do.
 
     The order differs if two levels are reversed by more than a factor of 1.1 in both. Modes with more than `max_levels`
@@ -348,8 +344,7 @@ def notes_of(
     if turned:
         condition = "all cells weigh alike" if measure == "fitted" else "cells weigh as in the fit"
         notes.append(f"If {condition}, levels of {listed_words(turned)} are in another order")
-    own = weights_of(fit, measure)
-    means = {k: log_means(fit, data, k, own[k]) for k in alone}
+    means = {k: log_means(fit, k, measure) for k in alone}
     turned = [
         fit.labels.mode(k) for k, seen in means.items() if seen is not None and _reverses(alone[k].arranged, seen)
     ]
@@ -387,14 +382,17 @@ def _set_name(modes: Modes, labels: Labels) -> str:
 
 def weights_of(fit: Any, measure: Measure) -> list[FloatArray]:
     """Give each interval of each mode its weight under the measure; the weights of a mode sum to 1."""
-    quotient = fit.model.quotient
+    return [mode_weights(fit, measure, k) for k in range(len(fit.shape))]
+
+
+def mode_weights(fit: Any, measure: Measure, k: int) -> FloatArray:
+    """Give each interval of a mode its weight under the measure; `fit` may be a balanced tensor."""
+    lengths, cuts = fit.model.quotient.lengths[k], fit.model.quotient.cuts[k]
     if measure == "uniform":
-        return [lengths / lengths.sum() for lengths in quotient.lengths]
-    if hasattr(fit, "_distribution"):
-        margins = [np.asarray(fit._distribution.marginal([k], {})) for k in range(len(fit.shape))]
-    else:  # a balanced tensor
-        margins = _margins(fit.values)
-    return [np.add.reduceat(margin, cuts) for margin, cuts in zip(margins, quotient.cuts, strict=True)]
+        return np.asarray(lengths / lengths.sum())
+    has = hasattr(fit, "_distribution")
+    margin = np.asarray(fit._distribution.marginal([k], {})) if has else _margin(fit.values, k)
+    return np.add.reduceat(margin, cuts)
 
 
 def tables_of(
@@ -501,7 +499,7 @@ def effects_of_tensor(q: FloatArray, origin: Origin = PLAIN) -> list[Effect]:
     """
     if not (np.isfinite(q) & (q > 0)).all() or q.ndim > limits.MOST_AXES:
         return []
-    log_q, weights, found = np.log(q), _margins(q), list[Effect]()
+    log_q, weights, found = np.log(q), [_margin(q, k) for k in range(q.ndim)], list[Effect]()
     total = variance_of(log_q - _mean(log_q, weights, ()), weights)
     for modes in chain(combinations(range(q.ndim), 1), combinations(range(q.ndim), 2)):
         own = [weights[k] for k in modes]
@@ -511,9 +509,9 @@ def effects_of_tensor(q: FloatArray, origin: Origin = PLAIN) -> list[Effect]:
     return found
 
 
-def _margins(q: FloatArray) -> list[FloatArray]:
-    """Sum a tensor at each level of each mode, for a sum of 1."""
-    return [q.sum(axis=tuple(j for j in range(q.ndim) if j != k)) / q.sum() for k in range(q.ndim)]
+def _margin(q: FloatArray, k: int) -> FloatArray:
+    """Sum a tensor at each level of a mode, for a sum of 1."""
+    return np.asarray(q.sum(axis=tuple(j for j in range(q.ndim) if j != k)) / q.sum())
 
 
 def _mean(values: FloatArray, weights: list[FloatArray], kept: Modes) -> FloatArray:

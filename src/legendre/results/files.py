@@ -11,24 +11,22 @@ A class that does not store all of its fields names those that it does in ``_sto
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import date, datetime, time
 from enum import Enum
 from functools import cache
 from importlib import import_module
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidFile, LegendreError, TooLarge
+from legendre.core.errors import InvalidFile, LegendreError
 from legendre.core.files import numpy_file, replacing
 from legendre.core.labels import as_objects, level_text
-from legendre.core.memory import check_room
 from legendre.core.types import AnyArray
 from legendre.data.dask import is_dask
 from legendre.results import PLACES
@@ -99,50 +97,22 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     ld.load(path).status.name
     'CONVERGED'
     """
-    try:
-        head, arrays = _read_arrays(path)
-        if head["format"] != "legendre" or head["version"] != VERSION:
-            raise InvalidFile(
-                f"cannot read {path}: its format is {head['format']} {head['version']}, this version of legendre reads "
-                f"{VERSION}. Update legendre if that is older; else fit X anew."
-            )
-        return _decode(head["result"], arrays)
-    except MemoryError as problem:
-        raise TooLarge(f"cannot read {path}: a saved result, which does not fit in memory ({problem}).") from None
-    except InvalidFile:
-        raise
-    except (LegendreError, KeyError, ValueError, IndexError, TypeError, ArithmeticError, AttributeError) as problem:
-        raise InvalidFile(f"cannot read {path}: a saved result, but a damaged one ({problem}).") from None
-
-
-def _read_arrays(path: str | os.PathLike[str], most: int = 1 << 28) -> tuple[Any, dict[str, AnyArray]]:
-    """Read the text of a file, at most 256 MiB, and the arrays that it names, if they are as large as it says."""
-    with numpy_file(
-        path, "A saved result is an .npz file, written by its save, or from data by `legendre fit`."
-    ) as file:
-        known = {} if isinstance(file, np.ndarray) else {i.filename: i.file_size for i in file.zip.infolist()}
-        if "content.npy" not in known:
+    with numpy_file(path, "A saved result is an .npz file, written by its save, or by `legendre fit`.") as file:
+        if isinstance(file, np.ndarray) or "content" not in file:
             names = "a single array" if isinstance(file, np.ndarray) else ", ".join(sorted(file.files)[:5]) or "nothing"
             raise InvalidFile(f"cannot read {path}: not a saved result (it holds {names}).")
-        if known["content.npy"] > most:
-            raise InvalidFile(f"cannot read {path}: its text would take {known['content.npy']:,} bytes.")
-        head, arrays = json.loads(str(file["content"])), {}
-        for entry in _list_arrays(head):
-            name, size = entry["$array"], math.prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize
-            if not 0 < known[f"{name}.npy"] - size < 1 << 12:  # the rest is NumPy's header
-                raise InvalidFile(f"cannot read {path}: {name} does not have the size that its text says.")
-            if name not in arrays:
-                check_room(size, 1, f"{path}: an array", "Read it where there is more memory.")
-                arrays[name] = file[name]
-        return head, arrays
-
-
-def _list_arrays(found: Any) -> Iterator[dict[str, Any]]:
-    """Find all arrays that a text names."""
-    if isinstance(found, dict) and "$array" in found:
-        yield found
-    for part in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
-        yield from _list_arrays(part)
+        try:
+            head = json.loads(str(file["content"]))
+            if head["format"] != "legendre" or head["version"] != VERSION:
+                raise InvalidFile(
+                    f"cannot read {path}: its format is {head['format']} {head['version']}, this version of legendre "
+                    f"reads {VERSION}. Update legendre if that is older; else fit X anew."
+                )
+            return _decode(head["result"], file)
+        except InvalidFile:
+            raise
+        except (LegendreError, IndexError, TypeError, ArithmeticError, AttributeError) as problem:
+            raise InvalidFile(f"cannot read {path}: a saved result, but a damaged one ({problem}).") from None
 
 
 def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
@@ -160,9 +130,8 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
             if not all(isinstance(label, str) for label in value):
                 return {"$labels": [_encode_label(label) for label in value]}
             value = np.array(value, dtype=np.str_)
-        known = next((key for key, array in arrays.items() if array is value), name)
-        arrays[known] = value
-        return {"$array": known, "dtype": value.dtype.str, "shape": value.shape}
+        arrays[name] = value
+        return {"$array": name, "dtype": value.dtype.str, "shape": value.shape}
     if isinstance(value, dict):
         return {"$dict": [[_encode(key, name, arrays), _encode(part, f"{name}.{i}", arrays)]
                          for i, (key, part) in enumerate(value.items())]}  # fmt: skip
@@ -180,22 +149,18 @@ def _encode_label(label: Any) -> Any:
     """Make JSON of a label: numbers, texts, dates and times; any other becomes a text."""
     if isinstance(label, np.generic):
         label = label.item()
-    if isinstance(label, (bool, int, float, str)):
-        return label
-    for kind in DATES:  # a datetime is a date, too
-        if isinstance(label, kind):
-            return {"$date": kind.__name__, "text": label.isoformat(), "zone": str(getattr(label, "tzinfo", None))}
-    return level_text(label)
+    if isinstance(label, DATES):
+        kind = next(kind for kind in DATES if isinstance(label, kind))  # a datetime is a date, too
+        zone = str(getattr(label, "tzinfo", None))
+        return {"$date": kind.__name__, "text": label.isoformat(), "zone": zone if "/" in zone else None}
+    return label if isinstance(label, (bool, int, float, str)) else level_text(label)
 
 
 def _decode_label(found: Any) -> Any:
     if not isinstance(found, dict):
         return found
     label: Any = next(kind for kind in DATES if kind.__name__ == found["$date"]).fromisoformat(found["text"])
-    try:
-        return label.replace(tzinfo=ZoneInfo(found["zone"])) if found["zone"] != "None" else label
-    except (ZoneInfoNotFoundError, ValueError):  # a fixed difference from UTC, which the text has
-        return label
+    return label.replace(tzinfo=ZoneInfo(found["zone"])) if found["zone"] else label
 
 
 def _names(kind: Any) -> tuple[str, ...]:
@@ -203,7 +168,7 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(getattr(kind, "_stored", [part.name for part in fields(kind) if part.name not in LEFT_OUT]))
 
 
-def _decode(found: Any, arrays: dict[str, AnyArray]) -> Any:
+def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
     """Make the value that `_encode` wrote."""
     if isinstance(found, list):
         return tuple(_decode(part, arrays) for part in found)

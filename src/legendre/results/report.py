@@ -6,10 +6,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,16 +23,16 @@ from legendre.core.text import fragment, shortened
 from legendre.core.tied_parameters import Terms
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.results.effects import Effect, log_means, notes_of, weights_of
+from legendre.results.effects import Effect, log_means, notes_of
 from legendre.results.parameters import names_of
 from legendre.results.views import (
     FitPair,
     Pair,
-    PairTable,
     deviance_terms,
     largest_places,
     scarce_levels,
     signed_roots,
+    slice_modes,
     thin_out,
 )
 from legendre.solvers.loop import Step
@@ -59,7 +60,7 @@ class ReportContent:
 
 def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> ReportContent:
     """Gather what the page of a decomposition shows; X where the fit holds it or it is given."""
-    x = fit.data if data is None else _read_again(fit, data)
+    known = fit if data is None else replace(fit, data=_read_again(fit, data))
     return ReportContent(
         fit,
         "Legendre decomposition",
@@ -67,8 +68,8 @@ def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> Report
         call_of_fit(fit),
         fit.labels,
         fit.model.terms,
-        None if x is None else FitPair(fit.labels, fit, x),
-        fit,
+        None if known.data is None else FitPair(known),
+        known,
     )
 
 
@@ -112,7 +113,7 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     if effects:
         data["effects"] = effects_data(content, effects)
     if effects and content.fit is not None:
-        notes["effects"] = ". ".join(notes_of(content.fit, _data_of(content), "fitted", effects)) + "."
+        notes["effects"] = ". ".join(notes_of(content.fit, "fitted", effects)) + "."
     if content.fit is not None and content.fit._rounds:
         shown = ["held_out", "kl", "rmse"]
         shown += ["bic"] if content.pair is None or content.pair.counts else []  # which is meant for counts
@@ -123,9 +124,10 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     if content.pair is None:
         notes["slices"] = WITHOUT_X
         return data
-    for name, gather in (("slices", lambda pair: slices_data(pair, effects)), ("residuals", residuals_data)):
+    gather: dict[str, Callable[[Pair], tuple[Any, str]]] = {"slices": slices_data, "residuals": residuals_data}
+    for name in gather:
         try:
-            data[name], notes[name] = gather(content.pair)
+            data[name], notes[name] = gather[name](content.pair)
         except (LegendreError, MemoryError) as problem:
             notes[name] = f"{name.capitalize()} are not shown: {problem}"
     return data
@@ -154,7 +156,6 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
     """List the 24 largest shares, lines for 9 single modes and maps for 6 pairs with a share of at least `least`."""
     labels, order = content.labels, sorted(effects, key=lambda effect: -effect.share)
     found: dict[str, Any] = {"shares": [], "lines": [], "maps": []}
-    data, weights = _data_of(content), [] if content.fit is None else weights_of(content.fit, "fitted")
     for effect in order[:24]:
         names = [shortened(labels.mode(k), 48) for k in effect.modes]
         found["shares"].append([" × ".join(names), round_all([effect.share])[0]])
@@ -164,8 +165,8 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
             continue
         merged, seen = effect.merged, None
         if content.fit is not None:
-            merged = np.where(scarce_levels(content.fit, data, effect), np.nan, merged)
-            seen = log_means(content.fit, data, effect.modes[0], weights[effect.modes[0]]) if single else None
+            merged = np.where(scarce_levels(content.fit, effect), np.nan, merged)
+            seen = log_means(content.fit, effect.modes[0], "fitted") if single else None
         values, places = thin_out(effect, merged, 400 if single else 128)
         levels = [[shortened(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)]
         drawn.append(
@@ -181,13 +182,6 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
     rest = 1.0 - sum(effect.share for effect in order[:24])
     found["shares"] += [["everything else", round_all([rest])[0]]] if rest > least else []
     return found
-
-
-def _data_of(content: ReportContent) -> Observation | None:
-    """Return the X that the page is about, where the fit holds it or it was given."""
-    if isinstance(content.pair, FitPair):
-        return content.pair.data
-    return None if content.fit is None else content.fit.data
 
 
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
@@ -219,33 +213,29 @@ def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, 
 
 
 def slices_data(
-    pair: Pair, effects: Sequence[Effect], max_cells: int = 200_000, max_table: int = 1 << 23, pixels: int = 128
+    pair: Pair, max_cells: int = 200_000, max_table: int = 1 << 23, pixels: int = 128
 ) -> tuple[dict[str, Any], str]:
     """Sum X and Q over all modes but three, for a slider, rows and columns, and say in words what is not shown.
 
-    The modes of the largest effects are kept, of these two or one if a table would have more than `max_table` entries.
-    The slider runs over the shortest mode. Neighbouring levels of longer ones are added up to `pixels`, and of slices
-    with more than `max_cells` entries together those are kept in which X and Q differ most.
+    The modes are those of `plot.slices`, without the first if a table would have more than `max_table` entries.
+    Neighbouring levels of rows and columns are added up to `pixels`, and of slices with more than `max_cells` entries
+    together those are kept in which X and Q differ most.
     """
     labels, shape = pair.labels, pair.labels.shape
-    shares = np.zeros(len(shape))
-    for effect in effects:
-        shares[[k for k in effect.modes if k < len(shape)]] += effect.share  # modes after those of X are hidden
-    kept = sorted(range(len(shape)), key=lambda k: (shape[k] == 1, -shares[k], -shape[k], k))[:3]
-    while len(kept) > 1 and math.prod(shape[k] for k in kept) > max_table:
-        kept.pop()
-    modes = sorted(kept, key=lambda k: (len(kept) == 3 and k != min(kept, key=lambda j: (shape[j], -j)), k))
-    table, levels, joined = pair.table(tuple(modes), "report"), [], []
+    modes = slice_modes(shape)
+    while len(modes) > 1 and math.prod(shape[k] for k in modes) > max_table:
+        modes = modes[1:]
+    x, q = pair.table(modes, "report")
+    levels, joined = [], []
     for axis, k in enumerate(modes):
         n = min(shape[k], pixels if axis or len(modes) < 3 else 1024)
-        cuts = np.arange(n) * shape[k] // n
-        ends = [*cuts[1:].tolist(), shape[k]]
-        levels.append([shortened(labels.together(k, i, j), 48) for i, j in zip(cuts.tolist(), ends, strict=True)])
+        cuts = [i * shape[k] // n for i in range(n + 1)]
+        levels.append([shortened(labels.together(k, i, j), 48) for i, j in pairwise(cuts)])
         if n < shape[k]:
-            table = PairTable(*(np.add.reduceat(np.nan_to_num(part), cuts, axis=axis) for part in table))
+            x, q = (np.add.reduceat(np.nan_to_num(part), cuts[:-1], axis=axis) for part in (x, q))
             joined.append(labels.mode(k))
     lead = 3 - len(modes)
-    x, q = (part.reshape((1,) * lead + part.shape) for part in table)
+    x, q = (part.reshape((1,) * lead + part.shape) for part in (x, q))
     levels, names = [[""]] * lead + levels, [None] * lead + [shortened(labels.mode(k), 48) for k in modes]
     others = [labels.mode(k) for k in range(len(shape)) if k not in modes]
     summed = ", ".join(others) if len(others) <= 6 else f"{len(others)} modes"
@@ -255,10 +245,11 @@ def slices_data(
     most = max(1, max_cells // max(1, x[0].size))
     if len(x) > most:
         notes.append(f"{most:,} of {len(x):,} slices are kept: those in which X and Q differ most.")
-        first = np.sort(np.argsort(-misfits, kind="stable")[:most])
-        x, q, misfits, levels[0] = x[first], q[first], misfits[first], [levels[0][i] for i in first.tolist()]
-    found = {"modes": names, "levels": levels, "shape": list(x.shape), "start": int(np.argmax(misfits))}
-    return found | {"x": round_all(x.ravel().tolist()), "q": round_all(q.ravel().tolist())}, " ".join(notes)
+    kept = np.sort(np.argsort(-misfits, kind="stable")[:most])
+    levels[0] = [levels[0][i] for i in kept.tolist()]
+    tables = {name: round_all(part[kept].ravel().tolist()) for name, part in (("x", x), ("q", q))}
+    place = {"shape": [len(kept), *x.shape[1:]], "start": int(np.argmax(misfits[kept]))}
+    return {"modes": names, "levels": levels, **place, **tables}, " ".join(notes)
 
 
 def shape_line(labels: Labels) -> str:

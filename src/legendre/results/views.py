@@ -18,7 +18,6 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation, Support
-from legendre.model.model import Model
 from legendre.results.distribution import tensor
 
 if TYPE_CHECKING:
@@ -61,24 +60,27 @@ class PairCells(NamedTuple):
 class FitPair:
     """X and Q of a decomposition, whether X is dense, sparse or distributed: sums come from margins."""
 
-    labels: Labels
     fit: Decomposition
-    data: Observation | None
     seen: str = "observed"  # what X is called, and Q
     made: str = "fitted"
 
+    @property
+    def labels(self) -> Labels:
+        """What modes and levels are called."""
+        return self.fit.labels
+
     def _observed(self, caller: str) -> Observation:
-        if self.data is None:
+        if self.fit.data is None:
             raise InvalidQuery(
                 f"{caller} compares Q with X, which a loaded decomposition does not hold. Fit X again, or draw before "
                 "you save. plot.effects, plot.graph, plot.path and plot.history need no X."
             )
-        return self.data
+        return self.fit.data
 
     @property
     def counts(self) -> bool:
         """Whether X holds counts, so that sqrt(Q) is the standard deviation of an entry."""
-        return self.data is not None and self.data.counts
+        return self.fit.data is not None and self.fit.data.counts
 
     @property
     def note(self) -> str:
@@ -149,12 +151,9 @@ class ArrayPair:
         """Sum over observed cells; where none is, Q alone over all of its cells."""
         del caller
         x, seen, q = self._held
-        others = tuple(k for k in range(x.ndim) if k not in modes)
-        order = [sorted(modes).index(k) for k in modes]
-        inside = seen.any(axis=others)
-        made = np.where(inside, np.where(seen, q, 0.0).sum(axis=others), q.sum(axis=others))
-        sums = np.where(inside, x.sum(axis=others), np.nan)
-        return PairTable(np.transpose(sums, order), np.transpose(made, order))
+        inside = sum_others(seen, modes) > 0
+        made = np.where(inside, sum_others(np.where(seen, q, 0.0), modes), sum_others(q, modes))
+        return PairTable(np.where(inside, sum_others(x, modes), np.nan), made)
 
     def cells(self, caller: str) -> PairCells:
         """List the cells that were observed."""
@@ -210,6 +209,12 @@ def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> I
     return np.asarray(places[sizes[places] > 0], dtype=np.int64)
 
 
+def sum_others(table: AnyArray, modes: Modes) -> AnyArray:
+    """Sum a table over all modes but some, which stay in the order given."""
+    sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))
+    return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
+
+
 def margin_of(data: Observation, modes: Modes) -> FloatArray:
     """Sum X over all modes but some."""
     shape = tuple(data.shape[k] for k in modes)
@@ -218,34 +223,31 @@ def margin_of(data: Observation, modes: Modes) -> FloatArray:
         sums = np.bincount(flat, weights=entries.values.astype(np.float64), minlength=math.prod(shape))
         return np.asarray(sums.reshape(shape), dtype=np.float64) + entries.even / math.prod(shape)
     cuts = [np.arange(n) if k in modes else np.zeros(1, dtype=np.int64) for k, n in enumerate(data.shape)]
-    merged = data.merged(Quotient(data.shape, tuple(cuts))).reshape([data.shape[k] for k in sorted(modes)])
-    return np.transpose(merged, [sorted(modes).index(k) for k in modes])
+    return sum_others(data.merged(Quotient(data.shape, tuple(cuts))), modes)
 
 
-def level_sums(model: Model, data: Observation, k: int) -> tuple[FloatArray, FloatArray]:
+def level_sums(fit: Decomposition, data: Observation, k: int) -> tuple[FloatArray, FloatArray]:
     """Sum X at each level of a mode, and the measure of the sample space there: their ratio is the observed mean."""
-    support, base, n = model.support, model.base, data.shape[k]
+    support, base, n = fit.model.support, fit.model.base, data.shape[k]
     cells = np.ones(n)
     if support.points is not None:
         cells = np.bincount(support.points[:, k], minlength=n).astype(np.float64)
     elif support.mask is not None or base is not None:
-        measure = support.on_grid() if base is None else np.where(support.on_grid(), base, 0.0)
-        cells = measure.sum(axis=tuple(j for j in range(measure.ndim) if j != k), dtype=np.float64)
+        cells = sum_others(np.where(support.on_grid(), 1.0 if base is None else base, 0.0), (k,))
     return margin_of(data, (k,)), cells
 
 
 def margin_support(support: Support, modes: Modes) -> BoolArray:
     """Mark the entries of a table over some modes that a cell of the sample space adds to."""
     if support.mask is not None:
-        kept = support.mask.any(axis=tuple(k for k in range(support.mask.ndim) if k not in modes))
-        return np.asarray(np.transpose(kept, [sorted(modes).index(k) for k in modes]))
+        return sum_others(support.mask, modes) > 0
     inside = np.full([support.shape[k] for k in modes], support.full)
     if support.points is not None:
         inside[tuple(support.points[:, k] for k in modes)] = True
     return inside
 
 
-def scarce_levels(fit: Decomposition, data: Observation | None, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:
+def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:
     """Mark the merged levels of an effect that have no cell in the sample space, or hardly any data if cells vanish.
 
     If X holds counts those with few of them, else those where Q is 0. The factor of such a level is a mean over cells
@@ -263,8 +265,8 @@ def scarce_levels(fit: Decomposition, data: Observation | None, effect: Effect, 
     unseen = np.asarray(merge(margin_support(fit.model.support, effect.modes).astype(np.float64)) == 0)
     if not fit.n_vanishing:
         return unseen
-    if data is not None and data.counts:
-        few = merge(margin_of(data, effect.modes)) < FEW_COUNTS
+    if fit.data is not None and fit.data.counts:
+        few = merge(margin_of(fit.data, effect.modes)) < FEW_COUNTS
         if not few.all():
             return np.asarray(few | unseen)
     return np.asarray((merge(fit._distribution.marginal(list(effect.modes), {})) == 0) | unseen)
@@ -278,3 +280,10 @@ def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray,
         shown.append(np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64))
         index.append(np.searchsorted(np.cumsum(lengths), shown[-1], side="right"))
     return np.asarray(merged[np.ix_(*index)]), shown
+
+
+def slice_modes(shape: tuple[int, ...], along: int | None = None) -> Modes:
+    """Choose the mode to slice along, by default the shortest of the three longest, and the two that are drawn."""
+    longest = sorted(range(len(shape)), key=lambda k: -shape[k])[:3]
+    first = [] if len(shape) < 3 else [longest[-1] if along is None else along]
+    return *first, *sorted([k for k in longest if k not in first][:2])

@@ -3,7 +3,6 @@
 from legendre.engines.protocol import Point
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.loop import Evaluation, Solver, State, Step, Target
-from legendre.solvers.mprojection import MProjection
 from legendre.solvers.newton import Closed, Natural, NaturalCG
 from legendre.solvers.scaling import MatrixScaling, Scaling
 
@@ -11,7 +10,6 @@ __all__ = [
     "Closed",
     "Evaluation",
     "Gradient",
-    "MProjection",
     "MatrixScaling",
     "Natural",
     "NaturalCG",

@@ -11,11 +11,10 @@ from legendre.model.model import Cliques, Model, Modes, decomposable, generating
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.loop import Solver
-from legendre.solvers.mprojection import MProjection
 from legendre.solvers.newton import Closed, Natural, NaturalCG
 from legendre.solvers.scaling import MatrixScaling, Scaling
 
-_KINDS = (Closed, Gradient, MProjection, MatrixScaling, Natural, NaturalCG, Scaling)
+_KINDS = (Closed, Gradient, MatrixScaling, Natural, NaturalCG, Scaling)
 SOLVERS: dict[str, Callable[[], Solver]] = {kind.name: kind for kind in _KINDS}
 
 

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -19,19 +20,16 @@ from typing import Any
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import empty
 from legendre.core.arguments import check_choice, check_int, check_number
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
-from legendre.core.figures import sheet
 from legendre.core.progress import Say, line, silent
-from legendre.core.text import Columns, shape_name
+from legendre.core.text import Columns
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
 from legendre.fitting.growing.seriate import Unordered
 from legendre.results.inference.printout import to_frame
-from legendre.tasks.complete.complete import complete
 
 ADVICE = "pip install 'legendre[compare]'"
 
@@ -189,7 +187,7 @@ def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
     known = ~np.isnan(X)
     x, q = np.asarray(X[known], dtype=np.float64), Q[known]
     kl = max(float(rel_entr(x / x.sum(), q / q.sum()).sum()), 0.0) if q.any() else np.inf
-    return {"rmse": float(np.sqrt(np.square(x - q).mean())), "kl": kl}
+    return {"rmse": _rmse(X, Q, known), "kl": kl}
 
 
 @dataclass(frozen=True)
@@ -199,7 +197,7 @@ class Row:
     method: str
     asked: int  # the number of parameters to compare at
     seed: int | None  # of a random start
-    status: str = "SKIPPED"  # how a Legendre decomposition ended, or DONE, FAILED, SKIPPED, NOT INSTALLED
+    status: str = "SKIPPED"  # how a Legendre decomposition ended, or DONE, FAILED, SKIPPED
     n_params: int | None = None  # parameters used: at most `asked` of ours, at least `asked` of a peer
     n_iter: int | None = None
     rmse: float | None = None  # these two as in `score`
@@ -233,7 +231,6 @@ class Comparison(Sequence[Row]):
     [0, 5]
     """
 
-    shape: tuple[int, ...]
     rows: tuple[Row, ...]
 
     def __getitem__(self, place: Any) -> Any:
@@ -248,57 +245,22 @@ class Comparison(Sequence[Row]):
         return to_frame(columns, [row.method for row in self.rows], "method")
 
     def text(self) -> str:
-        """Write a table with a line for each method and size; of several seeds the best errors and the mean time."""
-        lines = [["method", "asked", "params", "seeds", "RMSE", "held out", "KL(P, Q)", "seconds", "residual"]]
-        for method, asked in dict.fromkeys((row.method, row.asked) for row in self.rows):
-            same = [row for row in self.rows if (row.method, row.asked) == (method, asked)]
-            done = [row for row in same if row.rmse is not None]
-            row = (done or same)[0]
-            best = [
-                min((value for row in done if (value := getattr(row, name)) is not None), default=None)
-                for name in ("rmse", "held_out", "kl")
-            ]
-            seconds = sum(row.seconds or 0.0 for row in done) / len(done) if done else None
-            lines.append(
-                [
-                    row.label, str(asked or ""), row.status.lower() if row.n_params is None else str(row.n_params),
-                    "" if row.seed is None else str(len(done)),
-                    *("" if value is None else f"{value:.4g}" for value in best),
-                    "" if seconds is None else f"{seconds:.3g}",
-                    "" if row.residual is None else f"{row.residual:.0e}",
-                ]
-            )  # fmt: skip
+        """Write a table with a line for each method and size: of several seeds that with the smallest error."""
+        best: dict[tuple[str, int], Row] = {}
+        for row in sorted(self.rows, key=lambda row: np.inf if row.rmse is None else row.rmse):
+            best.setdefault((row.method, row.asked), row)
+        lines = [["method", "asked", "params", "RMSE", "held out", "KL(P, Q)", "seconds", "residual"]]
+        for row in (best[key] for key in dict.fromkeys((row.method, row.asked) for row in self.rows)):
+            size = row.status.lower() if row.n_params is None else str(row.n_params)
+            numbers = row.rmse, row.held_out, row.kl, row.seconds, row.residual
+            lines.append([row.label, str(row.asked or ""), size, *("" if v is None else f"{v:.3g}" for v in numbers)])
         notes = [f"{row.label}: {row.note}" for row in self.rows if row.note and (row.rmse is None or row.seed is None)]
-        if any(row.seed is not None for row in self.rows):
-            notes.append("Of several seeds the row shows the best errors and the mean time.")
-        return Columns(shape_name(self.shape), lines, "<>", ruled=True, notes=list(dict.fromkeys(notes))).text()
+        notes += ["Of several seeds the best is shown."] if any(row.seed for row in self.rows) else []
+        return Columns(
+            "Errors by number of parameters", lines, "<>", ruled=True, notes=list(dict.fromkeys(notes))
+        ).text()
 
     __repr__ = text
-
-    def draw(self) -> Any:
-        """Draw errors and time against the number of parameters, the mean of each method over its seeds."""
-        made = sheet(13.5, 4.6)
-        axes = made.subplots(1, 3)
-        scored = [row for row in self.rows if row.rmse is not None and row.n_params]
-        for axis, field, name in zip(
-            axes, ("rmse", "held_out", "seconds"), ("RMSE", "held-out RMSE", "seconds"), strict=True
-        ):
-            for method in dict.fromkeys(row.method for row in scored):
-                points = [(row.n_params, getattr(row, field)) for row in scored if row.method == method]
-                sizes, values = np.array([p for p in points if p[1] is not None], dtype=float).reshape(-1, 2).T
-                x, place = np.unique(sizes, return_inverse=True)
-                width = 2.4 if method == ADAPTIVE else 1.3
-                mean = np.bincount(place, values) / np.bincount(place)
-                axis.plot(x, mean, marker="o", linewidth=width, label=LABELS[method])
-            axis.set(xlabel="number of parameters", ylabel=name)
-            if scored:  # a logarithmic axis needs a point
-                axis.set(xscale="log", yscale="log" if field == "seconds" else "linear")
-            axis.grid(visible=True, alpha=0.25)
-        handles, labels = axes[0].get_legend_handles_labels()
-        if handles:
-            made.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-        made.suptitle(shape_name(self.shape), fontsize=11)
-        return made
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
@@ -315,98 +277,95 @@ def list_sizes(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
     return tuple(n for n in (one, 2 * one, 4 * one, 8 * one, 16 * one) if n <= limit) or (max(1, limit),)
 
 
-@dataclass(frozen=True, eq=False)
-class Contest:
-    """A tensor, and how methods are run on it."""
+def run_fits(
+    X: TensorLike,
+    n_params: Sequence[int] | None = None,
+    *,
+    support: str = "all",
+    unordered: Unordered = None,
+    peers: Sequence[str] = COMPARED,
+    n_starts: int = 3,
+    hold_out: float = 0.1,
+    effort: Effort | None = None,
+    say: Say = silent,
+) -> Iterator[Row]:
+    """Yield the rows of `compare`, one by one: the uniform distribution, then ours and peers by size.
 
-    X: FloatArray  # in double precision, NaN where it is missing or outside the sample space
-    held_out: BoolArray  # cells that the second fits leave out
-    effort: Effort
-    unordered: Unordered
-
-    @classmethod
-    def of(cls, X: TensorLike, support: str, hold_out: float, effort: Effort | None, unordered: Unordered) -> Contest:
-        """Read X; choose the cells to hold out, a share of those in the sample space."""
-        check_choice(support, "support (cells that are to be left out may be NaN)", ("all", "nonzero"), InvalidSupport)
-        check_number(hold_out, "hold_out", 0, below=1)
-        data = in_memory(read(X, support), "compare")
-        values = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), np.nan)
-        known = np.flatnonzero(~np.isnan(values))
-        hidden = np.zeros(values.shape, dtype=np.bool_)
-        hidden.flat[np.random.default_rng(0).permutation(known)[: int(hold_out * known.size)]] = True
-        return cls(values, hidden, Effort() if effort is None else effort, unordered)
-
-    def jobs(self, n_params: Sequence[int] | None, n_starts: int, peers: Sequence[str]) -> list[Row]:
-        """Check what is to be compared; list rows to fill in: the uniform model, then ours and peers by size."""
-        for name in peers:
-            if name not in PEERS:
-                raise InvalidSetting(unknown_name("peer", str(name), PEERS))
-        sizes, cells = list_sizes(self.X.shape), int(np.count_nonzero(~np.isnan(self.X)))
-        if n_params is not None:
-            sizes = tuple(np.unique(n_params).tolist())
-            for n in sizes or (0,):
-                if check_int(n, "n_params: a number of parameters", 1) >= cells:
-                    raise InvalidSetting(
-                        f"n_params: {n} parameters are too many: the sample space has {cells} cells, so that "
-                        f"{cells - 1} reproduce any X."
-                    )
-        seeds = range(check_int(n_starts, "n_starts", 1))
-        notes = {name: self._obstacle(PEERS[name]) for name in peers}
-        found = [Row(UNIFORM, 0, None), *(replace(note, method=name) for name, note in notes.items() if note)]
-        for n in sizes:
-            found.append(Row(ADAPTIVE, n, None))
-            found += [Row(name, n, seed) for name, note in notes.items() if not note for seed in seeds]
-        return found
-
-    def _obstacle(self, peer: Peer) -> Row | None:
-        """Return a row that says why a peer cannot run, if it cannot."""
-        if not peer.installed:
-            return Row("", 0, None, "NOT INSTALLED", note=f"needs {peer.package}: {ADVICE}")
-        if self.X.ndim < 2:
-            return Row("", 0, None, note="needs a tensor of two or more modes")
-        if np.isnan(self.X).any() and not peer.takes_mask:
-            return Row("", 0, None, note="cannot leave out cells that are missing or outside the sample space")
-        return None
-
-    def run(self, jobs: Sequence[Row], say: Say = silent) -> Iterator[Row]:
-        """Fill the rows in."""
-        for done, job in enumerate(jobs):
-            say(f"fit {done + 1} of {len(jobs)}   {job.label}, {job.asked} parameters", done / len(jobs))
-            yield job if job.note else self._run_peer(job) if job.method in PEERS else self._run_ours(job)
-
-    def _run_ours(self, row: Row) -> Row:
-        basis = adaptive(row.asked) if row.asked else empty()
-        unordered = self.unordered if row.asked else None
-        error = None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
-            start = time.perf_counter()
-            fit = decompose(self.X, basis, unordered=unordered)
-            seconds = time.perf_counter() - start
-            if self.held_out.any():
-                hidden = np.where(self.held_out, np.nan, self.X)
-                second = decompose(hidden, basis, unordered=unordered)
-                arrange = second.labels.arrange
-                filled = complete(arrange(hidden), second.basis, undetermined="theta0").tensor()
-                error = _rmse(arrange(self.X), filled, arrange(self.held_out))
-        note = f"levels arranged: {fit.arrangement_bits:.0f} bits beside the parameters" if fit.arrangement else ""
-        facts = score(self.X, fit.tensor())
-        return replace(
-            row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds, held_out=error,
-            residual=fit.residual, note=note, rmse=facts["rmse"], kl=facts["kl"],
-        )  # fmt: skip
-
-    def _run_peer(self, row: Row) -> Row:
-        peer, seed = PEERS[row.method], row.seed or 0
-        known = ~np.isnan(self.X)
-        filled = np.where(known, self.X, 0.0)
-        facts, Q = attempt(peer, filled, row.asked, self.effort, seed, None if known.all() else known)
+    Each method is fitted to all cells and, if it can leave cells out, without those that are held out.
+    """
+    check_choice(support, "support (cells that are to be left out may be NaN)", ("all", "nonzero"), InvalidSupport)
+    check_number(hold_out, "hold_out", 0, below=1)
+    data = in_memory(read(X, support), "compare")
+    values = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), np.nan)
+    known = ~np.isnan(values)
+    hidden = np.random.default_rng(0).permutation(np.flatnonzero(known))[: int(hold_out * known.sum())]
+    held_out = np.isin(np.arange(values.size), hidden).reshape(values.shape)
+    jobs = _list_jobs(values, n_params, n_starts, peers)
+    fit = partial(_fit_cells, effort=effort or Effort(), unordered=unordered)
+    for done, row in enumerate(jobs):
+        say(f"fit {done + 1} of {len(jobs)}   {row.label}, {row.asked} parameters", done / len(jobs))
+        if row.note:
+            yield row
+            continue
+        facts, Q = fit(row, values)
         if Q is not None:
-            facts |= score(self.X, Q)
-            if peer.takes_mask and self.held_out.any():
-                again = attempt(peer, filled, row.asked, self.effort, seed, known & ~self.held_out)[1]
-                facts["held_out"] = None if again is None else _rmse(self.X, again, self.held_out)
-        return replace(row, **facts)
+            facts |= score(values, Q)
+            if hidden.size and (row.method not in PEERS or PEERS[row.method].takes_mask):
+                again = fit(row, np.where(held_out, np.nan, values))[1]
+                facts["held_out"] = None if again is None else _rmse(values, again, held_out)
+        yield replace(row, **facts)
+
+
+def _list_jobs(X: FloatArray, n_params: Sequence[int] | None, n_starts: int, peers: Sequence[str]) -> list[Row]:
+    """Check what is to be compared, and list rows to fill in; a peer that cannot run has one, with the reason."""
+    sizes, cells = list_sizes(X.shape), int(np.count_nonzero(~np.isnan(X)))
+    if n_params is not None:
+        sizes = tuple(np.unique(n_params).tolist())
+        for n in sizes or (0,):
+            if check_int(n, "n_params: a number of parameters", 1) >= cells:
+                raise InvalidSetting(
+                    f"n_params: {n} parameters are too many: the sample space has {cells} cells, so that "
+                    f"{cells - 1} reproduce any X."
+                )
+    seeds = range(check_int(n_starts, "n_starts", 1))
+    obstacles = {name: _obstacle(X, name) for name in peers}
+    found = [Row(UNIFORM, 0, None), *(Row(name, 0, None, note=why) for name, why in obstacles.items() if why)]
+    for n in sizes:
+        found.append(Row(ADAPTIVE, n, None))
+        found += [Row(name, n, seed) for name, why in obstacles.items() if not why for seed in seeds]
+    return found
+
+
+def _obstacle(X: FloatArray, name: str) -> str:
+    """Say why a peer cannot run; empty if it can."""
+    if name not in PEERS:
+        raise InvalidSetting(unknown_name("peer", str(name), PEERS))
+    peer = PEERS[name]
+    if not peer.installed:
+        return f"needs {peer.package}: {ADVICE}"
+    if X.ndim < 2:
+        return "needs a tensor of two or more modes"
+    if np.isnan(X).any() and not peer.takes_mask:
+        return "cannot leave out cells that are missing or outside the sample space"
+    return ""
+
+
+def _fit_cells(
+    row: Row, X: FloatArray, effort: Effort, unordered: Unordered
+) -> tuple[dict[str, Any], FloatArray | None]:
+    """Fit a method to the cells that are not NaN; return fields of its row, and the reconstruction of all cells."""
+    if row.method in PEERS:
+        known = ~np.isnan(X)
+        mask = None if known.all() else known
+        return attempt(PEERS[row.method], np.nan_to_num(X), row.asked, effort, row.seed or 0, mask)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
+        start = time.perf_counter()
+        fit = decompose(X, adaptive(row.asked), unordered=unordered) if row.asked else decompose(X, "empty")
+        seconds = time.perf_counter() - start
+    note = f"levels arranged: {fit.arrangement_bits:.0f} bits beside the parameters" if fit.arrangement else ""
+    facts = {"status": fit.status.name, "n_params": fit.n_params, "n_iter": fit.n_iter, "seconds": seconds}
+    return {**facts, "residual": fit.residual, "note": note}, fit.tensor(extend=True)
 
 
 def _rmse(X: AnyArray, Q: FloatArray, cells: BoolArray) -> float:
@@ -472,7 +431,9 @@ def compare(
     >>> [(row.method, row.asked, row.n_params) for row in rows if row.method == "adaptive"]
     [('adaptive', 5, 5), ('adaptive', 20, 20)]
     """
-    contest = Contest.of(X, support, hold_out, effort, unordered)
-    jobs = contest.jobs(n_params, n_starts, peers)
     with line("compare", progress) as say:
-        return Comparison(contest.X.shape, tuple(contest.run(jobs, say)))
+        rows = run_fits(
+            X, n_params, support=support, unordered=unordered, peers=peers, n_starts=n_starts, hold_out=hold_out,
+            effort=effort, say=say,
+        )  # fmt: skip
+        return Comparison(tuple(rows))

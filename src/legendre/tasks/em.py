@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -22,13 +21,14 @@ from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, InvalidSupport
 from legendre.core.origin import Origin
-from legendre.core.sums.zeta import zeta, zeta_adjoint
+from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe, with_counts
 from legendre.data.partial_table import Pattern
 from legendre.fitting.fit import Settings, fit_on
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.linesearch import backtrack
+from legendre.solvers.structure.faces import feature_rows
 from legendre.solvers.structure.rank import independent
 
 
@@ -157,17 +157,19 @@ class Likelihood:
 
     def at(self, theta: FloatArray) -> FloatArray:
         """Return the probability of each cell."""
-        grid, ties = np.zeros(self.fit.shape), self.fit.ties
-        grid[tuple(self.fit.basis.T)] = theta if ties is None else ties.matrix() @ theta
+        model = self.fit.model
         with np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is not taken
-            logs = zeta(grid) + self.log_base
+            logs = model.quotient.spread(model.below(theta)) + self.log_base
             q = np.exp(logs - logs.max())
             return np.asarray(q / q.sum())
 
     def gradient(self, q: FloatArray) -> FloatArray:
         """Return the gradient per row: expectations of the completed table less those of q."""
-        excess = zeta_adjoint(self.data.expect(q) / self.data.total - q)[tuple(self.fit.basis.T)]
-        return excess if self.fit.ties is None else np.asarray(excess @ self.fit.ties.matrix())
+        return self._expect(self.data.expect(q) / self.data.total - q)
+
+    def _expect(self, weights: FloatArray) -> FloatArray:
+        """Sum each feature, weighted, over all cells."""
+        return self.fit.model.above(self.fit.model.quotient.merge(weights))
 
     @cached_property
     def columns(self) -> IntArray:
@@ -179,20 +181,17 @@ class Likelihood:
         """Whether the features are too many to be formed on every cell."""
         return math.prod(self.fit.shape) * max(len(self.fit.basis), 1) > limits.LARGEST_FEATURES
 
+    @cached_property
+    def features(self) -> FloatArray:
+        """The features on every cell, with a mode for the parameters."""
+        model = self.fit.model
+        cells = np.indices(self.fit.shape).reshape(len(self.fit.shape), -1).T
+        return feature_rows(model, model.quotient.boxes(cells)).reshape(*self.fit.shape, model.n_params)
+
     def feature_sums(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
         """Sum each feature, weighted, over the modes that rows lack, for each level of the others: entries x |B|."""
-        basis = self.fit.basis
-        tails = weights  # suffix sums along the modes that are lost
-        for k in lost:
-            tails = np.flip(np.flip(tails, k).cumsum(axis=k), k)
-        known = [k for k in range(tails.ndim) if k not in lost]
-        place: Any = (..., *(basis[:, k] for k in lost))
-        out = tails.transpose(*known, *lost)[place] if lost else tails[..., None]
-        for axis, k in enumerate(known):
-            reached = np.arange(self.fit.shape[k])[:, None] >= basis[:, k]
-            out = out * np.expand_dims(reached, tuple(i for i in range(len(known)) if i != axis))
-        flat = out.reshape(math.prod(out.shape[:-1]), out.shape[-1])  # there may be no parameter
-        return flat if self.fit.ties is None else np.asarray(flat @ self.fit.ties.matrix())
+        sums = (weights[..., None] * self.features).sum(axis=lost)
+        return np.asarray(sums.reshape(math.prod(sums.shape[:-1]), -1))  # there may be no parameter
 
     def _products(self, weights: FloatArray) -> FloatArray:
         """Sum the products of each two features, weighted: those of u and v are the sum above both."""
@@ -203,8 +202,7 @@ class Likelihood:
 
     def complete_information(self, q: FloatArray) -> FloatArray:
         """Return the information of a complete table, per row: the covariance of the features."""
-        means = zeta_adjoint(q)[tuple(self.fit.basis.T)]
-        means = means if self.fit.ties is None else means @ self.fit.ties.matrix()
+        means = self._expect(q)
         return self._products(q) - np.outer(means, means)
 
     def missing_information(self, q: FloatArray) -> FloatArray:

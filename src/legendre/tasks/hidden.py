@@ -258,10 +258,7 @@ def hidden(
     with limit_blas(), line("reading X", bool(progress)) as say:
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
         check_int(restarts, "restarts", 1)
-        if is_whole(rng, 0):  # start i does not depend on `restarts`
-            generators = [np.random.default_rng([int(rng), i]) for i in range(restarts)]
-        else:
-            generators = generator_from(rng, InvalidSetting).spawn(restarts)
+        generators = generator_from(rng, InvalidSetting).spawn(restarts)
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
         rows = _rows(data, added)
         n_visible = len(data.shape)

@@ -71,6 +71,10 @@ class Quotient:
             return np.asarray(self.box_of(mode)[coordinates], dtype=np.int64)
         return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
 
+    def corners(self, boxes: IntArray) -> IntArray:
+        """Find the first cell of each of some boxes (k x N)."""
+        return np.stack([cut[place] for cut, place in zip(self.cuts, boxes.T, strict=True)], axis=1)
+
     def flat_boxes(self, cells: IntArray) -> IntArray:
         """Find the box of each cell (k x N), as its place in the merged grid, which must have fewer than 2^63."""
         flat = np.zeros(len(cells), dtype=np.int64)

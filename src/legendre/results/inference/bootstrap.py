@@ -23,9 +23,8 @@ from legendre.core.text import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.model.model import Modes, decomposable, generating_margins, in_running_order
-from legendre.results.distribution import tensor
 from legendre.results.inference.coding import Coding, coefficients_of
-from legendre.results.inference.counts import Counts, counts_of
+from legendre.results.inference.counts import counts_beside, counts_of
 from legendre.results.inference.printout import Printed, p_text
 
 if TYPE_CHECKING:
@@ -208,9 +207,10 @@ def _draw_with_margins(tests: Inference, n: int, random: np.random.Generator) ->
             f"bootstrap(conditional=True): {n:,} tables of {counts.sum():,} cases would take long. With so many cases "
             "the tables need no margins: leave conditional out."
         )
-    mu = tensor(fit, extend=False)
-    alive = mu > 0
-    drawn = [Counts(table[alive], mu[alive]) for table in tables_with_margins(counts, margins, n, random)]
+    drawn = []
+    for table in tables_with_margins(counts, margins, n, random):
+        cells = np.argwhere(table)
+        drawn.append(counts_beside(fit, cells, table[tuple(cells.T)]))
     g2, x2 = np.array([table.g2() for table in drawn]), np.array([table.x2() for table in drawn])
     none = np.empty((0, fit.n_params))
     return Bootstrap(tests, g2, x2, none, none[:, 0], none, none[:, 0], 0, conditional=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +13,9 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery, InvalidTensor
 from legendre.core.memory import rows_of
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.observation import Entries, Observation
-from legendre.results.distribution import tensor
+from legendre.data.observation import Observation
 from legendre.results.growth_path import GrowthStep
 from legendre.solvers.structure.rank import independent, rank_of
 
@@ -27,69 +25,63 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts and their means, in C order, on the cells of Omega that do not vanish; or on the entries of a list."""
+    """The positive counts, with the logarithms of their means, since means may be too small for float64."""
 
     n: FloatArray  # the counts
-    mu: FloatArray  # their means, N q
-    rest: float = 0.0  # the sum of the means of all other cells that can be positive; their counts are 0
-    alive: BoolArray | None = None  # marks the cells of `n` where X is a grid; None where X is a list of entries
-    cells: IntArray | None = None  # the cells of `n`, k x N, where X is a list of entries
-    logs: FloatArray | None = None  # logarithms of the means, where means may be too small for float64
+    log_mu: FloatArray  # logarithms of their means, N q
+    rest: float  # the sum of the means of all other cells
+    cells: IntArray  # the cells of `n`, k x N
 
-    @cached_property
-    def log_mu(self) -> FloatArray:
-        """Logarithms of the means."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.mu) if self.logs is None else self.logs
+    @property
+    def mu(self) -> FloatArray:
+        """The means."""
+        return np.exp(self.log_mu)
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the counts of some cells (k x N)."""
-        if self.alive is not None:
-            return np.asarray(self.grid(self.alive.shape)[tuple(cells.T)])
-        place = find(cells, np.empty_like(cells[:0]) if self.cells is None else self.cells)
-        return np.where(place >= 0, self.n[place], 0.0)
+        place = find(cells, self.cells)
+        return np.where(place >= 0, self.n[place], 0.0) if len(self.n) else np.zeros(len(cells))
 
     def grid(self, shape: tuple[int, ...]) -> FloatArray:
         """Return the counts as an array of X's shape."""
         out = np.zeros(shape)
-        out[self.alive if self.cells is None else tuple(self.cells.T)] = self.n
+        out[tuple(self.cells.T)] = self.n
         return out
 
     def g2(self) -> float:
         """Likelihood ratio statistic against the saturated model, ``2 sum n log(n / mu)``."""
-        return float(deviances(self.n, self.mu, self.log_mu).sum()) + 2.0 * self.rest
+        return float(deviances(self.n, self.log_mu).sum()) + 2.0 * self.rest
 
     def x2(self) -> float:
         """Pearson's statistic, ``sum (n - mu)^2 / mu``."""
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            small = self.n**2 * np.exp(-self.log_mu)
-            terms = np.where(self.mu < sys.float_info.min, small, (self.n - self.mu) ** 2 / self.mu)
-        return float(terms.sum()) + self.rest
+        with np.errstate(over="ignore"):
+            return float((pearson(self.n, self.log_mu) ** 2).sum()) + self.rest
 
     def log_likelihood(self) -> float:
         """Multinomial: N is given."""
-        from scipy.special import gammaln
+        from scipy.special import gammaln, xlogy
 
         total = float(self.n.sum())
-        ways = float(gammaln(total + 1) - gammaln(self.n + 1).sum())
-        return ways + self._cross() - total * float(np.log(total))
+        return self.poisson_log_likelihood() + float(gammaln(total + 1) - xlogy(total, total) + total)
 
     def poisson_log_likelihood(self) -> float:
         """Independent Poisson counts: N is random too."""
         from scipy.special import gammaln
 
-        return self._cross() - float(self.mu.sum() + gammaln(self.n + 1).sum()) - self.rest
-
-    def _cross(self) -> float:
-        """``sum n log(mu)`` over positive counts."""
-        seen = self.n > 0
-        return float(self.n[seen] @ self.log_mu[seen])
+        return float(self.n @ self.log_mu - gammaln(self.n + 1).sum() - self.mu.sum()) - self.rest
 
 
-def deviances(n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
+def pearson(n: FloatArray, log_mu: FloatArray) -> FloatArray:
+    """``(n - mu) / sqrt(mu)``, which is infinite where a mean is far below the resolution of float64."""
+    with np.errstate(over="ignore"):
+        return n * np.exp(-0.5 * log_mu) - np.exp(0.5 * log_mu)
+
+
+def deviances(n: FloatArray, log_mu: FloatArray) -> FloatArray:
     """``2 (n log(n / mu) - n + mu)``: terms of G2 that are all >= 0."""
     from scipy.special import kl_div, xlogy
 
+    mu = np.exp(log_mu)
     terms: FloatArray = kl_div(n, mu)
     small = (mu < sys.float_info.min) & (n > 0)  # such means have lost digits, but their logarithms have not
     terms[small] = xlogy(n[small], n[small]) - n[small] * log_mu[small] - n[small]
@@ -158,40 +150,34 @@ def counts_of(fit: Decomposition) -> Counts:
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
         )
-    if fit.data.entries is not None:
-        return _of_entries(fit, fit.data.entries)
-    data = in_memory(fit.data, "inference")
-    alive = support = fit.model.support.on_grid()
-    _check(data.values, support, lambda place: place)
-    if fit._alive is not None:
-        alive = support.copy()
-        alive[tuple(fit.labels.places(fit.vanishing_cells).T)] = False
-    return Counts(data.values[alive].astype(np.float64), tensor(fit, extend=False)[alive], alive=alive)
-
-
-def _of_entries(fit: Decomposition, data: Entries) -> Counts:
-    """Take the entries, and what Q leaves to all other cells as one sum."""
-    if data.even:
+    cells, values = _positive_entries(fit.data)
+    if values.dtype.kind == "f" and len(broken := np.flatnonzero((values != np.rint(values)) | (values >= 2.0**53))):
         raise InvalidTensor(
-            f"inference needs counts, but X has a pseudo-count of {data.even:g} spread over its cells. Fit without it."
+            f"counts are whole numbers from 0 to 2**53, but X{cell_name(cells[broken[0]])} is {values[broken[0]]:g} "
+            f"({len(broken)} of {len(values)} positive entries are not). If X was rescaled, fit the counts themselves."
         )
-    _check(data.values, np.ones(len(data.values), dtype=np.bool_), lambda place: data.cells[place[0]])
-    logs = fit._distribution.log_prob(data.cells) + float(np.log(fit.total))
-    mu = np.exp(logs)
-    rest = max(fit.total - float(mu.sum()), 0.0) if fit.model.support.full else 0.0
-    return Counts(data.values.astype(np.float64), mu, rest, cells=data.cells, logs=logs)
+    return counts_beside(fit, cells, values.astype(np.float64))
 
 
-def _check(values: AnyArray, inside: BoolArray, cell_of: Callable[[tuple[int, ...]], object]) -> None:
-    """Refuse entries that are not counts; `cell_of` finds the cell of an entry."""
-    if values.dtype.kind != "f":
-        return
-    broken = np.argwhere(inside & ((values != np.rint(values)) | (values >= 2.0**53)))
-    for place in map(tuple, broken):
-        raise InvalidTensor(
-            f"counts are whole numbers from 0 to 2**53, but X{cell_name(cell_of(place))} is {values[place]:g} "
-            f"({len(broken)} of {int(inside.sum())} cells are none). If X was rescaled, fit the counts themselves."
-        )
+def counts_beside(fit: Decomposition, cells: IntArray, n: FloatArray) -> Counts:
+    """Put positive counts of some cells (k x N) beside their means; what Q leaves to all others is one sum."""
+    log_mu = fit._distribution.log_prob(cells) + float(np.log(fit.total))
+    every = len(n) == fit.model.support.n_cells - fit.n_vanishing
+    return Counts(n, log_mu, 0.0 if every else max(fit.total - float(np.exp(log_mu).sum()), 0.0), cells)
+
+
+def _positive_entries(data: Observation) -> tuple[IntArray, AnyArray]:
+    """List the cells of the support (k x N) at which X is positive, and what it is there."""
+    if (entries := data.entries) is not None:
+        if entries.even:
+            raise InvalidTensor(
+                f"inference needs counts, but X has a pseudo-count of {entries.even:g} spread over its cells. Fit "
+                "without it."
+            )
+        return entries.cells, entries.values
+    dense = in_memory(data, "inference")
+    cells = np.argwhere(dense.support.on_grid() & (dense.values > 0))
+    return cells, dense.values[tuple(cells.T)]
 
 
 # --- criteria -------------------------------------------------------------------------------------------------------

@@ -153,13 +153,12 @@ def _small_counts(tests: Inference) -> tuple[str, ...]:
     if not tests.df:
         return ()
     counts, fit = tests.counts, tests.fit
-    mu, mean = counts.mu, np.inf
-    others = 0 if counts.alive is not None else fit.model.support.n_cells - fit.n_vanishing - len(mu)
-    if others and beyond_memory(fit.shape) is not None:
+    mu, mean, others = counts.mu, np.inf, 0
+    if beyond_memory(fit.shape) is None:
+        mu = np.exp(fit._distribution.log_prob(fit.model.support.cells())) * fit.total
+        mu = mu[mu > 0]
+    elif others := fit.model.support.n_cells - fit.n_vanishing - len(mu):
         mean = counts.rest / others
-    elif others:
-        means = np.exp(fit._distribution.log_prob(fit.model.support.cells())) * fit.total
-        mu, others = means[means > 0], 0
     n = len(mu) + others
     below = int((mu < 5).sum()) + (others if mean < 5 else 0)
     least = float(f"{min(float(mu.min(initial=np.inf)), mean):.9g}")  # without rounding errors

@@ -27,7 +27,7 @@ from legendre.results.inference.coding import (
     odds_ratios,
     read_contrasts,
 )
-from legendre.results.inference.counts import Counts, bic, chi_square_p, deviances, statistics_of
+from legendre.results.inference.counts import Counts, bic, chi_square_p, deviances, pearson, statistics_of
 from legendre.results.inference.printout import fit_table, notes_of, to_frame
 from legendre.results.inference.wald import (
     Coefficients,
@@ -431,14 +431,11 @@ class Inference(Storable):
         alive = log_mu > -np.inf
         found = np.where(fit.model.support.contains(index) & (kind != "adjusted"), 0.0, np.nan)
         n, log_mu = self.counts.at(index[alive]), log_mu[alive]
-        mu = np.exp(log_mu)
+        found[alive] = pearson(n, log_mu)
         if kind == "deviance":
-            found[alive] = np.sign(n - mu) * np.sqrt(deviances(n, mu, log_mu))
-        else:
-            with np.errstate(over="ignore"):
-                found[alive] = (n - mu) * np.exp(-0.5 * log_mu)
+            found[alive] = np.sign(found[alive]) * np.sqrt(deviances(n, log_mu))
         if kind == "adjusted":
-            leverage = leverages(fit, self.information, fit.model.quotient.boxes(index[alive])) * mu
+            leverage = leverages(fit, self.information, fit.model.quotient.boxes(index[alive])) * np.exp(log_mu)
             # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
             found[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
         if cells is not None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from legendre.core.arguments import check_choice, check_int
-from legendre.core.errors import InvalidQuery
+from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.figures import (
     BLUE,
     DIVERGING,
@@ -36,8 +37,6 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.text import shortened
 from legendre.core.types import BoolArray, FloatArray
 from legendre.results.effects import Effect, Measure, log_means, notes_of
-from legendre.results.plots.graph import By, draw_graph
-from legendre.results.plots.mosaic import draw_mosaic
 from legendre.results.plots.plots import Plots
 from legendre.results.views import FEW_COUNTS, scarce_levels, thin_out
 
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
     from legendre.results.inference.result import Inference
 
+By = Literal["gain", "share", "kl"]
 Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
 QUANTITIES = {
     "kl": "KL(P, Q) in nats",
@@ -103,14 +103,13 @@ class FitPlots(Plots):
         largest = [e for e in largest[:most] if e.share >= 0.0005] or largest[:1]  # 0.0 % is no picture
         drawn = sorted(largest, key=lambda e: (len(e.modes), -e.share))
         figure, axes = make_panels("plot.effects", len(drawn), 3)
-        scarce = [scarce_levels(fit, fit.data, effect) for effect in drawn]
-        maps = [np.where(few, np.nan, e.merged) for e, few in zip(drawn, scarce, strict=True) if len(e.modes) == 2]
-        sizes = np.abs(np.concatenate([values.ravel() for values in maps])) if maps else np.ones(1)
-        span = float(np.nanquantile(sizes, 0.99)) or 1.0  # one scale for all maps; one in 100 is beyond it
+        scarce = [scarce_levels(fit, effect) for effect in drawn]
+        maps = [np.abs(e.merged[~few]) for e, few in zip(drawn, scarce, strict=True) if len(e.modes) == 2]
+        # one scale for all maps; one in 100 is beyond it
+        span = float(np.nanquantile(np.concatenate(maps), 0.99)) or 1.0 if maps else 1.0
         for ax, effect, few in zip(axes, drawn, scarce, strict=True):
             if len(effect.modes) == 1:
-                k = effect.modes[0]
-                _draw_line(ax, effect, fit.labels, few, log_means(fit, fit.data, k, found.weights[k]))
+                _draw_line(ax, effect, fit.labels, few, log_means(fit, effect.modes[0], measure))
             else:
                 _draw_map(ax, effect, fit.labels, few, span)
             ax.set_title(f"{shortened(effect.name, 30)}: {100 * effect.share:.1f} %")
@@ -121,37 +120,9 @@ class FitPlots(Plots):
             counts = fit.data is not None and fit.data.counts
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
             notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
-        notes = ["; ".join(notes), *notes_of(fit, fit.data, measure, found)]
-        lines = [fill(line, 45 * min(len(drawn), 3)) for line in notes]
-        figure.suptitle("\n".join(lines), fontsize=LARGE)
+        lines = ["; ".join(notes), *notes_of(fit, measure, found)]
+        figure.suptitle("\n".join(fill(line, 45 * min(len(drawn), 3)) for line in lines), fontsize=LARGE)
         return figure
-
-    @draw_literally
-    def mosaic(
-        self,
-        modes: Mode | Sequence[Mode] | None = None,
-        ax: Axes | None = None,
-        *,
-        residuals: Literal["pearson", "adjusted"] = "pearson",
-    ) -> Axes:
-        """Draw a mosaic as of any result; its shades may be adjusted residuals, of counts and of all modes.
-
-        An adjusted residual is about standard normal where the model holds; see `Inference.residuals`.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ax = ld.decompose([[18, 7], [6, 19]], "B1").plot.mosaic(residuals="adjusted")
-        >>> ax.figure.axes[-1].get_ylabel()
-        'adjusted residual'
-        """
-        check_choice(residuals, "plot.mosaic: residuals", ("pearson", "adjusted"), InvalidQuery)
-        if residuals == "pearson":
-            return super().mosaic(modes, ax)
-        if modes is not None:
-            raise InvalidQuery("plot.mosaic: adjusted residuals are those of single cells; leave the modes out.")
-        plain = self.fit.without_labels().inference().residuals("adjusted")
-        return draw_mosaic(self.pair, None, ax, self.fit.labels.arrange(plain))
 
     @draw_literally
     def odds(
@@ -178,22 +149,17 @@ class FitPlots(Plots):
         if len(found) > 60:
             raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most 60 can be read. Use given=.")
         ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))
-        ax.set_xscale("log")
         ax.axvline(1.0, color=GREY, linewidth=1)
         rows, known = np.arange(len(found)), np.isfinite(found.standard_error)
-        ends = np.stack([found.estimate - found.lower, found.upper - found.estimate])[:, known]
-        ax.errorbar(
-            found.estimate[known], rows[known], xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=3, linewidth=1.6
-        )
+        ends = np.abs(np.stack([found.lower, found.upper]) - found.estimate)[:, known]
+        style: dict[str, Any] = {"fmt": "o", "color": BLUE, "markersize": 5, "capsize": 3, "linewidth": 1.6}
+        ax.errorbar(found.estimate[known], rows[known], xerr=ends, **style)
         words = {np.inf: (0.98, "right", "infinite →"), -np.inf: (0.02, "left", "← 0")}
+        style = {"va": "center", "transform": ax.get_yaxis_transform(), "color": BLUE, "fontsize": SMALL}
         for i in np.flatnonzero(~known).tolist():
             place, side, text = words.get(float(found.estimate[i]), (0.5, "center", "open"))
-            ax.text(
-                place, i, text, ha=side, va="center", transform=ax.get_yaxis_transform(), color=BLUE, fontsize=SMALL
-            )
-        ax.xaxis.set_major_formatter(plain_number)
-        ax.xaxis.set_minor_formatter(lambda v, _: plain_number(v) if f"{v:.0e}"[0] in "25" else "")
-        ax.tick_params(which="minor", labelsize=SMALL)
+            ax.text(place, i, text, ha=side, **style)
+        set_factor_ticks(ax, "x")
         ax.set_yticks(rows, list(found.names))
         labels = tests.fit.labels
         names = " and ".join(labels.mode(labels.find_mode(key, "odds")) for key in (first, second))
@@ -224,7 +190,7 @@ class FitPlots(Plots):
         >>> [text.get_text().split() for text in ax.texts]
         [['1.7', '%'], ['mode', '0', '56.2', '%'], ['mode', '1', '42.1', '%']]
         """
-        return draw_graph(self.fit, ax, by, measure)
+        return _draw_graph(self.fit, ax, by, measure)
 
     @draw_literally
     def boxes(self, *, most: int = 15) -> Figure:
@@ -345,15 +311,10 @@ def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span:
 
     shown = np.where(scarce, np.nan, effect.merged)
     rows, columns = effect.labels.shape
-    image = ax.imshow(
-        thin_out(effect, shown, 2_000)[0],
-        cmap=colormaps[DIVERGING].with_extremes(bad=LIGHT),
-        vmin=-span,
-        vmax=span,
-        aspect="auto",
-        interpolation="nearest",
-        extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
-    )
+    colours: dict[str, Any] = {"cmap": colormaps[DIVERGING].with_extremes(bad=LIGHT), "vmin": -span, "vmax": span}
+    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
+    values, _ = thin_out(effect, shown, 2_000)
+    image = ax.imshow(values, aspect="auto", interpolation="nearest", extent=extent, **colours)
     bar = add_colour_bar(ax, image, ticks=[-span, 0, span], extend="both")
     bar.ax.set_yticklabels([f"× {plain_number(math.exp(v))}" for v in (-span, 0, span)])
     for axis, along in (("x", 1), ("y", 0)):
@@ -373,4 +334,66 @@ def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
     ax.annotate(f"{sizes[-1]:,} parameters", (sizes[-1], values[-1]), xytext=(0.98, 0.9), arrowprops=line, **words)
     ax.set(xlabel="parameters", ylabel=QUANTITIES[quantity])
     set_integer_ticks(ax)
+    return ax
+
+
+def _draw_graph(fit: Decomposition, ax: Axes | None, by: By | None, measure: Measure, most: int = 60) -> Axes:
+    """Draw modes and their joint effects, the stronger the thicker; up to 15 lines have their numbers.
+
+    Of a graph that was found with more than `most` modes, those of the strongest edges are drawn.
+    """
+    choices = ("share", "kl") if fit.graph is None else ("gain", "share", "kl")
+    unit = check_choice(by or choices[0], "plot.graph: by", choices, InvalidQuery)
+    if find_spec("networkx") is None:
+        raise InvalidSetting("plot.graph needs networkx. Install it with: pip install 'legendre[plot]'")
+    import networkx
+
+    labels, modes, alone = fit.labels, list(range(len(fit.shape))), dict[int, float]()
+    if unit == "gain" and fit.graph is not None:
+        gained = sorted(zip(fit.graph.gains.tolist(), fit.graph.ends.tolist(), strict=True), reverse=True)
+        if len(modes) > most:
+            modes = list(dict.fromkeys(k for _, pair in gained for k in pair))[:most]
+        edges = {(a, b): gain for gain, (a, b) in gained if a in modes and b in modes}
+        words = f"lines: nats of log-likelihood that an edge gained; {len(modes)} of {len(fit.shape)} modes"
+    else:
+        effects = fit.effects(measure=measure, max_order=2)
+        alone = {e.modes[0]: e.share for e in effects if len(e.modes) == 1}
+        edges = {(e.modes[0], e.modes[1]): e.share for e in effects if len(e.modes) == 2}
+        words = "shares of the variance of log Q"
+        if unit == "kl":
+            edges = {pair: effects.kl_lost(pair) for pair in edges}
+            words = "lines: KL(P, Q) lost without the pair, in nats"
+    many = len(modes) > 30 or not alone
+    ax = axes_for("plot.graph", ax, (11.0, 9.0) if many else (7.0, 5.4))
+    graph = networkx.Graph()
+    graph.add_nodes_from(modes)
+    graph.add_edges_from(edges)
+    # few modes and chains, which begin at an end, on a circle, coupled ones beside each other; others by springs
+    if len(modes) <= 30 or max(degree for _, degree in graph.degree) <= 2:
+        ends = sorted(graph, key=graph.degree)
+        start = [k for end in ends for k in networkx.dfs_preorder_nodes(graph, end)]
+        places = networkx.circular_layout(list(dict.fromkeys(start)))
+    else:
+        places = networkx.spring_layout(graph, seed=0, iterations=200)
+    pairs = sorted(edges, key=edges.__getitem__)  # the strongest are drawn last
+    strengths = np.array([edges[pair] for pair in pairs])
+    strengths /= strengths.max(initial=0.0) or 1.0
+    style: dict[str, Any] = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
+    networkx.draw_networkx_edges(graph, places, pairs, ax=ax, **style)
+    if len(edges) <= 15:
+        texts = {pair: f"{100 * v:.1f} %" if unit == "share" else f"{v:.3g}" for pair, v in edges.items()}
+        box: dict[str, Any] = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+        style = {"font_color": ORANGE, "font_size": SMALL, "bbox": box, "rotate": False}
+        part = 0.5 if len(modes) < 4 else 0.76  # of a line, where its number stands: lines cross in the middle
+        networkx.draw_networkx_edge_labels(graph, places, texts, label_pos=part, ax=ax, **style)
+    x, y = np.array([*places.values()]).T
+    ax.scatter(x, y, s=1)  # so that the axes reach as far as the modes do
+    names = {k: shortened(str(k) if many and labels.names is None else labels.mode(k), 14) for k in graph}
+    if not many:
+        names = {k: f"{name}\n{100 * alone.get(k, 0.0):.1f} %" for k, name in names.items()}
+    box = {"boxstyle": f"round,pad={0.2 if many else 0.5}", "facecolor": LIGHT, "edgecolor": GREY}
+    networkx.draw_networkx_labels(graph, places, names, font_size=7 if many else SMALL, bbox=box, ax=ax)
+    ax.set_axis_off()
+    ax.margins(0.15)
+    ax.set_title(f"Modes and their joint effects\n{words}" if edges else "Modes; no two have a joint effect")
     return ax

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -35,8 +36,8 @@ from legendre.core.figures import (
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import listed_words, shortened
 from legendre.core.types import FloatArray
-from legendre.results.plots.mosaic import draw_mosaic
-from legendre.results.views import Modes, Pair, PairTable, largest_places, residuals_of
+from legendre.results.distribution import find_modes
+from legendre.results.views import Modes, Pair, PairTable, largest_places, residuals_of, slice_modes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,17 +81,20 @@ class Plots:
         >>> [ax.get_title() for ax in figure.axes[:3]]
         ['mode 0, level 2: observed', 'mode 0, level 2: fitted', 'mode 0, level 2: residual']
         """
-        pair = self.pair
+        pair, labels = self.pair, self.pair.labels
         check_int(most, "plot.slices: most", 1, InvalidQuery)
-        modes = _slice_modes(pair.labels, mode)
-        table = pair.table(modes, "plot.slices")
-        if len(modes) == 2:
-            table = PairTable(table.x[None], table.q[None])
-        chosen = _choose_slices(table, most)
-        x, q = table.x[chosen], table.q[chosen]
+        if len(labels.shape) == 1:
+            raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
+        if len(labels.shape) == 2 and mode is not None:
+            raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
+        modes = slice_modes(labels.shape, None if mode is None else labels.find_mode(mode, "plot.slices"))
+        x, q = (part.reshape(-1, *part.shape[-2:]) for part in pair.table(modes, "plot.slices"))
+        largest = float(np.nanmax(x))
+        chosen = _choose_slices(x, q, most)
+        x, q = x[chosen], q[chosen]
         left = residuals_of(pair, x, q)
         # a few large residuals would turn the others white: one in 200 is beyond the scale
-        span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * float(np.nanmax(table.x))) or 1.0
+        span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * largest) or 1.0
         values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
         parts = (pair.seen, x, values), (pair.made, q, values), ("residual", left, shades)
         figure, axes = make_panels("plot.slices", 3 * len(chosen), 3, (4.6, 3.3))
@@ -99,33 +103,27 @@ class Plots:
             row, (name, entries_of, colours) = place // 3, parts[place % 3]
             images.append(_draw_table(ax, entries_of[row], colours))
             for axis, k, others in (("x", modes[-1], (0, 1)), ("y", modes[-2], (0, 2))):
-                level_ticks(ax, axis, pair.labels, k, np.nansum(x, axis=others))
-            unnamed = ", level" if pair.labels.names is None else ""
-            part = f"{pair.labels.mode(modes[0])}{unnamed} {pair.labels.level(modes[0], chosen[row])}"
+                level_ticks(ax, axis, labels, k, np.nansum(x, axis=others))
+            unnamed = ", level" if labels.names is None else ""
+            part = f"{labels.mode(modes[0])}{unnamed} {labels.level(modes[0], chosen[row])}"
             ax.set_title(name if len(modes) == 2 else f"{shortened(part, 28)}: {name}")
             ax.label_outer()
             if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
                 for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
                     down, across = np.nonzero(marked)
                     ax.plot(across, down, marker, color="white", markersize=5, markeredgewidth=1, linestyle="")
-        add_colour_bar(axes[1::3], images[1], "count" if pair.counts else "entry", pad=0.02, aspect=40)
-        add_colour_bar(
-            axes[2::3],
-            images[2],
-            "standard deviations" if pair.counts else "difference",
-            extend="both",
-            pad=0.02,
-            aspect=40,
-        )
-        summed = [pair.labels.mode(k) for k in range(len(pair.labels.shape)) if k not in modes]
-        notes = (
-            [f"summed over {', '.join(summed) if len(summed) <= 3 else f'{len(summed)} other modes'}"] if summed else []
-        )
-        notes += [pair.note] if pair.note else []
-        notes += ["grey: no entry"] if np.isnan(x).any() else []
-        notes += ["crosses: vanishing"] if (q == 0).any() else []
-        head = f"{pair.seen.capitalize()}, {pair.made} and residual"
-        figure.suptitle("; ".join([head, *notes]), fontsize=LARGE)
+        units = ("count", "standard deviations") if pair.counts else ("entry", "difference")
+        add_colour_bar(axes[1::3], images[1], units[0], pad=0.02, aspect=40)
+        add_colour_bar(axes[2::3], images[2], units[1], extend="both", pad=0.02, aspect=40)
+        summed = [labels.mode(k) for k in range(len(labels.shape)) if k not in modes]
+        notes = [
+            f"{pair.seen.capitalize()}, {pair.made} and residual",
+            f"summed over {', '.join(summed) if len(summed) <= 3 else f'{len(summed)} other modes'}" if summed else "",
+            pair.note,
+            "grey: no entry" if np.isnan(x).any() else "",
+            "crosses: vanishing" if (q == 0).any() else "",
+        ]
+        figure.suptitle("; ".join(filter(None, notes)), fontsize=LARGE)
         return figure
 
     @draw_literally
@@ -244,7 +242,7 @@ class Plots:
         >>> len(ax.patches), ax.get_xlabel(), ax.get_ylabel()
         (4, 'mode 0', 'mode 1')
         """
-        return draw_mosaic(self.pair, modes, ax)
+        return _draw_mosaic(self.pair, modes, ax)
 
     @draw_literally
     def history(self, ax: Axes | None = None) -> Axes:
@@ -256,46 +254,27 @@ class Plots:
         >>> ld.decompose([[1, 2], [3, 4]], "B1").plot.history().get_ylabel()
         'max|eta - eta_hat|'
         """
-        ax = axes_for("plot.history", ax)
+        ax, history = axes_for("plot.history", ax), self.result.history
         tol, solver = getattr(self.result, "tol", 0.0), getattr(self.result, "solver", "")
-        residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in self.result.history]
-        ax.semilogy(
-            [step.iteration for step in self.result.history], residuals, "o-", color=BLUE, markersize=5, linewidth=2
-        )
+        residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in history]
+        ax.semilogy([step.iteration for step in history], residuals, "o-", color=BLUE, markersize=5, linewidth=2)
         if tol > 0:
             ax.axhline(tol, color=ORANGE, linewidth=1.5)
-            words: dict[str, Any] = {
-                "xytext": (6, 5),
-                "textcoords": "offset points",
-                "color": ORANGE,
-                "fontsize": SMALL,
-            }
-            ax.annotate(f"tol = {tol:g}", (0, tol), xycoords=ax.get_yaxis_transform(), **words)
+            at = ax.get_yaxis_transform()
+            ax.text(0.01, tol, f"tol = {tol:g}", transform=at, va="bottom", color=ORANGE, fontsize=SMALL)
         status = self.result.status.name
         ax.set(xlabel="step", ylabel=self.residual_name, title=f"{solver}: {status}" if solver else status)
         set_integer_ticks(ax)
         return ax
 
 
-def _slice_modes(labels: Labels, mode: int | str | None) -> Modes:
-    """Choose the mode to slice along, by default the shortest of the three longest, and the two that are drawn."""
-    order = len(labels.shape)
-    if order == 1:
-        raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
-    if order == 2 and mode is not None:
-        raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
-    longest = sorted(range(order), key=lambda k: -labels.shape[k])[:3]
-    along = [] if order == 2 else [longest[-1] if mode is None else labels.find_mode(mode, "plot.slices")]
-    return *along, *sorted([k for k in longest if k not in along][:2])
-
-
-def _choose_slices(table: PairTable, most: int) -> list[int]:
+def _choose_slices(x: FloatArray, q: FloatArray, most: int) -> list[int]:
     """Choose slices in turn: that with the largest total, and that with the largest misfit, among those left."""
-    by_total = np.argsort(-np.nansum(table.x, axis=(1, 2)), kind="stable").tolist()
-    by_misfit = np.argsort(-np.nansum(np.abs(table.x - table.q), axis=(1, 2)), kind="stable").tolist()
+    sizes = [np.nansum(part, axis=(1, 2)) for part in (x, np.abs(x - q))]
     chosen = list[int]()
-    for turn in range(min(most, len(by_total))):
-        chosen.append(next(i for i in (by_misfit if turn % 2 else by_total) if i not in chosen))
+    for turn in range(min(most, len(x))):
+        ranked = np.argsort(-sizes[turn % 2], kind="stable").tolist()
+        chosen.append(next(i for i in ranked if i not in chosen))
     return sorted(chosen)
 
 
@@ -374,3 +353,102 @@ def _set_few_ticks(axis: Any, most: int = 4) -> None:
 
     axis.set_major_locator(MaxNLocator(nbins=most))
     axis.set_major_formatter(plain_number)
+
+
+def _draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None) -> Axes:
+    """Draw the tiles, shaded by Pearson residuals, and the levels on all four sides."""
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+    from matplotlib.patches import Rectangle
+
+    kept = _mosaic_modes(pair.labels, modes)
+    table, labels = pair.table(kept, "plot.mosaic"), pair.labels.part(kept)
+    residuals = table.x - table.q
+    if pair.counts:  # mosaics have always had Pearson residuals
+        residuals = np.divide(residuals, np.sqrt(table.q), out=np.zeros(table.q.shape), where=table.q > 0)
+    starts, lengths = split_square(np.nan_to_num(table.x))
+    ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
+    bounds = [-8.0, -4.0, -2.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so; between them grey
+    low, high = ([colormaps[DIVERGING](at) for at in some] for some in ((0.06, 0.27), (0.73, 0.94)))
+    steps = ListedColormap([*low, (0.9, 0.9, 0.9, 1.0), *high])
+    shades = ScalarMappable(BoundaryNorm(bounds, steps.N), steps)
+    for cell in np.ndindex(table.x.shape):
+        style: dict[str, Any] = {"fill": False, "linestyle": "--", "edgecolor": "0.2", "lw": 1.2}  # a structural zero
+        if not np.isnan(table.x[cell]):
+            style = {"facecolor": shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)), "edgecolor": GREY, "lw": 0.8}
+        ax.add_patch(Rectangle(tuple(starts[:, *cell]), *lengths[:, *cell], **style))
+    _name_levels(ax, starts, starts + lengths, labels)
+    ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # edges are not cut
+    ax.spines[:].set_visible(False)
+    kind = "Pearson residual" if pair.counts else "difference"
+    add_colour_bar(ax, shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
+    names = shortened(listed_words([labels.mode(k) for k in range(len(kept))]), 30)
+    ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
+    return ax
+
+
+def _mosaic_modes(
+    labels: Labels, modes: Mode | Sequence[Mode] | None, most: int = 4, tiles: int = 600
+) -> tuple[int, ...]:
+    kept = tuple(find_modes(labels, range(len(labels.shape)) if modes is None else modes, "plot.mosaic"))
+    size = math.prod(labels.shape[k] for k in kept)
+    if len(kept) > most or size > tiles:
+        raise InvalidQuery(
+            f"plot.mosaic: {len(kept)} variables with {size:,} tiles; at most {most} variables and {tiles} "
+            "tiles can be read. Name some: plot.mosaic(['a', 'b']); the others are summed over."
+        )
+    return kept
+
+
+def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Split the unit square by the first variable from left to right, by the second from top to bottom, and so on.
+
+    Return starts and lengths of the tiles, each across and downwards. A level without counts is a sliver, thinner than
+    any with counts.
+
+    >>> split_square(np.array([[1.0], [3.0]]))[1][0].round(2).tolist()
+    [[0.24], [0.73]]
+    """
+    starts, lengths = np.zeros(2), np.ones(2)
+    for k, (n, gap) in enumerate(zip(counts.shape, (0.022, 0.016, 0.009, 0.006), strict=False)):
+        sums, side = counts.sum(axis=tuple(range(k + 1, counts.ndim))), k % 2
+        starts, lengths = (np.repeat(part[..., None], n, axis=-1) for part in (starts, lengths))
+        least, total = 0.3 * lengths[side] / n, sums.sum(axis=-1, keepdims=True)
+        shares = sums / np.where(total > 0, total, 1.0)
+        thin = np.where(sums > 0, shares, 1.0).min(axis=-1, keepdims=True) / 3 * lengths[side]
+        gaps, slivers = np.minimum(gap, least), np.where(sums == 0, np.minimum(np.minimum(0.012, thin), least), 0.0)
+        free = lengths[side] - gaps * (n - 1) - slivers.sum(axis=-1, keepdims=True)
+        lengths[side] = slivers + free * np.where(total > 0, shares, 1.0 / n)
+        starts[side] += np.cumsum(lengths[side] + gaps, axis=-1) - lengths[side] - gaps
+    return starts, lengths
+
+
+def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels) -> None:
+    """Write the levels: the first variable below, the second on the left, the third above, the fourth on the right."""
+    ax.set_yticks([])
+    # the tiles beside which names stand, and what they are the names of: a third variable for each level of the first
+    beside: tuple[Any, ...] = (), (0,), (slice(None), 0), (-1, slice(None), -1)
+    for k, n in enumerate(labels.shape):
+        side, axis = k % 2, cast(Any, ax)
+        if k > 1:
+            axis = ax.secondary_yaxis("right") if side else ax.secondary_xaxis("top")
+            axis.spines[:].set_visible(False)
+        axis.tick_params(length=0, labelsize=SMALL if k < 2 else SMALL - 1)
+        low, high = starts[side][beside[k]], ends[side][beside[k]]
+        others = tuple(range(2 if k > 1 else 1, low.ndim))
+        middles = ((low.min(axis=others) + high.max(axis=others)) / 2).ravel().tolist()
+        names = [labels.level(k, i) for i in range(n)] * (len(middles) // n)
+        if side:  # from top to bottom, but for those that would lie upon the one before
+            shown = [0]
+            for i, middle in enumerate(middles):
+                shown += [i] if abs(middle - middles[shown[-1]]) > 0.035 else []
+            axis.set_yticks([middles[i] for i in shown], [names[i] for i in shown])
+            axis.set_ylabel(labels.mode(k), fontsize=MEDIUM)
+        else:
+            axis.set_xticks(middles, names)
+            axis.set_xlabel(labels.mode(k), fontsize=MEDIUM)
+            if k or sum(len(name) + 2 for name in names) > 60:  # letters that have room; others are slanted
+                for text in axis.get_xticklabels():
+                    text.set(rotation=40, ha="left" if k else "right", va="bottom" if k else "top")
+                    text.set_rotation_mode("anchor")

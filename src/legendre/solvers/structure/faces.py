@@ -116,11 +116,6 @@ def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
     return np.asarray(direction[tuple(model.positions.T)])
 
 
-def features(model: Model, cells: BoolArray) -> FloatArray:
-    """Rows of zeta for the given merged cells, 1 where u <= v; of ``zeta A`` where parameters are tied."""
-    return feature_rows(model, model.cells[cells] if isinstance(model, CellList) else np.argwhere(cells))
-
-
 def feature_rows(model: Model, boxes: IntArray) -> FloatArray:
     """Compute the features of some merged cells (n x N), n x parameters."""
     rows = zeta_rows(boxes, model.positions)

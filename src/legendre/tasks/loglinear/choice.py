@@ -11,6 +11,7 @@ import numpy as np
 
 from legendre.core.arguments import check_choice, check_number
 from legendre.core.errors import InvalidQuery
+from legendre.model.cliques.graph import clique_tree
 from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio, compare
 from legendre.tasks.loglinear.formula import Formula, Term, close, read_formula
 
@@ -150,45 +151,32 @@ def search(
 
 def _edges(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:
     """List the edges whose change leaves the graph of the model without long cycles."""
-    names, edges = (
-        model.names,
-        frozenset(frozenset(pair) for term in model.model.terms for pair in combinations(term, 2)),
-    )
-    absent = [name for name in names if frozenset([name]) not in model.model.terms]
-    cliques = find_cliques(edges, names)
-    if absent or cliques is None or close(cliques) != model.model.terms or model.model.functions:
-        why = f"{absent[0]} is not in it" if absent else "a cycle of four or more variables has no chord"
-        why = why if absent or cliques is None else "they are not"
+    own, names = model.model, model.names
+    edges = _pairs(own.terms)
+    absent = [name for name in names if frozenset([name]) not in own.terms]
+    if absent or own.functions or terms_of_graph(edges, names) != own.terms:
+        why = f", {absent[0]} is not in it" if absent else " they are not"
         raise InvalidQuery(
-            f"step(type='decomposable') begins with a model that has every variable, and whose generators are the "
-            f"cliques of its graph; of {model.formula}, {why}. Begin with another, or take type='hierarchical'."
+            "step(type='decomposable') begins with a model that has every variable, and whose generators are the "
+            "cliques of its graph, in which every cycle of four or more variables has a chord; of "
+            f"{model.formula}{why}. Begin with another, or take type='hierarchical'."
         )
     for pair in combinations(names, 2):
         edge = frozenset(pair)
-        cliques = find_cliques(edges ^ {edge}, names)
-        terms = None if cliques is None else close(cliques)
-        if terms is not None and (scope is None or terms <= scope):
-            yield "drop" if edge in edges else "add", model.model.name(edge), replace(model.model, terms=terms)
+        terms = terms_of_graph(edges ^ {edge}, names)
+        if _pairs(terms) == edges ^ {edge} and (scope is None or terms <= scope):
+            yield "drop" if edge in edges else "add", own.name(edge), replace(own, terms=terms)
 
 
-def find_cliques(edges: frozenset[Term], names: Sequence[str]) -> list[Term] | None:
-    """List the largest sets of variables that are all joined; ``None`` for a graph with long cycles without a chord.
+def _pairs(terms: frozenset[Term]) -> frozenset[Term]:
+    return frozenset(term for term in terms if len(term) == 2)
 
-    Variables are eliminated whose neighbours are all joined.
 
-    >>> square = frozenset(map(frozenset, ["ab", "bc", "cd", "ad"]))
-    >>> find_cliques(square, "abcd"), [sorted(c) for c in find_cliques(square | {frozenset("ac")}, "abcd")]
-    (None, [['a', 'b', 'c'], ['a', 'c', 'd']])
+def terms_of_graph(edges: frozenset[Term], names: Sequence[str]) -> frozenset[Term]:
+    """List all sets of variables that lie in a clique of a graph; one with long cycles gets more edges first.
+
+    >>> sorted("".join(sorted(term)) for term in terms_of_graph(frozenset(map(frozenset, ["ab", "bc"])), "abc"))
+    ['a', 'ab', 'b', 'bc', 'c']
     """
-    around = {name: {other for edge in edges if name in edge for other in edge - {name}} for name in names}
-    found: list[Term] = []
-    while around:
-        simple = (name for name, near in around.items() if all(frozenset(p) in edges for p in combinations(near, 2)))
-        if (name := next(simple, None)) is None:
-            return None
-        clique = frozenset({name} | around[name])
-        if not any(clique <= other for other in found):
-            found.append(clique)
-        for other in around.pop(name):
-            around[other].discard(name)
-    return found
+    graph = np.array([[frozenset([a, b]) in edges for b in names] for a in names])
+    return close(frozenset(names[k] for k in clique.modes) for clique in clique_tree(graph, [2] * len(names)).cliques)

@@ -6,13 +6,14 @@ that stand for features of their own.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from inspect import signature
 from itertools import combinations
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, cast
 
 from legendre.basis import ties
 from legendre.basis.basis import Basis, cells, empty, is_basis
@@ -29,6 +30,10 @@ R_WORDS = {
     "log": "pass a function of levels by its name, features={'name': lambda a: ...}.",
 }
 """What to do in place of functions that formulas of R have."""
+NAME = r"""`[^`]*`|"[^"]*"|'[^']*'|[^\W\d]\w*(?:\.\w+)*|\."""
+"""A name, in quotes if it is not a plain word; a dot is one, too."""
+OPERATORS = {"+": "<<", "-": ">>", "*": "+", ":": "*", "^": "**"}
+"""Operators of Python that bind as the signs of a formula do, from the loosest to the tightest."""
 LOST = object()
 """Stands for a feature of a model that was read from a file, which does not hold it."""
 
@@ -181,20 +186,18 @@ def read_formula(
     if dot is not None:  # what a file does not hold may be passed anew
         dot = replace(dot, functions=tuple(replace(f, feature=own.get(f.name, f.feature)) for f in dot.functions))
     if isinstance(formula, str):
-        tokens = _sides(formula)[1]
-        if not tokens:
-            raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
+        tree = _parse(formula)[1]
+        groups = _generators(tree)
         try:
-            if tokens[0].sign == "[":
-                found = replace(every, terms=frozenset(_read_generators(tokens, names)))
+            if groups is None:
+                found = _Reader(every if dot is None else dot, {**(known or {}), **own}).read(tree)
             else:
-                found = _Reader(tokens, every if dot is None else dot, {**(known or {}), **own}).read()
+                groups = [[name for word in group for name in _variables(word, names)] for group in groups]
         except InvalidBasis as problem:
             raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
-        except RecursionError:
-            raise InvalidBasis(f"the formula {formula[:40]!r}... has too many brackets within brackets.") from None
     else:
         groups = [[_find(str(name), names) for name in group] for group in _groups(formula)]
+    if groups is not None:
         found = replace(every, terms=frozenset(map(frozenset, groups)))
     for name in own.keys() - found.features.keys():
         raise InvalidBasis(
@@ -227,64 +230,62 @@ def update_formula(old: Formula, formula: Any, features: Any = None) -> Formula:
 
 def left_side(formula: Any) -> str | None:
     """Return what stands before ``~``, which a formula may have: the name of the column of counts, or a dot."""
-    tokens = _sides(formula)[0] if isinstance(formula, str) else []
-    if len(tokens) > 1 or any(token.kind != "name" and token.text != "." for token in tokens):
-        raise InvalidBasis(f"the formula {formula!r}: before ~ stands the name of a column of counts, or nothing.")
-    return tokens[0].text if tokens else None
+    return _parse(formula)[0] if isinstance(formula, str) else None
 
 
 def names_in(formula: Any) -> list[str] | None:
     """List the names that a formula speaks of, in order; ``None`` where it means all that there are (a dot)."""
     if not isinstance(formula, str):
         return list(dict.fromkeys(str(name) for group in _groups(formula) for name in group))
-    tokens = _sides(formula)[1]
-    if any(token.sign == "." for token in tokens) or (tokens and tokens[0].sign == "["):
-        return None
-    following = [token.sign for token in tokens[1:]] + [""]
-    named = [t.text for t, sign in zip(tokens, following, strict=False) if t.kind == "name" and sign not in ("(", "=")]
-    return list(dict.fromkeys(named))
+    tree = _parse(formula)[1]
+    nodes = list(ast.walk(tree))
+    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    named = [node for node in nodes if isinstance(node, ast.Name) and node not in functions]
+    names = [node.id for node in sorted(named, key=lambda node: node.col_offset)]
+    return None if "." in names or _generators(tree) is not None else list(dict.fromkeys(names))
 
 
-class _Token(NamedTuple):
-    kind: str  # "name", "number", "sign" or "end"
-    text: str
-    place: int
-    quoted: bool = False
+def _parse(formula: str) -> tuple[str | None, ast.expr]:
+    """Return the name before ``~``, if there is one, and the terms as an expression of Python.
 
-    @property
-    def sign(self) -> str:
-        return self.text if self.kind == "sign" else ""
-
-
-def _tokens(formula: str) -> list[_Token]:
-    """Cut a formula into names, numbers and signs."""
-    pattern = r"""(`[^`]*`|"[^"]*"|'[^']*')|([^\W\d]\w*(?:\.\w+)*)|(\d+(?:\.\d+)?)|(\*\*|[-+*:^().,~=\[\]])|(\S)"""
-    found = []
-    for match in re.finditer(pattern, formula):
-        quoted, _, number, sign, other = match.groups()
-        if other:
-            hint = " A name that is not closed needs its second quote." if other in "`\"'" else ""
-            hint = " R's a/b is a + a:b here." if other == "/" else hint
-            raise InvalidBasis(
-                f"the formula {formula!r} has {other!r} at place {match.start() + 1}, which is no sign of a "
-                f"formula.{hint} Put names with blanks or signs in quotes: `hair colour`."
-            )
-        kind = "number" if number else "sign" if sign else "name"
-        text = quoted[1:-1] if quoted else "^" if sign == "**" else match.group()
-        found.append(_Token(kind, text, match.start() + 1, bool(quoted)))
-    return found
-
-
-def _sides(formula: str) -> tuple[list[_Token], list[_Token]]:
-    """Return what stands before ``~`` and behind it; without one all is behind."""
-    tokens = _tokens(formula)
-    signs = [token.sign for token in tokens]
-    if signs.count("~") > 1:
+    Each name, which may be anything in quotes, and each sign is replaced by one that Python reads.
+    """
+    left = re.match(rf"\s*({NAME})?\s*~", formula)
+    pattern = re.compile(rf"({NAME})|(\d+(?:\.\d+)?)|([)\]])|(\*\*|[-+*:^(,=\[])|(\S)")
+    found = list(pattern.finditer(formula, left.end() if left else 0))
+    if not found:
+        raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
+    python, before = list[str](), 4
+    for i, match in enumerate(found):
+        kind, text = match.lastindex or 0, match.group()
+        if kind == 5:
+            hints = {"~": "Before ~ stands the name of a column of counts, or nothing.", "/": "Write a/b as a + a:b."}
+            hint = hints.get(text, "Names with blanks or signs stand between quotes: `hair colour`.")
+            raise InvalidBasis(f"the formula {formula!r} has {text!r} at place {match.start() + 1}. {hint}")
+        if kind == 1:
+            listed = before == 1 and found[0].group() == "["  # generators need no commas
+            text = f", _{i}" if listed else f"_{i}"
+        python.append(OPERATORS.get(text, text) if before < 4 else text)
+        before = kind
+    code = " ".join(python)
+    try:
+        tree = ast.parse(code, mode="eval").body
+    except (SyntaxError, RecursionError) as problem:
+        at = found[code[: getattr(problem, "offset", 0) or len(code)].count(" ")]
         raise InvalidBasis(
-            f"the formula {formula!r} has {signs.count('~')} signs ~; at most one stands before the terms."
-        )
-    split = signs.index("~") if "~" in signs else -1
-    return tokens[: max(split, 0)], tokens[split + 1 :]
+            f"the formula {formula!r} cannot be read from {at.group()!r} on (place {at.start() + 1}): names are joined "
+            "by + - * : and ^, and every bracket is closed."
+        ) from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = _unquote(found[int(node.id[1:])].group())
+        elif isinstance(node, ast.keyword) and node.arg:
+            node.arg = _unquote(found[int(node.arg[1:])].group())
+    return _unquote(left[1]) if left and left[1] else None, tree
+
+
+def _unquote(name: str) -> str:
+    return name[1:-1] if name[0] in "`\"'" else name
 
 
 def _groups(formula: Any) -> list[list[Any]]:
@@ -304,89 +305,64 @@ def _find(name: str, names: Sequence[str]) -> str:
     return name
 
 
-def _read_generators(tokens: list[_Token], names: Sequence[str]) -> list[Term]:
-    """Read generators in brackets: ``[AB][BC]`` by initials, ``[class, sex][age]`` by names."""
-    groups: list[Term] = []
-    inside: list[str] | None = None
-    for token in tokens:
-        if token.sign == "[" and inside is None:
-            inside = []
-        elif token.sign == "]" and inside:
-            groups.append(frozenset(inside))
-            inside = None
-        elif token.kind == "name" and inside is not None:
-            whole = token.quoted or token.text in names
-            inside += [_find(token.text, names)] if whole else [_initial(c, token.text, names) for c in token.text]
-        elif not (token.sign in (",", ":", "*") and inside):
+def _generators(tree: ast.expr) -> list[list[str]] | None:
+    """List the names in each pair of brackets of ``[a, b][c]``; ``None`` for other formulas."""
+    groups = list[ast.expr]()
+    while isinstance(tree, ast.Subscript):
+        groups.append(tree.slice)
+        tree = tree.value
+    if not isinstance(tree, ast.List):
+        return None
+    return [[node.id for node in ast.walk(group) if isinstance(node, ast.Name)] for group in (tree, *groups)]
+
+
+def _variables(word: str, names: Sequence[str]) -> list[str]:
+    """Find the variable of this name, or those that begin with its letters."""
+    if word in names:
+        return [word]
+    out = []
+    for letter in word:
+        found = [name for name in names if name == letter] or [n for n in names if n[:1].lower() == letter.lower()]
+        if len(found) > 1:
             raise InvalidBasis(
-                f"{token.text!r} at place {token.place}. Generators are written '[AB][BC]', or with full names "
-                "'[class, sex][sex, age]'."
+                f"{letter!r} in [{word}] may be {' or '.join(found)}. Write the names in full, with commas between."
             )
-    if inside is not None:
-        raise InvalidBasis("a '[' that is not closed.")
-    return groups
+        if not found:
+            unknown = unknown_name("variable", word, names)
+            raise InvalidBasis(f"[{word}] is not a variable, nor are its letters initials of some. {unknown}")
+        out += found
+    return out
 
 
-def _initial(letter: str, word: str, names: Sequence[str]) -> str:
-    """Find the variable that begins with a letter."""
-    found = [name for name in names if name == letter] or [n for n in names if n[:1].lower() == letter.lower()]
-    if len(found) > 1:
-        raise InvalidBasis(
-            f"{letter!r} in [{word}] may be {' or '.join(found)}. Write the names in full, with commas between them."
-        )
-    if not found:
-        raise InvalidBasis(f"[{word}] is no variable and no initials of some. {unknown_name('variable', word, names)}")
-    return found[0]
-
-
+@dataclass(frozen=True)
 class _Reader:
-    """Reads sums of products of joint terms of powers, from left to right."""
+    """Makes a formula of the expression that `_parse` returns."""
 
-    def __init__(self, tokens: list[_Token], dot: Formula, features: Mapping[str, Any]) -> None:
-        self.tokens, self.at = [*tokens, _Token("end", "", 0)], 0
-        self.dot, self.features, self.nothing = dot, features, Formula(dot.names)
+    dot: Formula
+    features: Mapping[str, Any]
 
-    def read(self) -> Formula:
-        found = self.chain()
-        return found if self.tokens[self.at].kind == "end" else self.refuse("terms are joined by + - * : and ^")
-
-    def refuse(self, why: str) -> NoReturn:
-        """Say that the formula cannot be read from here on."""
-        token = self.tokens[self.at]
-        if token.kind == "end":
-            raise InvalidBasis(f"it ends too early: {why}.")
-        raise InvalidBasis(f"it cannot be read from {token.text!r} on (place {token.place}): {why}.")
-
-    def skip(self, *signs: str) -> str:
-        """Go past one of some signs, if it comes next, and return it."""
-        sign = self.tokens[self.at].sign
-        self.at += sign in signs
-        return sign if sign in signs else ""
-
-    def close(self, bracket: str) -> None:
-        if not self.skip(bracket):
-            self.refuse(f"{bracket!r} is missing")
-
-    def chain(self, signs: tuple[str, ...] = ("+-", "*", ":", "^")) -> Formula:
-        """Read what the first of these kinds of signs joins; its parts are joined by the others."""
-        if not signs:
-            return self.atom()
-        minus = signs[0] == "+-" and self.skip("+", "-") == "-"
-        found = self.chain(signs[1:])
-        found = self.nothing - found if minus else found
-        while sign := self.skip(*signs[0]):
-            if sign == "^":
-                found = self.power(found)
+    def read(self, node: ast.expr) -> Formula:
+        """Read what signs join, from left to right."""
+        steps = list[ast.BinOp]()
+        while isinstance(node, ast.BinOp):
+            steps.append(node)
+            node = node.left
+        found = self.atom(node)
+        for step in reversed(steps):
+            if isinstance(step.op, ast.Pow):
+                found = self.power(found, step.right)
                 continue
-            other = self.chain(signs[1:])
-            if sign == "-":
+            other = self.read(step.right)
+            if isinstance(step.op, ast.RShift):
                 lost = [found.name(t) for t in other.terms if t and not any(t <= own for own in found.terms)]
                 for name in sorted([*lost, *(str(f) for f in other.functions if f not in found.functions)]):
                     raise InvalidBasis(f"it takes {name} away, which is not in it.")
                 found = found - other
+            elif isinstance(step.op, ast.LShift):
+                found = found + other
             else:
-                joint = self.nothing if sign == "+" else self.join(found, other)
-                found = joint if sign == ":" else found + other + joint
+                joint = self.join(found, other)
+                found = joint if isinstance(step.op, ast.Mult) else found + other + joint
         return found
 
     def join(self, one: Formula, other: Formula, most: int = 100_000) -> Formula:
@@ -402,48 +378,47 @@ class _Reader:
         terms = frozenset(a | b for a in one.terms for b in other.terms)
         if len(terms) > most:
             raise InvalidBasis(f"it stands for over {most:,} terms. Take a lower power.")
-        return replace(self.nothing, terms=terms, functions=functions)
+        return Formula(self.dot.names, terms, functions)
 
-    def power(self, found: Formula) -> Formula:
+    def power(self, found: Formula, exponent: ast.expr) -> Formula:
         """Return all interactions of up to so many terms."""
-        token = self.tokens[self.at]
-        if token.kind != "number" or not token.text.isdigit() or int(token.text) < 1:
-            self.refuse("a power is a whole number")
-        self.at += 1
+        n = exponent.value if isinstance(exponent, ast.Constant) else None
+        if not isinstance(n, int) or n < 1:
+            raise InvalidBasis("a power, behind ^, is a whole number from 1 on.")
         out = found
-        for _ in range(min(int(token.text), len(found.terms)) - 1):
+        for _ in range(min(n, len(found.terms)) - 1):
             out = out + self.join(out, found)
         return out
 
-    def atom(self) -> Formula:
-        token = self.tokens[self.at]
-        self.at += 1
-        if token.kind == "number" and token.text in ("0", "1"):
-            return replace(self.nothing, terms=frozenset([frozenset()]))
-        if token.kind == "name" and not token.quoted and self.skip("("):
-            return replace(self.nothing, functions=(self.function(token.text),))
-        if token.kind == "name" and token.text in self.features:
-            return replace(self.nothing, functions=(FunctionTerm(token.text, (), (), self.features[token.text]),))
-        if token.kind == "name":
-            return replace(self.nothing, terms=frozenset([frozenset([_find(token.text, self.dot.names)])]))
-        if token.sign == ".":
-            return self.dot
-        if token.sign != "(":
-            self.at -= 1
-            self.refuse("a name is missing")
-        found = self.chain()
-        self.close(")")
-        return found
+    def atom(self, node: ast.expr) -> Formula:
+        """Read a name, a function, or a number."""
+        nothing = Formula(self.dot.names)
+        match node:
+            case ast.Constant(value=0 | 1):
+                return replace(nothing, terms=frozenset([frozenset()]))
+            case ast.UnaryOp(op=ast.UAdd()):
+                return self.read(node.operand)
+            case ast.UnaryOp(operand=ast.Constant()):
+                return nothing - self.atom(node.operand)
+            case ast.Name(id="."):
+                return self.dot
+            case ast.Name(id=name) if name in self.features:
+                return replace(nothing, functions=(FunctionTerm(name, (), (), self.features[name]),))
+            case ast.Name(id=name):
+                return replace(nothing, terms=frozenset([frozenset([_find(name, self.dot.names)])]))
+            case ast.Call(func=ast.Name(id=name)):
+                keywords = tuple((str(key.arg), self.argument(key.value)) for key in node.keywords)
+                function = FunctionTerm(name, tuple(map(self.argument, node.args)), keywords, self.features.get(name))
+                self.check(function)
+                return replace(nothing, functions=(function,))
+        raise InvalidBasis("terms are names, functions and brackets, joined by + - * : and ^.")
 
-    def function(self, name: str) -> FunctionTerm:
-        """Read the arguments of a function of variables."""
-        args: list[Any] = []
-        keywords: list[tuple[str, Any]] = []
-        for value in self.listed(")"):
-            keywords.append((value, self.argument())) if self.skip("=") else args.append(value)
+    def check(self, function: FunctionTerm) -> None:
+        """Refuse functions that do not exist, and arguments that a feature of one's own does not take."""
+        name = function.name
         if name in self.features:
-            own = is_basis(self.features[name])
-            if keywords or (args and own) or not all(isinstance(arg, str) for arg in args):
+            own = is_basis(function.feature)
+            if function.keywords or (function.args and own) or not all(isinstance(a, str) for a in function.args):
                 none = ", and none where it is a basis" if own else ""
                 raise InvalidBasis(f"the feature {name} takes names of variables only{none}.")
         elif name in R_WORDS:
@@ -451,28 +426,16 @@ class _Reader:
         elif name not in ties.__all__:
             unknown = unknown_name("function", name, [*ties.__all__, *self.features])
             raise InvalidBasis(f"{unknown} A function of your own is passed as features={{{name!r}: ...}}.")
-        return FunctionTerm(name, tuple(args), tuple(keywords), self.features.get(name))
 
-    def listed(self, bracket: str) -> Iterator[Any]:
-        """Read arguments one by one, up to a bracket."""
-        while not self.skip(bracket):
-            yield self.argument()
-            if not self.skip(","):
-                self.close(bracket)
-                return
-
-    def argument(self) -> Any:
+    def argument(self, node: ast.expr) -> Any:
         """Read a name, a number, or a list of these."""
-        if self.skip("-"):
-            if self.tokens[self.at].kind != "number":
-                self.refuse("a minus among arguments stands before a number")
-            return -self.argument()
-        if self.skip("["):
-            return tuple(self.listed("]"))
-        token = self.tokens[self.at]
-        if token.kind not in ("name", "number"):
-            self.refuse("arguments of functions are names, numbers and lists")
-        self.at += 1
-        if token.kind == "name":
-            return token.text
-        return float(token.text) if "." in token.text else int(token.text)
+        match node:
+            case ast.Name(id=name):
+                return name
+            case ast.Constant(value=value):
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
+                return -cast(float, value)
+            case ast.List():
+                return tuple(map(self.argument, node.elts))
+        raise InvalidBasis("arguments of functions are names, numbers and lists.")

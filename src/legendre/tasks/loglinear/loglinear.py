@@ -34,7 +34,7 @@ from legendre.data.readers.labelled import FRAMES, unwrap
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import Counts, aic, chi_square_p, statistics_of, support_rank
+from legendre.results.inference.counts import aic, chi_square_p, counts_beside, statistics_of, support_rank
 from legendre.results.inference.printout import statistic_text
 from legendre.results.inference.result import Inference
 from legendre.results.inference.wald import Information
@@ -611,7 +611,7 @@ def _numbers_of_rows(em: Ascent) -> dict[str, Any]:
         poisson += float(xlogy(n, n)) - n - same
     return {
         "fit": fit,
-        "counts": Counts(data.expect(q)[alive], data.total * q[alive], alive=alive),
+        "counts": counts_beside(fit, np.argwhere(alive), data.expect(q)[alive]),
         "g2": max(2.0 * (data.saturated() - em.path[-1]), 0.0),
         "x2": float("nan"),
         "df": data.free(alive) - identified,

@@ -44,6 +44,30 @@ def xlogx(x):
     return x * np.log(x) if x > 0 else 0.0
 
 
+@inner
+def table_gain(table, start, n_a, n_b):
+    """Return N I(a; b) in nats of a table of two columns, and the degrees of freedom of the levels that are seen."""
+    gain, total, seen_a, seen_b = 0.0, 0.0, 0, 0
+    for i in range(n_a):
+        row = 0.0
+        for j in range(n_b):
+            entry = table[start + i * n_b + j]
+            row += entry
+            gain += xlogx(entry)
+        gain -= xlogx(row)
+        total += row
+        seen_a += row > 0
+    if total == 0:
+        return 0.0, 0
+    for j in range(n_b):
+        column = 0.0
+        for i in range(n_a):
+            column += table[start + i * n_b + j]
+        gain -= xlogx(column)
+        seen_b += column > 0
+    return gain + xlogx(total), (seen_a - 1) * (seen_b - 1)
+
+
 @compiled
 def edge_gain(columns, weights, sizes, chosen):
     """Return N I(a; b | S) in nats and its degrees of freedom, where S, a and b are the chosen columns in this order.
@@ -57,49 +81,67 @@ def edge_gain(columns, weights, sizes, chosen):
     count_table(columns, weights, sizes, chosen, table)
     gain, df = 0.0, 0
     for start in range(0, n_cells, n_a * n_b):
-        total, seen_a, seen_b = 0.0, 0, 0
-        for i in range(n_a):
-            row = 0.0
-            for j in range(n_b):
-                entry = table[start + i * n_b + j]
-                row += entry
-                gain += xlogx(entry)
-            gain -= xlogx(row)
-            total += row
-            seen_a += row > 0
-        if total > 0:
-            for j in range(n_b):
-                column = 0.0
-                for i in range(n_a):
-                    column += table[start + i * n_b + j]
-                gain -= xlogx(column)
-                seen_b += column > 0
-            gain += xlogx(total)
-            df += (seen_a - 1) * (seen_b - 1)
+        own, own_df = table_gain(table, start, n_a, n_b)
+        gain += own
+        df += own_df
     return gain, df
 
 
 @compiled
-def separates(near, blocked, a, b):
-    """Whether every path from a to b meets a set; `near` has the neighbours of each vertex as bits of 64-bit words."""
-    one, n_words = np.uint64(1), near.shape[1]
-    seen = blocked.copy()
-    seen[a >> 6] |= one << np.uint64(a & 63)
+def pair_gains(both, sizes, starts, first, total, gains, dfs):
+    """Find N I(a; b) in nats and its degrees of freedom for each pair of columns a > b.
+
+    `both` has the weight of the rows with each two levels, of which those from `first` on stand there. Where `first` is
+    1, no row lacks a value, and level 0 has what the others leave of the total.
+    """
+    largest = sizes.max()
+    table, noise = np.empty(largest * largest), 1e-12 * total  # of sums and differences
+    for a in range(len(sizes)):
+        for b in range(a):
+            n_a, n_b, at_a, at_b, left = sizes[a], sizes[b], starts[a] - first, starts[b] - first, total
+            for i in range(first, n_a):
+                for j in range(first, n_b):
+                    table[i * n_b + j] = both[at_a + i, at_b + j]
+                    left -= both[at_a + i, at_b + j]
+            if first:
+                for i in range(1, n_a):
+                    rest = both[at_a + i, at_a + i]
+                    for j in range(1, n_b):
+                        rest -= table[i * n_b + j]
+                    table[i * n_b] = rest
+                    left -= rest
+                for j in range(1, n_b):
+                    rest = both[at_b + j, at_b + j]
+                    for i in range(1, n_a):
+                        rest -= table[i * n_b + j]
+                    table[j] = rest
+                    left -= rest
+                table[0] = left
+            for cell in range(n_a * n_b):
+                table[cell] = table[cell] if table[cell] > noise else 0.0
+            gains[a, b], dfs[a, b] = table_gain(table, 0, n_a, n_b)
+
+
+@compiled
+def separates(near, degrees, blocked, a, b):
+    """Whether every path from a to b meets a set; `near` lists the neighbours of each vertex, as many as `degrees`."""
+    seen = np.zeros(len(near), np.bool_)
+    for vertex in blocked:
+        seen[vertex] = True
+    seen[a] = True
     waiting = np.empty(len(near), np.int64)
     waiting[0], n_waiting = a, 1
     while n_waiting:
         n_waiting -= 1
         vertex = waiting[n_waiting]
-        if near[vertex, b >> 6] >> np.uint64(b & 63) & one:
-            return False
-        for word in range(n_words):
-            fresh = near[vertex, word] & ~seen[word]
-            if fresh:
-                seen[word] |= fresh
-                for bit in range(64):
-                    if fresh >> np.uint64(bit) & one:
-                        waiting[n_waiting] = 64 * word + bit
-                        n_waiting += 1
+        for t in range(degrees[vertex]):
+            other = near[vertex, t]
+            if other == b:
+                return False
+            if not seen[other]:
+                seen[other] = True
+                waiting[n_waiting] = other
+                n_waiting += 1
     return True
 
 
@@ -111,11 +153,11 @@ def count_families(columns, weights, sizes, members, ends, tables, table_ends):
 
 
 @compiled
-def back_off(sizes, members, ends, tables, table_ends, strength, first, base, base_ends):
+def back_off(sizes, members, ends, tables, table_ends, strength, base, base_ends):
     """Turn the counts of each family into the logarithms of p(v | parents), v being the last of the family.
 
     ``p(v | pa_1, ..., pa_k) = (n + c p(v | pa_1, ..., pa_k-1)) / (N + c)``: each table is shrunk to the one without the
-    last parent, with `strength` pseudo-counts, and the first to `base` with `first` pseudo-counts.
+    last parent, with `strength` pseudo-counts, and the first to `base`.
     """
     for f in range(len(ends) - 1):
         chosen, table = members[ends[f] : ends[f + 1]], tables[table_ends[f] : table_ends[f + 1]]
@@ -125,7 +167,6 @@ def back_off(sizes, members, ends, tables, table_ends, strength, first, base, ba
         prior = base[base_ends[own] : base_ends[own] + n_own].copy().reshape(1, n_own)
         for depth in range(len(chosen)):
             side = 1 if depth == 0 else sizes[chosen[depth - 1]]
-            pseudo = first if depth == 0 else strength
             n_states *= side
             below = n_rows // n_states
             now = np.zeros((n_states, n_own))
@@ -133,11 +174,11 @@ def back_off(sizes, members, ends, tables, table_ends, strength, first, base, ba
                 for j in range(n_own):
                     now[i // below, j] += table[i * n_own + j]
             for i in range(n_states):
-                total = pseudo
+                total = strength
                 for j in range(n_own):
                     total += now[i, j]
                 for j in range(n_own):
-                    now[i, j] = (now[i, j] + pseudo * prior[i // side, j]) / total
+                    now[i, j] = (now[i, j] + strength * prior[i // side, j]) / total
             prior = now
         for i in range(n_rows):
             for j in range(n_own):

@@ -1,0 +1,611 @@
+"""Rows of many columns: the graph of those that interact, tables on it, rows with gaps, and classes of rows.
+
+The graph is chordal and grows edge by edge. What an edge between a and b gains depends only on their common neighbours
+S: N I(a; b | S). The graph stays chordal exactly if S separates a from b. A new edge changes S only for pairs of one of
+its ends with a neighbour of the other, so that only these are scored again; it can make other pairs inadmissible, never
+admissible, so that admissibility is tested again when a pair comes up. Pairs without common neighbours join two
+components, so that of these only the edges of the maximum spanning forest can be taken.
+
+A distribution on a chordal graph is a table for each mode given those before it. What was not observed is found by
+expectation-maximisation: values that some rows lack, and the class of a row, which all rows lack. Values are taken to
+be missing at random (Little and Rubin): whether one is missing may depend on what was observed, not on the value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from typing import Any, Literal
+
+import numpy as np
+
+from legendre.basis.graph import Graph
+from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples
+from legendre.core.labels import Labels
+from legendre.core.memory import check_room
+from legendre.core.sums.linalg import limit_blas
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.data.observation import Observation
+from legendre.data.readers.rows import from_rows
+from legendre.results.graph import InteractionGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Rows of levels, column by column; a value at or above a column's number of levels is missing."""
+
+    codes: AnyArray  # columns x rows, unsigned
+    weights: FloatArray  # of the rows
+    sizes: IntArray  # the number of levels of each column
+
+    @classmethod
+    def of(cls, rows: IntArray, weights: FloatArray | None, shape: tuple[int, ...]) -> Columns:
+        """Store rows (n x N) of levels; what is below 0 is missing."""
+        kind = np.uint8 if max(shape) < 250 else np.uint16 if max(shape) < 65_000 else np.uint32
+        codes = np.ascontiguousarray(rows.T.astype(kind))  # what is below 0 becomes large
+        each = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
+        return cls(codes, each, np.array(shape, dtype=np.int64))
+
+    def take(self, rows: AnyArray, weights: FloatArray | None = None) -> Columns:
+        """Return some rows, with other weights if these are given."""
+        own = self.weights[rows] if weights is None else weights
+        return Columns(np.ascontiguousarray(self.codes[:, rows]), own, self.sizes)
+
+    def merge(self) -> Columns:
+        """Take equal rows together."""
+        _, first, place = np.unique(self.codes, axis=1, return_index=True, return_inverse=True)
+        return self.take(first, np.bincount(place.ravel(), self.weights).astype(np.float64))
+
+    @cached_property
+    def lacking(self) -> BoolArray:
+        """Mark the rows with a missing value."""
+        return np.asarray((self.codes >= self.sizes[:, None]).any(axis=0))
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights."""
+        return float(self.weights.sum())
+
+    def margins(self) -> FloatArray:
+        """Return the share of each level of each column, with one pseudo-count, all in a row."""
+        out = []
+        for codes, size in zip(self.codes, self.sizes.tolist(), strict=True):
+            counts = np.bincount(codes[codes < size], self.weights[codes < size], size) + 1.0 / size
+            out.append(counts / counts.sum())
+        return np.concatenate(out)
+
+
+def read_columns(data: Observation) -> Columns:
+    """List the rows of a tensor that has been read: its cells with their counts."""
+    entries = data.entries
+    if entries is not None:
+        return Columns.of(entries.cells, entries.values, data.shape)
+    dense = data.here()
+    if dense is None:
+        raise InvalidBasis("graph(...) needs X in memory, or as a list of entries: ld.from_rows, ld.from_coords.")
+    counts = np.where(dense.support.on_grid(), np.nan_to_num(dense.values), 0)
+    cells = np.argwhere(counts > 0)
+    return Columns.of(cells, counts[tuple(cells.T)], data.shape)
+
+
+def rows_as_tensor(X: Any) -> Any:
+    """Count rows: an array of two modes, a data frame or columns by name; other kinds of X come back as they are."""
+    framed = isinstance(X, (list, Mapping)) or hasattr(X, "columns") or hasattr(X, "column_names")
+    return from_rows(X) if framed or (isinstance(X, np.ndarray) and X.ndim == 2) else X
+
+
+# --- the graph -------------------------------------------------------------------------------------------------------
+
+
+def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
+    """Find the graph of a tensor that has been read."""
+    return search(read_columns(data), recipe, data.labels)
+
+
+def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
+    """Find the graph of columns by the criterion of a recipe, and say what is odd about them."""
+    share = _best_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
+    found = _grow(columns, recipe, labels, share)
+    constant, identifiers = _useless(columns)
+    notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
+    own = "has a value of its own in each row, and no edge: it is taken for an identifier."
+    notes += [f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist()]
+    twins = [f"{labels.mode(a)} and {labels.mode(b)}" for a, b in found.ends.tolist() if _equal(columns, a, b)]
+    return replace(found, notes=(*notes, *(f"{pair} determine each other." for pair in twins)))
+
+
+def _useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
+    """Mark columns in which one level is seen, and identifiers: columns of more than `few` rows, all different."""
+    n_rows = columns.codes.shape[1]
+    constant = columns.codes.min(axis=1) == columns.codes.max(axis=1)
+    return constant, ~constant & (columns.sizes == n_rows) & (n_rows > few) & (columns.total == n_rows)
+
+
+def _equal(columns: Columns, a: int, b: int) -> bool:
+    """Whether each level of a goes with one level of b, and the other way round."""
+    pairs = columns.codes[a].astype(np.int64) * columns.sizes[b] + columns.codes[b]
+    n_pairs = np.count_nonzero(np.bincount(pairs))
+    return all(n_pairs == np.count_nonzero(np.bincount(columns.codes[k])) for k in (a, b))
+
+
+def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
+    """Find the share of the penalty of BIC that predicts every tenth row best; of equal ones the largest."""
+    held = np.arange(columns.codes.shape[1]) % 10 == 9
+    fitted, other = (columns.take(some) for some in (~held, held))
+
+    def score(share: float) -> float:
+        network = Network.count(_grow(fitted, recipe, labels, share), fitted).smooth(8.0, fitted.margins())
+        return float(other.weights @ network.log_prob(other))
+
+    return max((1.0, 0.5, 0.25, 0.12), key=score)
+
+
+def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -> InteractionGraph:
+    """Add the edge that gains most, less a share of the price of its degrees of freedom, as long as one pays.
+
+    Scores are rounded to 1e-5, so that columns which determine each other tie, and the lowest pair comes first.
+    """
+    from legendre.core.sums.kernels.columns import edge_gain, separates
+
+    penalty: Any = recipe.criterion
+    if isinstance(penalty, str):
+        penalty = 1.0 if penalty == "aic" else 0.5 * math.log(max(columns.total, 1.0))
+    penalty = share * float(penalty)
+    used = np.flatnonzero(~np.logical_or(*_useless(columns)))
+    columns = Columns(np.ascontiguousarray(columns.codes[used]), columns.weights, columns.sizes[used])
+    n, sizes = len(used), columns.sizes.tolist()
+    gains, dfs = pair_gains(columns)
+    scores = np.round(gains - penalty * dfs, 5)
+    heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _forest(scores)]
+    heapify(heap)
+    near: list[set[int]] = [set() for _ in range(n)]
+    listed, degrees = np.empty((n, n), dtype=np.int32), np.zeros(n, dtype=np.int64)  # the same, for compiled code
+    ends: list[tuple[int, int]] = []
+
+    def admissible(a: int, b: int, shared: frozenset[int]) -> bool:
+        return bool(separates(listed, degrees, np.array([*shared], dtype=np.int64), a, b))
+
+    while heap:
+        _, a, b, shared = heappop(heap)
+        if b in near[a] or shared != near[a] & near[b]:
+            continue  # it was scored with other neighbours
+        if shared and not admissible(a, b, shared):
+            continue
+        ends.append((a, b))
+        for u, v in ((a, b), (b, a)):
+            near[u].add(v)
+            listed[u, degrees[u]] = v
+            degrees[u] += 1
+        for u, v in ((a, b), (b, a)):
+            for x in near[v] - near[u] - {u}:
+                shared, pair = frozenset(near[u] & near[x]), (max(u, x), min(u, x))
+                chosen = [*sorted(shared), *pair]
+                if math.prod(sizes[k] for k in chosen) > recipe.cells or not admissible(*pair, shared):
+                    continue
+                gains[pair], dfs[pair] = edge_gain(
+                    columns.codes, columns.weights, columns.sizes, np.array(chosen, dtype=np.int64)
+                )
+                score = round(penalty * float(dfs[pair]) - float(gains[pair]), 5)
+                if score < 0:
+                    heappush(heap, (score, *pair, shared))
+    place = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    return InteractionGraph(labels, used[place], gains[tuple(place.T)], dfs[tuple(place.T)], penalty)
+
+
+def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
+    """Return N I(a; b) of each pair of columns a > b and its degrees of freedom, from one product of indicators.
+
+    Without missing values level 0 needs no indicator. `block` bounds the entries of indicators formed at a time.
+    """
+    from legendre.core.sums.kernels import columns as kernels
+
+    sizes, (n, n_rows) = columns.sizes, columns.codes.shape
+    first = 0 if columns.lacking.any() else 1
+    starts = np.concatenate([[0], np.cumsum(sizes - first)])
+    width = int(starts[-1])
+    check_room(width * width, 2 * 8, "graph: tables of all pairs of levels", "Merge rare levels, or leave columns out.")
+    both = np.zeros((width, width))
+    step = max(1, block // max(width, 1))
+    for start in range(0, n_rows, step):
+        part, root = columns.codes[:, start : start + step], np.sqrt(columns.weights[start : start + step])
+        ones = np.zeros((width, part.shape[1]))
+        for level in range(first, int(sizes.max(initial=0))):
+            some = np.flatnonzero(sizes > level)
+            ones[starts[some] + level - first] = (part[some] == level) * root
+        with limit_blas(width):
+            both += ones @ ones.T
+    gains, dfs = np.zeros((n, n)), np.zeros((n, n), dtype=np.int64)
+    if n:
+        kernels.pair_gains(both, sizes, starts, first, columns.total, gains, dfs)
+    return gains, dfs
+
+
+def _forest(scores: FloatArray) -> list[tuple[int, int]]:
+    """List the edges of the maximum spanning forest of the positive scores, the larger number of each pair first."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    rows, columns = np.nonzero(np.tril(scores, -1) > 0)
+    if not len(rows):
+        return []
+    order = np.lexsort((columns, rows, -scores[rows, columns]))
+    ranks = coo_array((np.arange(1.0, len(order) + 1), (rows[order], columns[order])), scores.shape)  # no two are equal
+    tree = minimum_spanning_tree(ranks.tocsr()).tocoo()
+    return list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
+
+
+# --- tables on a graph -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Tables over the families of a perfect ordering, a mode with its parents: counts, or log p(v | parents of v)."""
+
+    sizes: IntArray
+    members: IntArray  # the columns of each family, parents first, one family after the other
+    ends: IntArray  # where the members of each family start, and the end of the last
+    tables: FloatArray  # one table after the other, the own column fastest
+    table_ends: IntArray
+
+    @classmethod
+    def count(cls, graph: InteractionGraph, columns: Columns) -> Network:
+        """Count rows in the tables of all families."""
+        from legendre.core.sums.kernels.columns import count_families
+
+        families = [(*parents, v) for v, parents in graph.families]
+        members = np.array([k for family in families for k in family], dtype=np.int64)
+        cells = [math.prod(columns.sizes[list(family)].tolist()) for family in families]
+        ends, table_ends = _ends(list(map(len, families))), _ends(cells)
+        tables = np.zeros(int(table_ends[-1]))
+        count_families(columns.codes, columns.weights, columns.sizes, members, ends, tables, table_ends)
+        return cls(columns.sizes, members, ends, tables, table_ends)
+
+    def families(self) -> list[tuple[list[int], FloatArray]]:
+        """List the columns of each family, the own one last, and its table."""
+        members, tables = np.split(self.members, self.ends[1:-1]), np.split(self.tables, self.table_ends[1:-1])
+        return [
+            (modes.tolist(), table.reshape(self.sizes[modes])) for modes, table in zip(members, tables, strict=True)
+        ]
+
+    def smooth(self, strength: float, base: FloatArray) -> Network:
+        """Turn counts into conditional tables, each shrunk to the one without its last parent by pseudo-counts.
+
+        The table without parents is shrunk to `base`, levels of all columns in a row. The result is a density, since
+        the ordering is perfect.
+        """
+        from legendre.core.sums.kernels.columns import back_off
+
+        tables = self.tables.copy()
+        back_off(self.sizes, self.members, self.ends, tables, self.table_ends, strength, base, _ends(self.sizes))
+        return replace(self, tables=tables)
+
+    def with_pseudo_counts(self, alpha: float) -> Network:
+        """Turn counts, with `alpha` observations more spread evenly over all cells, into conditional tables."""
+        parts = []
+        for _, table in self.families():
+            own = table + alpha / table.size
+            total = own.sum(axis=-1, keepdims=True)
+            even = np.full(table.shape, 1.0 / table.shape[-1])  # where the parents' levels were never seen
+            with np.errstate(divide="ignore"):
+                parts.append(np.log(np.divide(own, total, out=even, where=total > 0)).ravel())
+        return replace(self, tables=np.concatenate(parts))
+
+    def left_out_loss(self, alpha: float) -> float:
+        """Return minus the log-likelihood of each row given all others, for counts with `alpha` spread over all cells.
+
+        The pseudo-counts of cliques agree, so that each conditional table is a ratio of two of them.
+        """
+        loss = 0.0
+        for _, table in self.families():
+            above = table.sum(axis=-1, keepdims=True)
+            own = np.maximum(table - 1, 0) + alpha / table.size
+            total = np.maximum(above - 1, 0) + alpha / above.size
+            loss -= float((table * np.log(own / total)).sum())
+        return loss
+
+    @property
+    def n_params(self) -> int:
+        """The number of free probabilities."""
+        return sum(table.size - table.size // table.shape[-1] for _, table in self.families())
+
+    def log_prob(self, columns: Columns) -> FloatArray:
+        """Return the log-probability of what each row shows."""
+        from legendre.core.sums.kernels.columns import sum_logs
+
+        out, lacking = np.zeros(len(columns.weights)), columns.lacking
+        sum_logs(columns.codes, self.sizes, self.members, self.ends, self.tables, self.table_ends, out)
+        if lacking.any():  # these rows have been given minus infinity
+            out[lacking] = self._complete(columns.take(lacking))
+        return out
+
+    @cached_property
+    def _tree(self) -> tuple[IntArray, ...]:
+        """The families as a tree, in which each hangs on that of its last parent: tables and links, see the kernel."""
+        families = [modes for modes, _ in self.families()]
+        place = {modes[-1]: f for f, modes in enumerate(families)}
+        above = [max((place[k] for k in modes[:-1]), default=-1) for modes in families]
+        links = [np.empty(0, dtype=np.int64)] * len(families)
+        for f, modes in enumerate(families):
+            if above[f] >= 0:
+                held = families[above[f]]
+                digits = np.indices(self.sizes[held].tolist()).reshape(len(held), -1)
+                links[f] = np.ravel_multi_index([digits[held.index(k)] for k in modes[:-1]], self.sizes[modes[:-1]])
+        own = self.members[self.ends[1:] - 1]
+        states = np.diff(self.table_ends) // self.sizes[own]
+        return own, states, np.array(above), np.concatenate(links), _ends(list(map(len, links)))
+
+    def _complete(self, columns: Columns, **wanted: AnyArray) -> FloatArray:
+        """Pass messages for each row; see the kernel for what can be wanted."""
+        from legendre.core.sums.kernels.columns import complete_rows
+
+        none, no_levels = np.empty((0, 0)), np.empty((0, 0), dtype=np.int64)
+        return np.asarray(
+            complete_rows(
+                columns.codes, columns.weights, self.sizes, self.table_ends, *self._tree, np.exp(self.tables),
+                _ends(self.sizes), wanted.get("expected", np.empty(0)), wanted.get("margins", none),
+                wanted.get("chances", none), wanted.get("drawn", no_levels),
+            )
+        )  # fmt: skip
+
+    def expect(self, columns: Columns) -> tuple[Network, float]:
+        """E step: the expected counts of the families of rows with gaps, and the log-likelihood of what they show."""
+        counts = np.zeros(len(self.tables))
+        logs = self._complete(columns, expected=counts)
+        return replace(self, tables=counts), float(columns.weights @ logs)
+
+    def predict(self, columns: Columns) -> FloatArray:
+        """Return the distribution of each column of each row given what the row shows, rows x levels in a row."""
+        out = np.zeros((len(columns.weights), int(self.sizes.sum())))
+        self._complete(columns, margins=out)
+        return out
+
+    def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
+        """Complete each row by a draw from what it leaves open."""
+        drawn = np.zeros((len(columns.weights), len(self.sizes)), dtype=np.int64)
+        self._complete(columns, chances=generator.random(drawn.shape), drawn=drawn)
+        return drawn
+
+
+def _ends(lengths: Sequence[int] | IntArray) -> IntArray:
+    """Return where each of some parts starts that stand one after the other, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Rows come from classes, each with a distribution of its own; which class a row is of was not observed."""
+
+    log_weights: FloatArray
+    parts: Sequence[Network]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of levels of each column."""
+        return tuple(self.parts[0].sizes.tolist())
+
+    def joint(self, columns: Columns) -> FloatArray:
+        """Return the log-probability of what each row shows together with each class, rows x classes."""
+        return np.stack([part.log_prob(columns) for part in self.parts], axis=1) + self.log_weights
+
+    def log_prob(self, columns: Columns) -> FloatArray:
+        """Return the log-probability of what each row shows."""
+        from scipy.special import logsumexp
+
+        return np.asarray(logsumexp(self.joint(columns), axis=1))
+
+    def posterior(self, columns: Columns) -> FloatArray:
+        """Return the probability of each class given what a row shows; even where no class allows it."""
+        from scipy.special import softmax
+
+        logs = self.joint(columns)
+        logs[logs.max(axis=1) == -np.inf] = 0.0
+        return np.asarray(softmax(logs, axis=1))
+
+    def predict(self, columns: Columns) -> FloatArray:
+        """Return the distribution of each column of each row given what the row shows, rows x levels in a row."""
+        shares = self.posterior(columns)
+        return np.asarray(sum(shares[:, k, None] * part.predict(columns) for k, part in enumerate(self.parts)))
+
+    def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
+        """Complete each row by a draw: of a class, then of what the row lacks."""
+        return self._draw(columns, self.posterior(columns), generator)
+
+    def _draw(self, columns: Columns, shares: FloatArray, generator: np.random.Generator) -> IntArray:
+        chosen = (np.cumsum(shares, axis=1)[:, :-1] < generator.random(len(columns.weights))[:, None]).sum(axis=1)
+        out = np.empty((len(chosen), len(self.shape)), dtype=np.int64)
+        for k, part in enumerate(self.parts):
+            rows = np.flatnonzero(chosen == k)
+            out[rows] = part.complete(columns.take(rows), generator)
+        return out
+
+    def _rows(self, at: Mapping[int, int], kept: Sequence[int] = ()) -> Columns:
+        """Make rows that show given levels of some columns and each combination of levels of those that are kept."""
+        shape = [self.shape[k] for k in kept]
+        rows = np.full((math.prod(shape), len(self.shape)), -1, dtype=np.min_scalar_type(-max(self.shape)))
+        rows[:, list(kept)] = np.indices(shape).reshape(len(shape), len(rows)).T
+        rows[:, list(at)] = list(at.values())
+        return Columns.of(rows, None, self.shape)
+
+    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+        """Return the distribution of some columns given the levels of others."""
+        logs = self.log_prob(self._rows(at, kept))
+        if logs.max() == -np.inf:
+            raise ImpossibleEvent("the event has probability 0")
+        q = np.exp(logs - logs.max())
+        return np.asarray(q / q.sum()).reshape([self.shape[k] for k in kept])
+
+    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] | None = None) -> IntArray:
+        """Draw rows, or rows with the levels of some columns given: a class first, then a row of it."""
+        row = self._rows(at or {})
+        if self.log_prob(row)[0] == -np.inf:
+            raise ImpossibleEvent("the event has probability 0")
+        return self._draw(row.take(np.zeros(n, dtype=np.int64)), self.posterior(row), generator)
+
+
+# --- what was not observed -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """A fit to rows with gaps by expectation-maximisation: a stationary point, for the likelihood is not concave."""
+
+    network: Network
+    log_likelihood: float  # of what the rows show
+    residual: float  # by how much the largest share of a family's cell changed at last: 0 at a stationary point
+    n_iter: int
+
+
+def fit_tables(
+    graph: InteractionGraph,
+    columns: Columns,
+    smooth: Callable[[Network], Network],
+    tol: float = 1e-10,
+    max_iter: int = 2000,
+) -> Completed:
+    """Maximise the likelihood of rows with gaps over the distributions on a graph; `smooth` turns counts into tables.
+
+    From even tables; the M step has a closed form. It ends when no share of a cell changes by more than tol.
+    """
+    network = Network.count(graph, columns.take(np.zeros(0, dtype=np.int64))).with_pseudo_counts(1.0)
+    before, residual, n_iter, value = np.zeros(len(network.tables)), np.inf, 0, -np.inf
+    while residual > tol and n_iter < max_iter:
+        n_iter += 1
+        counts, value = network.expect(columns)
+        shares = counts.tables / columns.total
+        network, residual, before = smooth(counts), float(np.abs(shares - before).max()), shares
+    return Completed(network, value, residual, n_iter)
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Classes that were learned with some settings, and how they predict held-out rows."""
+
+    share: float  # of the criterion's price of a parameter
+    strength: float  # pseudo-counts by which a table is shrunk to the one without its last parent
+    mixture: Mixture
+    held_out: float  # the mean log-likelihood of held-out rows
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return len(self.mixture.parts)
+
+
+def learn_classes(
+    columns: Columns,
+    valid: Columns | None,
+    recipe: Graph,
+    classes: int | Literal["auto"],
+    most: int = 128,
+    settings: tuple[tuple[float, float], ...] = ((0.5, 8.0), (0.5, 32.0)),
+) -> list[Tried]:
+    """Double the number of classes as long as held-out rows gain, with each setting; list all that was tried.
+
+    Each class has a graph and tables of its own. The likelihood is not concave, so that what is found depends on where
+    it starts. The start is deterministic: one class is split in two along the leading principal component of its rows,
+    and so are all classes, as long as held-out rows are predicted better; of a given number of classes the last split
+    is of those with the most rows. Without held-out rows every tenth row is. The last entry of the list is the best,
+    learned once more from all rows.
+    """
+    every = columns
+    if valid is None:
+        held = np.arange(len(columns.weights)) % 10 == 9
+        if not held.any():
+            raise InvalidSamples("classes are chosen on held-out rows: pass at least ten rows, or valid.")
+        columns, valid = (columns.take(some) for some in (~held, held))
+    columns, valid = columns.merge(), valid.merge()
+    tried: list[Tried] = []
+    for share, strength in settings:
+        weights, last = columns.weights[:, None], None
+        while True:
+            found = _ascend(columns, valid, recipe, share, strength, weights)
+            tried.append(found)
+            if last is not None and (
+                found.n_classes <= last.n_classes or (classes == "auto" and found.held_out <= last.held_out)
+            ):
+                break
+            last = found
+            weights = _split_classes(columns, found.mixture, most if classes == "auto" else classes)
+            if weights.shape[1] == found.n_classes:
+                break
+    best = max(tried, key=lambda run: (classes in ("auto", run.n_classes), run.held_out))
+    tried = [run for run in tried if run is not best]
+    if columns.total < every.total:  # rows were held out
+        weights = best.mixture.posterior(every) * every.weights[:, None]
+        best = replace(best, mixture=_learn(every, weights, recipe, best.share, best.strength))
+    return [*tried, best]
+
+
+def _ascend(
+    columns: Columns, valid: Columns, recipe: Graph, share: float, strength: float, weights: FloatArray,
+    most: int = 30, rise: float = 2e-3, least: float = 20.0,
+) -> Tried:  # fmt: skip
+    """Take M and E steps while held-out rows gain at least `rise`; classes of fewer than `least` rows are dropped."""
+    best: Tried | None = None
+    for _ in range(most):
+        weights = weights[:, weights.sum(axis=0) > min(least, 0.5 * columns.total)]
+        mixture = _learn(columns, weights, recipe, share, strength)
+        held_out = float(valid.weights @ mixture.log_prob(valid)) / valid.total
+        before = -np.inf if best is None else best.held_out
+        if held_out > before:
+            best = Tried(share, strength, mixture, held_out)
+        if held_out <= before + rise:
+            break
+        weights = mixture.posterior(columns) * columns.weights[:, None]
+    assert best is not None
+    return best
+
+
+def _learn(
+    columns: Columns, weights: FloatArray, recipe: Graph, share: float, strength: float, least: float = 0.01
+) -> Mixture:
+    """M step: learn graph and tables of each class from its share of the rows, margins shrunk to those of all rows.
+
+    Rows that belong to a class by less than `least` are left out, so that the likelihood may fall.
+    """
+    labels, base, parts = Labels(tuple(columns.sizes.tolist())), columns.margins(), []
+    for own in weights.T:
+        rows = np.flatnonzero(own > least)
+        some = columns.take(rows, own[rows])
+        graph = _grow(some, recipe, labels, share)
+        if some.lacking.any():
+            parts.append(fit_tables(graph, some, lambda counts: counts.smooth(strength, base), 1e-4).network)
+        else:
+            parts.append(Network.count(graph, some).smooth(strength, base))
+    return Mixture(np.log(weights.sum(axis=0) / weights.sum()), parts)
+
+
+def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArray:
+    """Split classes in two, the largest ones up to a number of classes."""
+    weights = mixture.posterior(columns) * columns.weights[:, None]
+    order = np.argsort(-weights.sum(axis=0), kind="stable").tolist()
+    parts: list[AnyArray] = []
+    for place, k in enumerate(order):
+        parts += _split(columns, weights[:, k]) if place < classes - len(order) else [weights[:, k]]
+    return np.stack(parts, axis=1)
+
+
+def _split(columns: Columns, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
+    """Part rows softly along the leading principal component of the indicators of all levels but the first.
+
+    By power iteration from a fixed start. What is missing has the mean.
+    """
+    rows = np.flatnonzero(weights > 1e-3 * float(weights.max()))
+    own, codes, parts = weights[rows].astype(np.float32), columns.codes[:, rows], []
+    for level in range(1, max(int(columns.sizes.max()), 2)):
+        held, sizes = codes[columns.sizes > level], columns.sizes[columns.sizes > level, None]
+        marks, seen = ((held == level).astype(np.float32), (held < sizes).astype(np.float32))
+        parts.append((marks - (marks @ own / np.maximum(seen @ own, 1e-30))[:, None]) * seen)
+    levels = np.concatenate(parts)  # levels x rows
+    axis = np.sqrt(levels**2 @ own)
+    for _ in range(steps):
+        axis = levels @ (own * (axis @ levels))
+        axis /= float(np.linalg.norm(axis)) + 1e-30
+    place = (axis @ levels).astype(np.float64)
+    width = float(np.sqrt(own @ place**2 / own.sum())) + 1e-12
+    half = np.zeros(len(weights))
+    half[rows] = 1.0 / (1.0 + np.exp(-3.0 * place / width))
+    return [weights * half, weights * (1.0 - half)]

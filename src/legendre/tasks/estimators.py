@@ -1,0 +1,812 @@
+"""Distributions of rows of observations, with scikit-learn's conventions but without scikit-learn.
+
+Each is fitted exactly: `LegendreDensity`, for categories, ordinal numbers and binned continuous ones, and
+`BoltzmannMachine`, of any order (the paper's Section 2.4.2).
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.basis import Basis, Cells
+from legendre.basis.graph import Graph
+from legendre.basis.interactions import blocks, found_modes, interactions, mode_sets
+from legendre.basis.parse import as_basis
+from legendre.core import limits
+from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_real, is_whole
+from legendre.core.errors import (
+    ImpossibleEvent,
+    InvalidBasis,
+    InvalidSamples,
+    InvalidSetting,
+    NotFitted,
+    unknown_name,
+)
+from legendre.core.labels import Labels
+from legendre.core.memory import size_name
+from legendre.core.origin import Origin, rectangular
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.dense import observe
+from legendre.data.observation import Observation
+from legendre.data.readers.encode import Column, Table, find_codes, level_list, read_table
+from legendre.data.sparse import observe_rows
+from legendre.fitting.columns import (
+    Columns,
+    Completed,
+    Mixture,
+    Network,
+    Tried,
+    find_graph,
+    fit_tables,
+    learn_classes,
+    read_columns,
+    search,
+)
+from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
+from legendre.model.cliques.graph import clique_tree
+from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import Distribution, check_table, draw_given
+from legendre.results.graph import InteractionGraph
+from legendre.results.plots.effects import FitPlots
+from legendre.solvers.structure.faces import diverging
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """How a column is read: by distinct values in the order of the mode, or in bins.
+
+    Bins lie between increasing `edges`, and `values` has their middles; what lies beyond the outermost edges counts as
+    lying on them. Otherwise `edges` is None.
+    """
+
+    values: AnyArray
+    edges: FloatArray | None = None
+
+    def find(self, value: Any, labels: Labels, k: int) -> int:
+        """Find the level of one value, which column k holds."""
+        if self.edges is None:
+            return labels.find_level(k, value, "given", InvalidSamples)
+        if not is_real(value) or value != value:
+            raise InvalidSamples(f"given: {labels.mode(k)} holds numbers, which were put in bins; got {value!r}.")
+        return int(np.searchsorted(self.edges[1:-1], float(value), side="right"))
+
+    def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
+        """Return the value of each level; within a bin it is drawn evenly."""
+        if self.edges is None:
+            return np.asarray(self.values[codes])
+        return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
+
+
+Rows = ArrayLike | Mapping[str, Any]  # an array, a data frame, or columns by name
+MISSING, UNKNOWN = -1, -2  # codes of a gap, and of a value that is no level
+
+
+class Estimator(ABC):
+    """A distribution of rows of observations.
+
+    It keeps the constructor's arguments as they came, so that scikit-learn can copy and search over them.
+
+    >>> import legendre as ld
+    >>> ld.BoltzmannMachine(2).set_params(alpha=1.0)
+    BoltzmannMachine(alpha=1.0)
+    """
+
+    alpha: float | None
+    handle_unknown: str | None = "error"
+    total_: float  # the number of rows
+    _takes_gaps: bool = False  # whether rows may lack values
+    mixture_: Mixture | None = None
+    decomposition_: Decomposition
+    columns_: list[Levels]
+    n_features_in_: int
+    feature_names_in_: AnyArray
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        return {name: given.default for name, given in inspect.signature(cls).parameters.items()}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments; `deep` is there for scikit-learn and changes nothing."""
+        del deep
+        return {name: getattr(self, name) for name in sorted(self._defaults())}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change some of the constructor's arguments; a fit made before is not touched."""
+        for name, value in params.items():
+            if name not in self._defaults():
+                raise InvalidSetting(unknown_name(f"parameter of {type(self).__name__}", name, self._defaults()))
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        given = {name: (repr(getattr(self, name)), repr(default)) for name, default in self._defaults().items()}
+        changed = [f"{name}={value}" for name, (value, default) in given.items() if value != default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` has been called; scikit-learn reads it."""
+        return hasattr(self, "columns_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, which alone calls this."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        known = InputTags(categorical=True, string=True)
+        return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False), input_tags=known)
+
+    @abstractmethod
+    def fit(self, X: Rows, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the distribution of the rows."""
+
+    def score_samples(self, X: Rows) -> FloatArray:
+        """Return the log-likelihood of each row: of its cell, divided by the widths of bins.
+
+        Columns that have names are found by them, in whatever order they come.
+        """
+        cells = self._encode(X)
+        out = np.full(len(cells), -np.inf)
+        unknown = (cells == UNKNOWN).sum(axis=1)
+        if self._smooths:
+            cells = np.where(cells == UNKNOWN, MISSING, cells)
+        known = (cells > UNKNOWN).all(axis=1)
+        if known.any():
+            out[known] = self._log_prob(cells[known])
+            for k, column in enumerate(self.columns_):
+                if column.edges is not None:
+                    out[known] -= np.append(np.log(np.diff(column.edges)), 0.0)[cells[known, k]]  # the last: of gaps
+        return out - unknown * np.log(self.total_ + 1.0) if self._smooths else out
+
+    @property
+    def _smooths(self) -> bool:
+        """Whether a value that is no level counts as a gap, with a small probability."""
+        return self._takes_gaps and self.handle_unknown is None
+
+    @property
+    def _q(self) -> Mixture | Distribution:
+        """The distribution that answers questions."""
+        return self.decomposition_._distribution if hasattr(self, "decomposition_") else self._mixture
+
+    @property
+    def _mixture(self) -> Mixture:
+        """The distribution that takes rows with gaps."""
+        if self.mixture_ is None:
+            raise InvalidSetting("gaps and classes are for LegendreDensity(basis=ld.graph()).")
+        return self.mixture_
+
+    def _log_prob(self, cells: IntArray) -> FloatArray:
+        if self.mixture_ is None:
+            return self.decomposition_._distribution.log_prob(cells)
+        return self.mixture_.log_prob(self._as_columns(cells))
+
+    def _as_columns(self, cells: IntArray, weights: FloatArray | None = None) -> Columns:
+        return Columns.of(cells, weights, tuple(len(column.values) for column in self.columns_))
+
+    def score(self, X: Rows, y: Any = None) -> float:
+        """Return the mean log-likelihood of a row."""
+        del y
+        return float(self.score_samples(X).mean())
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        rng: int | np.random.Generator | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> AnyArray:
+        """Draw independent rows, or rows with values of some columns given; a value within a bin is drawn evenly."""
+        at = self._read_given(given)
+        source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
+        q = self._q
+        try:
+            cells = q.sample(n, source, at) if isinstance(q, Mixture) else draw_given(q, n, source, at)
+        except ImpossibleEvent:
+            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
+        return self._decode(cells, source)
+
+    def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
+        """Return the values of levels."""
+        drawn = [column.draw(cells[:, k], source) for k, column in enumerate(self.columns_)]
+        kinds = {values.dtype.kind for values in drawn}
+        alike = kinds <= set("biuf") or len(kinds) == 1
+        return np.stack(drawn if alike else [values.astype(object) for values in drawn], axis=1)
+
+    def conditional(
+        self, given: Mapping[Any, Any] | None = None, of: Hashable | Sequence[Hashable] | None = None
+    ) -> FloatArray:
+        """Return the joint distribution of the levels of some columns given values of others; the rest is summed out.
+
+        Parameters
+        ----------
+        given
+            Values of columns, by name or number: ``{"class": "crew"}``; a number lies in its bin. None: a marginal.
+        of
+            One column or several: the modes of the result, in this order. By default all that are not given.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> rows = {"class": ["1st", "1st", "crew", "crew", "crew"], "survived": ["yes", "no", "no", "no", "yes"]}
+        >>> ld.LegendreDensity(2).fit(rows).conditional({"class": "crew"}, of="survived").round(4).tolist()
+        [0.6667, 0.3333]
+        """
+        labels, at = self._labels(), self._read_given(given)
+        listed = [k for k in range(len(labels.shape)) if k not in at] if of is None else entries(of)
+        wanted = [labels.find_mode(key, "of", InvalidSamples) for key in ([of] if listed is None else listed)]
+        if len({*wanted, *at}) < len(wanted) + len(given or {}) or not wanted:
+            raise InvalidSamples(
+                f"given={given!r} and of={of!r} must name columns once each, and none that is given must be asked for."
+            )
+        check_table(labels.shape, wanted)
+        try:
+            return np.asarray(self._q.marginal(wanted, at))
+        except ImpossibleEvent:
+            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
+
+    def _read_given(self, given: Mapping[Any, Any] | None) -> dict[int, int]:
+        """Read values of some columns as levels."""
+        labels = self._labels()
+        if given is not None and not isinstance(given, Mapping):
+            raise InvalidSamples(f"given must be a dict such as {{{labels.mode(0)!r}: value}}, got {given!r}.")
+        fixed = {labels.find_mode(key, "given", InvalidSamples): value for key, value in (given or {}).items()}
+        return {k: self.columns_[k].find(value, labels, k) for k, value in fixed.items()}
+
+    def predict_proba(self, X: Rows, of: Hashable = None) -> FloatArray:
+        """Return the probability of each level of one column (default: the last) given the others, n x levels.
+
+        An array holds that column too, whose values do not matter: NaN will do. A table with names need not have it.
+        """
+        labels = self._labels()
+        k = len(labels.shape) - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
+        states = self._encode(X, skip=k)
+        log_q = np.empty((len(states), len(self.columns_[k].values)))
+        for level in range(len(self.columns_[k].values)):
+            states[:, k] = level
+            log_q[:, level] = self._log_prob(states)
+        peak = log_q.max(axis=1, keepdims=True)
+        impossible = np.flatnonzero(peak == -np.inf)
+        if len(impossible):
+            raise InvalidSamples(
+                f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so that "
+                f"nothing follows for {labels.mode(k)!r}. With alpha > 0 every state has a probability."
+            )
+        q = np.exp(log_q - peak)
+        return np.asarray(q / q.sum(axis=1, keepdims=True))
+
+    @property
+    def plot(self) -> FitPlots:
+        """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
+        labels = self._labels()
+        if not hasattr(self, "decomposition_"):
+            raise InvalidSetting("classes and rows with gaps are fitted without a decomposition, so there is no plot.")
+        return replace(self.decomposition_, origin=Origin(labels)).plot
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+
+    def _labels(self) -> Labels:
+        """Name the columns and their levels."""
+        self._check_fitted()
+        levels = tuple(column.values for column in self.columns_)
+        return Labels(tuple(map(len, levels)), self._names, levels)
+
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        """The names of the columns that fit saw, if they had some."""
+        return tuple(self.feature_names_in_.tolist()) if hasattr(self, "feature_names_in_") else None
+
+    def _keep(self, fit: Decomposition | None, columns: list[Levels], names: list[str] | None) -> None:
+        """Keep what was fitted; nothing is left of a fit before."""
+        for name in ("decomposition_", "feature_names_in_", "mixture_"):
+            self.__dict__.pop(name, None)
+        if fit is not None:
+            self.decomposition_ = fit
+        self.columns_, self.n_features_in_ = columns, len(columns)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _encode(self, X: Rows, skip: int | None = None) -> IntArray:
+        """Read rows as fit did: `MISSING` for a gap, `UNKNOWN` for a value that is no level.
+
+        Column `skip` need not be there, and is read as 0.
+        """
+        self._check_fitted()
+        table, seen = read_rows(X), self._names
+        if seen is not None and table.text_names is not None:
+            table = table.by_name(seen, "X", None if skip is None else seen[skip])
+        if len(table.names) != self.n_features_in_:
+            raise InvalidSamples(
+                f"X has {len(table.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        names = seen or table.names
+        read = table.complete_columns(names, skip, gaps=self._takes_gaps)
+        return self._find_codes(read, self.columns_, names, skip)
+
+    def _find_codes(
+        self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable], skip: int | None = None
+    ) -> IntArray:
+        """Return the level of each row in each column; a value that is none is refused, or `UNKNOWN`."""
+        codes = find_codes(columns, [own.values for own in levels])
+        for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
+            if k == skip:
+                codes[:, k] = 0
+            elif own.edges is not None:
+                if column.codes is not None:
+                    raise InvalidSamples(
+                        f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
+                    )
+                codes[:, k] = np.searchsorted(own.edges[1:-1], column.values, side="right")
+        codes[codes < 0] = UNKNOWN
+        if self._takes_gaps:
+            for k, column in enumerate(columns):
+                codes[column.absent(), k] = MISSING
+        if codes.min() == UNKNOWN and self.handle_unknown != "-inf" and not self._smooths:
+            k = int((codes == UNKNOWN).any(axis=0).argmax())
+            row = int(codes[:, k].argmin())
+            text = self._say_unknown(columns[k], columns[k].at(row), len(levels[k].values))
+            raise InvalidSamples(f"column {names[k]!r} holds {columns[k].at(row)!r} in row {row}{text}")
+        return codes
+
+    @abstractmethod
+    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
+        """Say what to do about a value that is none of a column's levels."""
+
+
+def read_rows(X: Any) -> Table:
+    """Read rows of observations, at least one row and one column."""
+    table = read_table(X, "X")
+    shape = table.n, len(table.names)
+    if 0 in shape:
+        found = f"{shape[0]} sample(s) and {shape[1]} feature(s) (shape={shape})"
+        raise InvalidSamples(f"Found array with {found} while a minimum of 1 is required.")
+    return table
+
+
+def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
+    """Check the weights of n rows."""
+    if weights is None:
+        return None
+    w = rectangular(weights, "sample_weight", InvalidSamples)
+    if w.dtype.kind not in "biuf" or w.shape != (n,):
+        raise InvalidSamples(f"sample_weight must hold {n} numbers, one per row; got shape {w.shape}, dtype {w.dtype}.")
+    bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
+    if len(bad) or not w.any():
+        place = f"sample_weight[{bad[0]}] = {w[bad[0]]}" if len(bad) else "every sample_weight is zero"
+        raise InvalidSamples(f"{place}; weights must be finite and >= 0, and one must be positive.")
+    return w.astype(np.float64)
+
+
+def observe_counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float) -> Observation:
+    """Count the rows that fall on each cell, with `alpha` observations more spread evenly over the grid."""
+    n_cells = math.prod(shape)
+    if n_cells >= limits.COMPILED_CELLS:  # empty cells are not read one by one
+        return observe_rows(cells, weights, shape, alpha)
+    flat = np.ravel_multi_index(tuple(cells.T), shape)
+    counted: AnyArray = np.bincount(flat, weights=weights, minlength=n_cells).reshape(shape)
+    return observe(counted + alpha / n_cells if alpha else counted)
+
+
+def say_too_large(shape: tuple[int, ...]) -> str | None:
+    """Say why a grid cannot be held in memory; ``None`` if it can."""
+    if len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD:
+        return None
+    levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
+    return (
+        f"{len(shape)} columns with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "
+        f"{limits.LARGEST_HELD:,} cells and {limits.MOST_AXES} columns can be held."
+    )
+
+
+class LegendreDensity(Estimator):
+    """The distribution of rows of observations, by a Legendre decomposition of the table of their counts.
+
+    Parameters
+    ----------
+    basis
+        An order (2: all interactions of pairs, if there are two columns), or a basis as in `decompose`, such as
+        ``"B1"`` or ``ld.adaptive("bic")``; modes are columns.
+    levels
+        ``None``: the sorted distinct values of a column are its levels; ordered categories of a data frame keep their
+        list and its order. Or one entry for each column: a list of all its levels in their order, or None.
+    n_bins
+        Cut columns that hold fractions into this many bins of about equal size. Default: every value is a level.
+        The log-likelihood is then a density, and values beyond those seen count as the outermost ones seen.
+    alpha
+        Observations added to the data, spread evenly over all cells: a pseudo-count. Default: none; for ``ld.graph``
+        the power of 2 that predicts each row best from all others, so that rows never seen have a probability.
+    classes
+        With ``basis=ld.graph()``: how many classes of rows there are, each with a graph of its own; ``"auto"`` doubles
+        them as long as held-out rows (`valid`, else every tenth row) are predicted better. Which class a row is of was
+        not observed: the likelihood is not concave, and `tried_` has what was tried.
+    handle_unknown
+        What to do about values that are not a level: ``"error"``, the default, or ``"-inf"`` for a log-likelihood of
+        ``-inf``. With ``basis=ld.graph()`` the default is to give such a value the probability 1 / (N + 1), N being the
+        number of rows that were fitted, and to take it for missing otherwise.
+    tol
+        As in `decompose`.
+
+    Attributes
+    ----------
+    decomposition_
+        The `Decomposition`, with its certificate.
+    columns_
+        How each column is read: its `values`, which are the levels, and the `edges` of bins or None.
+    n_features_in_, feature_names_in_
+        The number of columns; their names where the data have names.
+
+    See Also
+    --------
+    BoltzmannMachine : Rows of variables, with biases and weights.
+    from_rows : Count the rows of a table of events.
+    Decomposition : The result of `decompose`.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> rows = [["red", 1], ["red", 2], ["blue", 1], ["red", 2], ["blue", 1]]
+    >>> density = ld.LegendreDensity(basis=2).fit(np.array(rows, dtype=object))
+    >>> round(float(np.exp(density.score_samples(np.array([["red", 2]], dtype=object)))[0]), 6)
+    0.4
+    """
+
+    tried_: list[Tried]
+    completed_: Completed
+    graph_: InteractionGraph
+    alpha_: float
+
+    def __init__(
+        self,
+        basis: int | Basis | str | ArrayLike = 2,
+        *,
+        levels: Sequence[Any] | None = None,
+        n_bins: int | None = None,
+        alpha: float | None = None,
+        classes: int | Literal["auto"] | None = None,
+        handle_unknown: Literal["error", "-inf"] | None = None,
+        tol: float = 1e-10,
+    ) -> None:
+        self.basis, self.levels, self.n_bins, self.classes = basis, levels, n_bins, classes
+        self.alpha, self.handle_unknown, self.tol = alpha, handle_unknown, tol
+
+    def fit(
+        self,
+        X: Rows,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        valid: Rows | None = None,
+    ) -> Self:
+        """Learn the levels of the columns and the distribution of the rows.
+
+        Parameters
+        ----------
+        X, sample_weight
+            Rows, and how often each counts. With ``basis=ld.graph()`` values may be missing (NaN, None), at random:
+            whether one is missing may depend on what was observed, not on the value itself.
+        y
+            Not used; there for scikit-learn.
+        valid
+            Other rows, on which the pseudo-count and the number of classes are chosen.
+        """
+        del y
+        table, alpha = read_rows(X), None if self.alpha is None else check_number(self.alpha, "alpha", 0)
+        given, weights = self._given_levels(len(table.names)), read_weights(sample_weight, table.n)
+        used = slice(None) if weights is None else weights > 0  # a row without weight is no row
+        weights = weights if weights is None else weights[used]
+        recipe = None if is_whole(self.basis) else as_basis(self.basis)
+        self._takes_gaps = isinstance(recipe, Graph)
+        read = [column.take(used) for column in table.complete_columns(table.names, gaps=self._takes_gaps)]
+        columns = [
+            _learn_levels(column, weights, self.n_bins, own, f"column {name!r}")
+            for column, name, own in zip(read, table.names, given, strict=True)
+        ]
+        shape = tuple(len(levels.values) for levels in columns)
+        codes = self._find_codes(read, columns, table.names)
+        names = table.text_names
+        if isinstance(recipe, Graph):
+            self._keep(None, columns, names)
+            self._fit_graph(recipe, codes, weights, None if valid is None else self._encode(valid), alpha)
+            return self
+        for name, value in (("classes", self.classes), ("valid", valid)):
+            if value is not None:
+                raise InvalidSetting(f"{name} is for basis=ld.graph(), with which rows of any number of columns go.")
+        if (trouble := say_too_large(shape)) is not None:
+            raise InvalidSamples(
+                f"{trouble} Set n_bins to bin continuous columns, merge rare levels, or leave columns out; "
+                "basis=ld.graph() takes any number of columns."
+            )
+        basis = interactions(min(int(self.basis), len(shape))) if recipe is None else recipe  # type: ignore[arg-type]
+        fit = decompose(observe_counts(codes, shape, weights, alpha or 0.0), basis, tol=self.tol)
+        self._keep(fit, columns, names)
+        return self
+
+    def _fit_graph(
+        self, recipe: Graph, codes: IntArray, weights: FloatArray | None, other: IntArray | None, alpha: float | None
+    ) -> None:
+        """Find the graph of rows, or classes of rows with a graph each, and their distribution."""
+        labels, gaps = self._labels(), codes.min() < 0
+        rows = self._as_columns(codes, weights)
+        valid = None if other is None else self._as_columns(other)
+        self.total_ = rows.total
+        if self.classes is not None:
+            if self.classes != "auto" and not is_whole(self.classes, 1):
+                raise InvalidSetting(f"classes must be None, 'auto' or an integer >= 1, got {self.classes!r}.")
+            self.tried_ = learn_classes(rows, valid, recipe, self.classes)
+            self.mixture_ = self.tried_[-1].mixture
+            return
+        columns = rows if gaps else read_columns(observe_rows(codes, weights, labels.shape))
+        found = search(columns, recipe, labels)
+        counted = Network.count(found, columns)
+
+        def loss(size: float) -> float:
+            if valid is None:
+                return counted.left_out_loss(size)
+            return -float(counted.with_pseudo_counts(size).log_prob(valid).sum())
+
+        alpha = min((2.0**k for k in range(-6, 13)), key=loss) if alpha is None else alpha
+        self.alpha_, self.graph_ = alpha, found
+        if gaps:
+            self.completed_ = fit_tables(found, columns, lambda counts: counts.with_pseudo_counts(alpha), self.tol)
+            network = self.completed_.network
+        else:
+            data = observe_rows(codes, weights, labels.shape, alpha)
+            fit = warn_if_not_converged(fit_on(data, Cells(found.basis(labels.shape)), Settings.read(tol=self.tol)))
+            self.decomposition_ = replace(fit, recipe=repr(recipe), graph=found)
+            network = counted.with_pseudo_counts(alpha)
+        self.mixture_ = Mixture(np.zeros(1), [network])
+
+    def impute(self, X: Rows, *, draw: bool = False, rng: int | np.random.Generator | None = None) -> AnyArray:
+        """Fill the gaps of rows by what the others say, if values are missing at random.
+
+        Numbers are filled by their conditional mean, other values by the most probable one; with `draw`, all gaps of a
+        row by one draw from their joint distribution.
+        """
+        cells, mixture = self._encode(X), self._mixture
+        source, rows = generator_from(rng, InvalidSetting), self._as_columns(cells)
+        if draw:
+            return self._decode(mixture.complete(rows, source), source)
+        margins, out, stop = mixture.predict(rows), [], 0
+        for k, column in enumerate(self.columns_):
+            start, stop = stop, stop + len(column.values)
+            lost, q = cells[:, k] < 0, margins[:, start:stop]
+            numbers = column.values.dtype.kind in "iuf"
+            values = np.asarray(column.values[np.maximum(cells[:, k], 0)], dtype=float if numbers else object)
+            values[lost] = q[lost] @ column.values if numbers else column.values[q[lost].argmax(axis=1)]
+            out.append(values)
+        alike = all(values.dtype == float for values in out)
+        return np.stack(out if alike else [values.astype(object) for values in out], axis=1)
+
+    def class_probabilities(self, X: Rows) -> FloatArray:
+        """Return the probability of each class for each row, n x classes."""
+        return self._mixture.posterior(self._as_columns(self._encode(X)))
+
+    def _given_levels(self, n_columns: int) -> list[Any]:
+        """Check the settings; return the levels that are given of each column."""
+        if self.handle_unknown is not None:
+            check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
+        if self.n_bins is not None:
+            check_int(self.n_bins, "n_bins", 1)
+        given = [None] * n_columns if self.levels is None else entries(self.levels)
+        if given is None or len(given) != n_columns:
+            raise InvalidSetting(f"levels must be None or a list for each of {n_columns} columns, got {self.levels!r}.")
+        return given
+
+    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
+        del column, value, n_levels
+        return (
+            ", which was not seen in fit. List all levels in levels (and set alpha > 0 to give them a probability), or "
+            "set handle_unknown='-inf'."
+        )
+
+
+def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
+    """Learn levels that are given, bins if the column holds fractions and `n_bins` is set, else the column's levels."""
+    if (absent := column.absent()).all():
+        raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
+    column, weights = column.take(~absent), None if weights is None else weights[~absent]
+    values = column.values
+    if given is not None:
+        levels = level_list(given, f"levels of {label} must be")
+        column.codes_in(levels, label, "levels does not list")
+        return Levels(levels)
+    if n_bins is None or column.codes is not None or values.dtype.kind != "f" or (values == np.rint(values)).all():
+        return Levels(column.levels(label))
+    cuts, each = np.linspace(0, 1, n_bins + 1), np.ones(len(values)) if weights is None else weights
+    edges = np.unique(np.quantile(values, cuts, method="inverted_cdf", weights=each))  # a row of weight 2 is two rows
+    if len(edges) < 2:
+        raise InvalidSamples(
+            f"{label} holds one value only, {values[0]:g} (n_samples={len(values)}): bins need two different ones. "
+            "Leave the column out."
+        )
+    return Levels((edges[:-1] + edges[1:]) / 2, edges)
+
+
+Name = str | int
+Edges = int | Iterable[Iterable[Name]] | Basis
+Weight = float | FloatArray
+
+
+class BoltzmannMachine(Estimator):
+    """A Boltzmann machine with any interactions, fitted exactly.
+
+    ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``. The maximum of the likelihood is
+    found exactly: on the grid of all states up to 26 binary variables, and beyond where the edges form small cliques,
+    such as chains, trees, narrow grids: 100 variables and more.
+
+    Parameters
+    ----------
+    edges
+        An order (2: all pairs; 1: biases alone), or sets of columns such as ``[(0, 1), (1, 2), (0, 1, 2)]``, by
+        number or by name; or ``ld.graph()``, which finds them. Every column has a bias.
+    n_levels
+        How many levels the columns have, one number for all or one each. Default 2. A column with L levels 0, ...,
+        L-1 has L-1 biases, and the k-th counts once ``x_i >= k``; so for weights, ``w[a-1, b-1]`` counts once
+        ``x_i >= a`` and ``x_j >= b``.
+    alpha
+        Observations added to the data, spread evenly over all states: a pseudo-count. Default none.
+    tol
+        As in `decompose`.
+
+    Attributes
+    ----------
+    biases_, weights_
+        By column, and by tuple of columns: a float, or an array where a column has more than two levels. Where no
+        finite weight attains the maximum it is ``-inf`` or ``inf``; ``alpha > 0`` keeps all of them finite.
+    psi_
+        The logarithm of the partition function Z.
+    decomposition_
+        The `Decomposition`, with its certificate.
+    n_levels_, columns_, n_features_in_, feature_names_in_
+        What the columns of the data are: numbers of levels, how each is read (its `values`), and names if they have
+        some, by which other tables are read.
+
+    See Also
+    --------
+    LegendreDensity : The distribution of rows of categories.
+    Decomposition : The result of `decompose`.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> rows = {"rain": [0, 0, 0, 1, 1, 1, 1], "wet": [0, 0, 1, 0, 1, 1, 1]}
+    >>> machine = ld.BoltzmannMachine(2).fit(rows)
+    >>> {key: round(weight, 6) for key, weight in machine.weights_.items()}
+    {('rain', 'wet'): 1.791759}
+    >>> machine.conditional({"wet": 1}).round(6).tolist()
+    [0.25, 0.75]
+    """
+
+    biases_: dict[Name, Weight]
+    weights_: dict[tuple[Name, ...], Weight]
+    n_levels_: tuple[int, ...]
+    psi_: float
+
+    def __init__(
+        self,
+        edges: Edges = 2,
+        *,
+        n_levels: int | Sequence[int] | None = None,
+        alpha: float = 0.0,
+        tol: float = 1e-10,
+    ) -> None:
+        self.edges, self.n_levels, self.alpha, self.tol = edges, n_levels, alpha, tol
+
+    def fit(self, X: Rows, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from n rows of N levels (counted from 0) or labels; of a table of counts, its cells with their counts.
+
+        These are ``fit(np.argwhere(X), sample_weight=X[X > 0])``.
+        """
+        del y
+        table, alpha = read_rows(X), check_number(self.alpha, "alpha", 0)
+        names = table.text_names
+        read = table.complete_columns(table.names)
+        columns = self._learn_levels(read, table.names, self._read_sizes(len(read)))
+        codes, shape = self._find_codes(read, columns, table.names), tuple(len(c.values) for c in columns)
+        data = observe_counts(codes, shape, read_weights(sample_weight, table.n), alpha)
+        try:
+            self._learn(data, columns, names)
+        except InvalidBasis as problem:
+            if (trouble := say_too_large(shape)) is None:
+                raise
+            raise InvalidSamples(f"{trouble} Rows on larger ones need narrow edges: {problem}") from None
+        return self
+
+    def _read_sizes(self, n: int) -> list[int]:
+        """Check the numbers of levels against the number of columns."""
+        given: Any = 2 if self.n_levels is None else self.n_levels
+        sizes = [given] * n if is_whole(given) else entries(given)
+        if sizes is None or len(sizes) != n or not all(is_whole(size, 2) for size in set(sizes)):
+            raise InvalidSetting(f"n_levels must be an integer >= 2 for all columns, or {n} of them; got {given!r}.")
+        return [int(size) for size in sizes]
+
+    def _learn_levels(self, columns: list[Column], names: Sequence[Any], sizes: list[int]) -> list[Levels]:
+        """Take the values of columns of texts and categories as levels; other columns hold indices of levels."""
+        out = []
+        for column, name, size in zip(columns, names, sizes, strict=True):
+            levels = np.arange(size) if column.codes is None else column.levels(f"column {name!r}")
+            n = len(levels)
+            if n < 2 or (self.n_levels is not None and n != size):
+                raise InvalidSamples(
+                    f"column {name!r} has {n} levels, {', '.join(map(repr, levels.tolist()[:5]))}, where "
+                    f"{'at least 2' if self.n_levels is None else size} are expected. Leave "
+                    f"{'it' if n < 2 else 'n_levels'} out."
+                )
+            out.append(Levels(levels))
+        return out
+
+    def _read_edges(self, data: Observation, labels: Labels) -> list[tuple[int, ...]]:
+        """List the sets of two and more columns that interact, in the order given."""
+        n, edges = len(labels.shape), self.edges
+        if isinstance(edges, Graph):
+            return [group for group in find_graph(edges, data).interactions(labels.shape) if len(group) > 1]
+        if is_whole(edges):
+            order = check_int(edges, "edges: the order", 1, InvalidBasis)
+            return [group for size in range(2, min(order, n) + 1) for group in combinations(range(n), size)]
+        if isinstance(edges, (str, Iterator)):
+            raise InvalidBasis(f"edges={edges!r}: pass an order such as 2, or edges such as [(0, 1), (1, 2)].")
+        listed: Any = edges
+        found = found_modes("edges", mode_sets("edges", listed), n, labels)
+        seen = [frozenset(group) for group in found]
+        for group, members in zip(found, seen, strict=True):
+            if not group or seen.count(members) > 1:
+                raise InvalidBasis(f"edges: {group} {'stands there twice' if group else 'names no column'}.")
+        return [group for group in found if len(group) > 1]
+
+    def _learn(self, data: Observation, columns: list[Levels], names: list[str] | None) -> None:
+        shape = tuple(len(levels.values) for levels in columns)
+        edges = self._read_edges(data, Labels(shape, None if names is None else tuple(names)))
+        _check_states(shape, edges)
+        groups = [*((k,) for k in range(len(shape))), *edges]  # biases first, then the groups in the order given
+        basis = as_basis(blocks(shape, groups))
+        fit = warn_if_not_converged(fit_on(data, basis, Settings.read(tol=self.tol)))
+        self._keep(fit, columns, names)
+        self.n_levels_, self.psi_ = shape, fit.psi
+        # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
+        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
+        parts = np.split(theta, np.cumsum([math.prod(shape[k] - 1 for k in group) for group in groups])[:-1])
+        keys: Sequence[Name] = range(len(shape)) if names is None else names
+        weights: dict[tuple[Name, ...], Weight] = {}
+        for group, part in zip(groups, parts, strict=True):
+            sizes = [shape[k] - 1 for k in group]
+            weights[tuple(keys[k] for k in group)] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
+        self.biases_ = {key[0]: weight for key, weight in weights.items() if len(key) == 1}
+        self.weights_ = {key: weight for key, weight in weights.items() if len(key) > 1}
+
+    def log_likelihood(self, X: Rows) -> float:
+        """Return the log-likelihood of all rows together, in nats."""
+        return float(self.score_samples(X).sum())
+
+    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
+        if column.codes is not None or not is_real(value):
+            return ", which was not seen in fit."
+        hint = f"For more levels set n_levels, here at least {value + 1}."
+        if value == -1:
+            hint = "If -1 and +1 are meant as 0 and 1, pass (X + 1) // 2."
+        elif value < 0 or value % 1:
+            hint = "Levels are integers counted from 0; bin continuous columns first."
+        return f"; its levels are 0 to {n_levels - 1}. {hint}"
+
+
+def _check_states(shape: tuple[int, ...], groups: Sequence[Sequence[int]]) -> None:
+    """Refuse to learn what would be summed state by state for minutes: many columns that are all coupled."""
+    n_states, graph = math.prod(shape), np.zeros((len(shape), len(shape)), dtype=np.bool_)
+    if n_states <= limits.LARGEST_LEARNED:
+        return
+    for group in groups:
+        graph[np.ix_(group, group)] = True
+    tree = clique_tree(graph, shape)
+    if n_states <= limits.MOST_SWEPT and limits.CLIQUES_GAIN * tree.n_cells > n_states:
+        raise InvalidBasis(
+            f"the edges couple {len(tree.largest.modes)} columns with each other: all {n_states:,} states would be "
+            f"summed in every step, which takes minutes. Up to {limits.LARGEST_LEARNED:,} states are learned here. "
+            "Take fewer columns or edges; decompose fits larger ones, and shows its progress."
+        )

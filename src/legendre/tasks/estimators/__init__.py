@@ -1,1 +1,0 @@
-"""BoltzmannMachine and LegendreDensity: scikit-learn's conventions without scikit-learn."""
