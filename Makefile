@@ -11,47 +11,26 @@ define INSTALL
 	touch $@
 endef
 
-.PHONY: demo test test-browser traced checked untraced uncompiled threads lint fuzz fuzz-long
+.PHONY: demo test tests test-browser lint fuzz fuzz-long
 .PHONY: docs test-matrix bench bench-quick bench-against race experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
-# Two processes, one for each core, which take about as long as each other. The first runs all tests that are not named
-# here. The second runs without coverage, whose tracer costs a third: the tests that compile most, those that start
-# processes of their own, which coverage does not see, and some that reach no lines that others do not. Then it checks the
-# source, and runs the tests marked "uncompiled" with the compiler off, which shows coverage the lines of compiled code.
-UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
-UNTRACED := docs README.md tests/test_documentation.py tests/engines tests/data/test_large_paths.py \
-	tests/data/test_reading.py tests/data/test_array_libraries.py tests/fitting/test_determinism.py tests/faults tests/fuzz \
-	tests/paper tests/test_inputs_and_doors.py tests/tasks/test_every_kind_of_x.py tests/tasks/test_hidden.py \
-	tests/solvers/test_faces.py tests/test_benchmarks.py tests/test_experiments.py tests/test_race.py tests/test_ci.py \
-	tests/test_site.py
-# plugins that read the source of every test, or import a library, before the first test runs
-PYTEST := $(BIN)/python -m pytest --quiet -p no:run-parallel -p no:zarr
-WITH_COVERAGE = COVERAGE_FILE=.coverage-parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0
+# Lint beside the tests, which two processes share. With COVERAGE=1 the tests also measure which lines run, and some of them
+# run again with the compiler off, which shows coverage the lines of compiled code.
+PYTEST := $(BIN)/python -m pytest --quiet -p no:zarr
+UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py
 
 test: $(VENV)/.dev
-	rm -rf .coverage-parts
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target traced checked
-	$(BIN)/python -m coverage combine --quiet .coverage-parts/*
-	$(BIN)/python -m coverage report
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint tests
 
-# one after the other: the compiled code of the first is there for the other process soon
-checked: $(VENV)/.dev
-	$(MAKE) --no-print-directory untraced
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory uncompiled
-
-untraced: $(VENV)/.dev
-	$(PYTEST) $(UNTRACED)
-
-uncompiled: $(VENV)/.dev
-	NUMBA_DISABLE_JIT=1 $(WITH_COVERAGE) $(UNCOMPILED) -m uncompiled \
+tests: $(VENV)/.dev
+	$(PYTEST) --numprocesses=2 --dist=loadfile $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
+ifdef COVERAGE
+	NUMBA_DISABLE_JIT=1 $(PYTEST) --cov --cov-append $(UNCOMPILED) -m uncompiled \
 		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"
-
-traced: $(VENV)/.dev
-	$(WITH_COVERAGE) $(UNTRACED:%=--ignore=%)
+endif
 
 # The report page in chromium, which is installed where that is possible; without it the tests are skipped, but fail
 # where LEGENDRE_CI is set.
@@ -79,15 +58,6 @@ fuzz: $(VENV)/.dev
 
 fuzz-long: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.run --cases $(CASES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
-
-# Tests in four threads at once, one folder after the other. Left to `make test`: those that change what all threads share
-# (monkeypatch, captured output, numbers of threads), and folders that start processes, time their cases by signals, or
-# read pages. A thread draws a quarter of a property's examples.
-THREADED = basis core data engines fitting model paper results solvers tasks
-threads: $(VENV)/.dev
-	failed=; for part in $(THREADED); do echo "tests/$$part"; \
-		$(BIN)/python -m pytest --quiet --parallel-threads=4 --skip-thread-unsafe=true tests/$$part || failed="$$failed $$part"; \
-	done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --report
@@ -134,4 +104,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(call INSTALL,dev,$(shell grep -o 'torch==[0-9.]*' pyproject.toml))
 
 clean:
-	rm -rf $(VENV) demo docs/_build docs/gallery docs/reference/generated .coverage .coverage-parts .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures
+	rm -rf $(VENV) demo docs/_build docs/gallery docs/reference/generated .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures

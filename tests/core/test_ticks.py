@@ -19,8 +19,6 @@ from legendre.core.figures import (
 )
 from legendre.core.labels import Labels
 
-pytestmark = pytest.mark.thread_unsafe  # matplotlib draws in one thread: all share its fonts
-
 
 def of(levels: object, name: str = "mode") -> Labels:
     listed = list(levels) if not isinstance(levels, np.ndarray) else levels  # type: ignore[call-overload]

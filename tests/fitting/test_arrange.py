@@ -294,7 +294,6 @@ def test_slices_of_one_shape_stand_together_by_their_sums(
         assert_array_equal(times[seriate(observe(X), 0)], np.arange(1, 41))
 
 
-@pytest.mark.thread_unsafe(reason="it measures the memory of the whole process")
 def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None:
     X = rng.poisson(3.0, (6_000, 5)).astype(float)
     data = observe(X)

@@ -13,8 +13,6 @@ from matplotlib.text import Text
 
 import legendre as ld
 
-pytestmark = pytest.mark.thread_unsafe  # matplotlib draws in one thread: all share its fonts
-
 
 def ticks(ax: Axes, axis: str) -> list[str]:
     return [text.get_text() for text in (ax.get_xticklabels() if axis == "x" else ax.get_yticklabels())]

@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 import legendre as ld
 from legendre.core.types import FloatArray
 
-pytestmark = pytest.mark.thread_unsafe  # matplotlib draws in one thread: all share its fonts
-
 
 def drawn(ax: Axes) -> FloatArray:
     return np.ma.filled(np.ma.asarray(ax.images[0].get_array(), dtype=float), np.nan)

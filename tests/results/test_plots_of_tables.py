@@ -11,8 +11,6 @@ from numpy.testing import assert_allclose
 
 import legendre as ld
 
-pytestmark = pytest.mark.thread_unsafe  # matplotlib draws in one thread: all share its fonts
-
 
 def areas(ax: Any) -> Any:
     return np.array([patch.get_width() * patch.get_height() for patch in ax.patches])

@@ -158,7 +158,6 @@ def test_infeasible_margins_are_found_and_proven(X: FloatArray, entries: list[in
 LARGE = property(lambda _: 6_000)  # cells times margins, from which a fit is tried before the linear program
 
 
-@pytest.mark.thread_unsafe(reason="changes a method of a class")
 @given(gappy_questions())
 @settings(max_examples=30)
 def test_large_problems_decide_afterwards(drawn: tuple[FloatArray, Given]) -> None:

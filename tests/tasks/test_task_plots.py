@@ -11,8 +11,6 @@ from matplotlib.axes import Axes
 import legendre as ld
 from legendre.core.types import FloatArray
 
-pytestmark = pytest.mark.thread_unsafe  # matplotlib draws in one thread: all share its fonts
-
 
 def drawn(ax: Axes) -> FloatArray:
     return np.ma.filled(np.ma.asarray(ax.images[0].get_array(), dtype=float), np.nan)
