@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.csv_records import append, read
 
-from .machine import Elsewhere, machine, peak_bytes, reset_peak, versions
+from .machine import Elsewhere, machine, older, peak_bytes, reset_peak, versions
 from .problems import ROOT
 from .tables import markdown, number, show
 
@@ -150,7 +150,7 @@ def cells(line: FirstUse) -> list[str]:
 def page(lines: list[FirstUse]) -> str:
     """Write the page of the documentation."""
     last = max(lines, key=lambda line: line.run)
-    measured = f"Measured {last.run[:10]} on {last.machine}. {last.versions}."
+    measured = older(last.versions) + f"Measured {last.run[:10]} on {last.machine}. {last.versions}."
     return "\n".join([INTRODUCTION, measured, "", markdown(COLUMNS, [cells(line) for line in lines]), ""])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import sys
 import time
@@ -112,6 +113,15 @@ def versions(*names: str) -> str:
         with suppress(PackageNotFoundError):
             found.append(f"{name} {version(name)}")
     return ", ".join(found)
+
+
+def older(measured: str) -> str:
+    """Say so if the versions of a measurement name an older legendre than this one."""
+    from legendre import __version__  # not at the top: an old checkout that is measured may lack it
+
+    found = sorted(set(re.findall(r"\blegendre ([\w.]+)", measured)) - {__version__})
+    again = f"they have not been measured again for {__version__}."
+    return f"**These numbers are of legendre {', '.join(found)}**; {again}\n\n" if found else ""
 
 
 def _own_seconds() -> float:

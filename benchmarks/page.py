@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import tables
 from .claims import verdicts
+from .machine import older
 from .measure import NUMPY, OURS
 from .plots import CELLS_PLOT, PARAMS_PLOT
 from .problems import CELLS_SWEEP, PARAMS_SWEEP, PROBLEMS, ROOT, Problem
@@ -75,7 +76,8 @@ def _circumstances(results: Results) -> str:
         return "No rows yet."
     runs = len({row.run for row in results.rows.values()})
     again = "" if runs == 1 else f" Rows of {runs} runs; of each kind the newest."
-    return f"Measured {newest.run[:10]} on {newest.machine} (threads: {newest.threads}). {newest.versions}.{again}"
+    measured = f"Measured {newest.run[:10]} on {newest.machine} (threads: {newest.threads}). {newest.versions}.{again}"
+    return older(newest.versions) + measured
 
 
 def _ours(results: Results) -> list[Row]:

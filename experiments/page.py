@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.csv_records import read
+from benchmarks.machine import older
 from benchmarks.problems import ROOT
 from benchmarks.tables import markdown, number
 
@@ -82,7 +83,8 @@ def write_page(rows: Mapping[str, Any], folder: Path, path: Path = PAGE) -> Path
 def _circumstances(last: Circumstances | None) -> str:
     if last is None:
         return findings.NONE
-    return f"Last run {last.date} ({last.level}) on {last.machine} (threads: {last.threads}). {last.versions}."
+    run = f"Last run {last.date} ({last.level}) on {last.machine} (threads: {last.threads}). {last.versions}."
+    return older(last.versions) + run
 
 
 def _claims(sentences: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.machine import older
 from benchmarks.problems import ROOT
 from benchmarks.rows import BUSY
 from benchmarks.tables import markdown, number
@@ -74,7 +75,8 @@ def _circumstances(rows: Sequence[Row]) -> str:
     missing = len(jobs()) - len({row.key for row in rows})
     busy = sum((row.other_load or 0.0) > BUSY for row in rows)
     return (
-        f"Measured {rows[0].run[:10]} on {rows[0].machine}, one thread. {', '.join(versions)}."
+        older(", ".join(versions))
+        + f"Measured {rows[0].run[:10]} on {rows[0].machine}, one thread. {', '.join(versions)}."
         + (f" {missing} of {len(jobs())} rows are missing: the run is not finished." if missing else "")
         + (f" Other programs kept the machine busy during {busy} of {len(rows)} rows." if busy else "")
     )

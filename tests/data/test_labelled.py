@@ -140,9 +140,7 @@ def test_combinations_that_a_series_of_counts_does_not_list_are_zero() -> None:
     X.iloc[5] = 0
     fit = ld.decompose(X[X > 0], "interactions(1)")
     assert_array_equal(fit.theta, ld.decompose(X, "interactions(1)").theta)
-    assert (
-        "1 of 24 combinations of levels are not listed in X; they are read as 0, for X holds counts." in fit.summary()
-    )
+    assert "1 of 24 combinations of levels are not in X; they are read as 0, because X holds counts." in fit.summary()
 
 
 def test_combinations_that_a_series_of_amounts_does_not_list_are_missing() -> None:
@@ -150,7 +148,7 @@ def test_combinations_that_a_series_of_amounts_does_not_list_are_missing() -> No
     gaps = np.where(np.arange(24).reshape(COUNTS.shape) == 5, np.nan, COUNTS + 0.5)
     fit = ld.decompose(X.drop(X.index[5]), "B1")
     assert_array_equal(fit.theta, ld.decompose(gaps, "B1").theta)
-    assert "they are read as missing, for X holds no counts." in " ".join(fit.summary().split())
+    assert "they are read as missing, because X does not hold counts." in " ".join(fit.summary().split())
 
 
 def test_nan_in_a_pivoted_table_of_counts_asks_for_zeros() -> None:

@@ -62,7 +62,7 @@ def test_contrasts_without_a_limit_say_so() -> None:
     assert found.estimate[1] == np.inf
     assert found.estimate[2] == pytest.approx(np.log(5 / 4))
     assert found.notes[0] == "not estimable: the cells with positive means do not determine it"
-    assert found.notes[1] == "infinite: it needs cells that have mean 0 in the maximum likelihood estimate"
+    assert found.notes[1] == "infinite, because of fitted zeros"
     assert "1 without s.e.: not estimable" in str(found)
 
 

@@ -191,7 +191,7 @@ def test_parameters_that_diverge_are_named() -> None:
     assert np.isnan(tests.standard_errors[row])
     assert np.isfinite(np.delete(tests.standard_errors, row)).all()
     assert any(line.split()[:5] == ["mode", "0", "=", "1", "-inf"] for line in tests.summary().splitlines())
-    assert "1 without s.e.: infinite: it needs cells that have mean 0" in tests.summary()
+    assert "1 without s.e.: infinite, because of fitted zeros" in tests.summary()
 
 
 def test_parameters_that_are_not_identified_are_named() -> None:

@@ -115,8 +115,8 @@ def test_data_that_are_left_out_or_added_up_are_named() -> None:
 
 def test_one_table_says_by_which_rule_it_counts_at_the_boundary() -> None:
     m = ld.loglinear(ld.datasets.titanic(), "class*sex*age + class*survived")
-    assert "AIC and BIC charge for them" in " ".join(repr(m.drop1()).split())
-    assert "charge for them" not in repr(ld.loglinear(EDUCATION, "n ~ edu*sex").drop1())
+    assert "AIC and BIC count them" in " ".join(repr(m.drop1()).split())
+    assert "count them" not in repr(ld.loglinear(EDUCATION, "n ~ edu*sex").drop1())
 
 
 def test_whole_numbers_that_are_no_counts_are_named() -> None:

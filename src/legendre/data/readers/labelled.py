@@ -167,8 +167,8 @@ def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) ->
         asked = " Were zeros meant? Then pass X.fillna(0)." if counts else ""
         notes = (f"{gaps:,} cells of X are NaN and count as missing: they are outside the sample space.{asked}",)
     if absent := cells - len(values):
-        fate = "0, for X holds counts" if counts else "missing, for X holds no counts"
-        notes += (f"{absent:,} of {cells:,} combinations of levels are not listed in X; they are read as {fate}.",)
+        fate = "0, because X holds counts" if counts else "missing, because X does not hold counts"
+        notes += (f"{absent:,} of {cells:,} combinations of levels are not in X; they are read as {fate}.",)
     if counts and not gaps and cells > limits.ALWAYS_A_GRID and cells > limits.CELLS_PER_POINT * len(values):
         return from_coords(np.stack(codes, axis=1), values, shape), notes
     check_room(cells, 8, "X with every combination of its levels", "Leave out modes, or merge levels.")

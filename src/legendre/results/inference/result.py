@@ -306,7 +306,7 @@ class Inference(Storable):
         >>> odds.estimate.round(4).tolist(), odds.standard_error.round(4).tolist()
         ([1.0986], [0.4714])
         >>> tests.contrast([[0, 0, 1]]).notes
-        ('infinite: it needs cells that have mean 0 in the maximum likelihood estimate',)
+        ('infinite, because of fitted zeros',)
         """
         asked = read_contrasts(self.fit, weights, cells, names)
         return estimate(self, asked, confidence, exp=exp, what="contrast")

@@ -119,7 +119,7 @@ def estimate(
     for i, sign in _diverging(fit, info.open, weights, constants) if len(info.open) else ():
         values[i], errors[i] = (sign * np.inf if sign else np.nan), np.nan
         notes[i] = (
-            "infinite: it needs cells that have mean 0 in the maximum likelihood estimate"
+            "infinite, because of fitted zeros"
             if sign
             else "not estimable: the cells with positive means do not determine it"
         )

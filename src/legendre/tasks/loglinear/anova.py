@@ -121,8 +121,8 @@ class Anova(Printed):
         notes = ["LRT: each model against the one above"] if "lrt" in columns and numbered else []
         if "aic" in columns and any(_fit_of(m)._alive is not None for m in self.models):
             notes.append(
-                "Some fitted counts are 0 in the limit: df leaves out parameters that only keep cells empty, AIC and "
-                "BIC charge for them, as in R."
+                "Some fitted counts are 0: df leaves out parameters that only keep these cells empty; the penalties of "
+                "AIC and BIC count them, as in R."
             )
         return Columns("", rows, "<" + ">" * len(columns) + "<", ruled=True, notes=notes)
 
@@ -134,7 +134,7 @@ class Anova(Printed):
 _FORMATS: dict[str, tuple[str, Any]] = {
     "df": ("df", count_name),
     "g2": ("G2", "{:.4f}".format),
-    "g2_p_value": ("p of fit", p_text),
+    "g2_p_value": ("p (fit)", p_text),
     "aic": ("AIC", "{:.3f}".format),
     "bic": ("BIC", "{:.3f}".format),
     "n_params": ("parameters", "{:,}".format),
@@ -142,7 +142,7 @@ _FORMATS: dict[str, tuple[str, Any]] = {
     "explained": ("explained", "{:.6f}".format),
     "share": ("share", "{:.2%}".format),
     "lrt": ("LRT", "{:.4f}".format),
-    "lrt_df": ("on df", count_name),
+    "lrt_df": ("df of LRT", count_name),
     "p_value": ("p", p_text),
 }
 """The heads of the columns, and how their entries are written."""
@@ -176,20 +176,20 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     >>> import legendre as ld
     >>> X = ld.datasets.drug_use().toarray()
     >>> ld.anova(ld.loglinear(X, "[AC][BC]"), ld.loglinear(X, ".^2"))
-    #  model            df        G2  p of fit      AIC      BIC       LRT  on df       p
-    ------------------------------------------------------------------------------------------
-    1  A*C + B*C         2  187.7543    <2e-16  248.798  283.179
-    2  A*B + A*C + B*C   1    0.3740     0.541   63.417  103.529  187.3803      1  <2e-16  ***
+    #  model            df        G2  p (fit)      AIC      BIC       LRT  df of LRT       p
+    ---------------------------------------------------------------------------------------------
+    1  A*C + B*C         2  187.7543   <2e-16  248.798  283.179
+    2  A*B + A*C + B*C   1    0.3740    0.541   63.417  103.529  187.3803          1  <2e-16  ***
     LRT: each model against the one above
 
     What single modes carry, what pairs add, and so on:
 
     >>> ld.anova(*(ld.decompose(X, b) for b in ("empty", "interactions(1)", "interactions(2)")))
-    #  model            parameters  KL(P, Q)  explained   share        LRT  on df       p
-    ------------------------------------------------------------------------------------------
+    #  model            parameters  KL(P, Q)  explained   share        LRT  df of LRT       p
+    ----------------------------------------------------------------------------------------------
     1  uniform                   0  0.626419
-    2  interactions(1)           3  0.282518   0.343902  54.90%  1565.4410      3  <2e-16  ***
-    3  interactions(2)           6  0.000082   0.282435  45.09%  1285.6460      3  <2e-16  ***
+    2  interactions(1)           3  0.282518   0.343902  54.90%  1565.4410          3  <2e-16  ***
+    3  interactions(2)           6  0.000082   0.282435  45.09%  1285.6460          3  <2e-16  ***
     LRT: each model against the one above
     """
     if len(fits) < 2:

@@ -142,7 +142,7 @@ def loglinear(
     X2      19.5671 on 15 df, p = 0.189
     AIC     192.735
     BIC     267.255
-    status  the maximum likelihood estimate exists, and this is it
+    status  converged; the maximum likelihood estimate exists
     """
     tol = Settings.read(tol=tol).tol
     columns = [columns] if isinstance(columns, str) else columns
@@ -449,12 +449,12 @@ class LogLinear(Inference):
         --------
         >>> import legendre as ld
         >>> print(ld.loglinear(ld.datasets.drug_use(), ".^2").drop1())
-        without              df        G2  p of fit      AIC      BIC       LRT  on df       p
-        -------------------------------------------------------------------------------------------
-        nothing               1    0.3740     0.541   63.417  103.529
-        alcohol:cigarette     2  187.7543    <2e-16  248.798  283.179  187.3803      1  <2e-16  ***
-        alcohol:marijuana     2   92.0184    <2e-16  153.062  187.443   91.6444      1  <2e-16  ***
-        cigarette:marijuana   2  497.3693    <2e-16  558.413  592.794  496.9953      1  <2e-16  ***
+        without              df        G2  p (fit)      AIC      BIC       LRT  df of LRT       p
+        ----------------------------------------------------------------------------------------------
+        nothing               1    0.3740    0.541   63.417  103.529
+        alcohol:cigarette     2  187.7543   <2e-16  248.798  283.179  187.3803          1  <2e-16  ***
+        alcohol:marijuana     2   92.0184   <2e-16  153.062  187.443   91.6444          1  <2e-16  ***
+        cigarette:marijuana   2  497.3693   <2e-16  558.413  592.794  496.9953          1  <2e-16  ***
         """
         return drop_terms(self)
 
@@ -559,7 +559,7 @@ class LogLinear(Inference):
         cells = "1 fitted count is" if gone == 1 else f"{gone:,} fitted counts are"
         if self.em is None:
             known = {
-                Status.CONVERGED: "the maximum likelihood estimate exists, and this is it",
+                Status.CONVERGED: "converged; the maximum likelihood estimate exists",
                 Status.AT_BOUNDARY: f"the maximum likelihood estimate does not exist; in the limit {cells} 0",
             }
             return known.get(self.fit.status, str(self.fit.status.value))
@@ -595,8 +595,8 @@ def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
 def _numbers_of_rows(em: Ascent) -> dict[str, Any]:
     """Compare a model of rows that lack values with the saturated one.
 
-    The rows of each pattern are a multinomial sample of their own. AIC and BIC charge for the parameters on the support
-    that the rows can tell apart, those that run to infinity among them, but never for more than margins have values.
+    The rows of each pattern are a multinomial sample of their own. The penalties of AIC and BIC count the parameters on
+    the support that the rows can tell apart, including infinite ones, but never more than the margins have values.
     """
     from scipy.special import gammaln, xlogy
 
