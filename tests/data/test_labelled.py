@@ -333,7 +333,7 @@ def test_time_zones_are_kept(library: str, tmp_path: Path) -> None:
 
 def test_balance_of_a_series_that_lists_no_empty_cells_says_so() -> None:
     index = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "y")], names=["r", "c"])
-    with pytest.raises(ld.errors.InvalidTensor, match=r"must stay empty is 0\. 1 of 4 combinations .* not listed in X"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"must stay empty is 0\. 1 of 4 combinations .* not in X"):
         ld.balance(pd.Series([3.5, 1.0, 2.0], index=index))
 
 
