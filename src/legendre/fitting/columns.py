@@ -245,53 +245,48 @@ class Network:
     """Tables over the families of a perfect ordering, a mode with its parents: counts, or log p(v | parents of v)."""
 
     sizes: IntArray
-    members: IntArray  # the columns of each family, parents first, one family after the other
-    ends: IntArray  # where the members of each family start, and the end of the last
-    tables: FloatArray  # one table after the other, the own column fastest
-    table_ends: IntArray
+    families: Sequence[IntArray]  # the columns of each family, its own one last
+    tables: Sequence[FloatArray]  # with a mode for each column
 
     @classmethod
     def count(cls, graph: InteractionGraph, columns: Columns) -> Network:
         """Count rows in the tables of all families."""
-        from legendre.core.sums.kernels.columns import count_families
+        from legendre.core.sums.kernels.columns import count_table
 
-        families = [(*parents, v) for v, parents in graph.families]
-        members = np.array([k for family in families for k in family], dtype=np.int64)
-        cells = [math.prod(columns.sizes[list(family)].tolist()) for family in families]
-        ends, table_ends = _ends(list(map(len, families))), _ends(cells)
-        tables = np.zeros(int(table_ends[-1]))
-        count_families(columns.codes, columns.weights, columns.sizes, members, ends, tables, table_ends)
-        return cls(columns.sizes, members, ends, tables, table_ends)
+        families = [np.array([*parents, v]) for v, parents in graph.families]
+        tables = [count_table(columns.codes, columns.weights, columns.sizes, family) for family in families]
+        return cls(columns.sizes, families, tables)._reshape(tables)
 
-    def families(self) -> list[tuple[list[int], FloatArray]]:
-        """List the columns of each family, the own one last, and its table."""
-        members, tables = np.split(self.members, self.ends[1:-1]), np.split(self.tables, self.table_ends[1:-1])
-        return [
-            (modes.tolist(), table.reshape(self.sizes[modes])) for modes, table in zip(members, tables, strict=True)
-        ]
+    def _reshape(self, tables: Sequence[FloatArray]) -> Network:
+        shapes = [self.sizes[family] for family in self.families]
+        return replace(self, tables=[table.reshape(shape) for table, shape in zip(tables, shapes, strict=True)])
 
     def smooth(self, strength: float, base: FloatArray) -> Network:
         """Turn counts into conditional tables, each shrunk to the one without its last parent by pseudo-counts.
 
-        The table without parents is shrunk to `base`, levels of all columns in a row. The result is a density, since
-        the ordering is perfect.
+        ``p(v | pa_1, ..., pa_k) = (n + c p(v | pa_1, ..., pa_k-1)) / (N + c)`` with c = `strength`. The table without
+        parents is shrunk to `base`, levels of all columns in a row. The result is a density, since the ordering is
+        perfect.
         """
-        from legendre.core.sums.kernels.columns import back_off
-
-        tables = self.tables.copy()
-        back_off(self.sizes, self.members, self.ends, tables, self.table_ends, strength, base, _ends(self.sizes))
-        return replace(self, tables=tables)
+        parts, levels = [], np.split(base, np.cumsum(self.sizes)[:-1])
+        for family, table in zip(self.families, self.tables, strict=True):
+            p = levels[family[-1]]
+            for depth in range(table.ndim):
+                n = table.sum(axis=tuple(range(depth, table.ndim - 1)))
+                p = (n + strength * (p[..., None, :] if depth else p)) / (n.sum(axis=-1, keepdims=True) + strength)
+            parts.append(np.log(p))
+        return replace(self, tables=parts)
 
     def with_pseudo_counts(self, alpha: float) -> Network:
         """Turn counts, with `alpha` observations more spread evenly over all cells, into conditional tables."""
         parts = []
-        for _, table in self.families():
+        for table in self.tables:
             own = table + alpha / table.size
             total = own.sum(axis=-1, keepdims=True)
             even = np.full(table.shape, 1.0 / table.shape[-1])  # where the parents' levels were never seen
             with np.errstate(divide="ignore"):
-                parts.append(np.log(np.divide(own, total, out=even, where=total > 0)).ravel())
-        return replace(self, tables=np.concatenate(parts))
+                parts.append(np.log(np.divide(own, total, out=even, where=total > 0)))
+        return replace(self, tables=parts)
 
     def left_out_loss(self, alpha: float) -> float:
         """Return minus the log-likelihood of each row given all others, for counts with `alpha` spread over all cells.
@@ -299,62 +294,67 @@ class Network:
         The pseudo-counts of cliques agree, so that each conditional table is a ratio of two of them.
         """
         loss = 0.0
-        for _, table in self.families():
+        for table in self.tables:
             above = table.sum(axis=-1, keepdims=True)
             own = np.maximum(table - 1, 0) + alpha / table.size
             total = np.maximum(above - 1, 0) + alpha / above.size
             loss -= float((table * np.log(own / total)).sum())
         return loss
 
-    @property
-    def n_params(self) -> int:
-        """The number of free probabilities."""
-        return sum(table.size - table.size // table.shape[-1] for _, table in self.families())
-
     def log_prob(self, columns: Columns) -> FloatArray:
         """Return the log-probability of what each row shows."""
-        from legendre.core.sums.kernels.columns import sum_logs
+        from legendre.core.sums.kernels.columns import add_entries
 
         out, lacking = np.zeros(len(columns.weights)), columns.lacking
-        sum_logs(columns.codes, self.sizes, self.members, self.ends, self.tables, self.table_ends, out)
+        for family, table in zip(self.families, self.tables, strict=True):
+            add_entries(columns.codes, self.sizes, family, table.ravel(), out)
         if lacking.any():  # these rows have been given minus infinity
             out[lacking] = self._complete(columns.take(lacking))
         return out
 
     @cached_property
     def _tree(self) -> tuple[IntArray, ...]:
-        """The families as a tree, in which each hangs on that of its last parent: tables and links, see the kernel."""
-        families = [modes for modes, _ in self.families()]
-        place = {modes[-1]: f for f, modes in enumerate(families)}
-        above = [max((place[k] for k in modes[:-1]), default=-1) for modes in families]
-        links = [np.empty(0, dtype=np.int64)] * len(families)
-        for f, modes in enumerate(families):
+        """The families as a tree, in which each hangs on that of its last parent: the arguments of the kernel."""
+        place = {family[-1]: f for f, family in enumerate(self.families)}
+        above = [max((place[k] for k in family[:-1]), default=-1) for family in self.families]
+        links = [np.empty(0, dtype=np.int64)] * len(above)
+        for f, family in enumerate(self.families):
             if above[f] >= 0:
-                held = families[above[f]]
-                digits = np.indices(self.sizes[held].tolist()).reshape(len(held), -1)
-                links[f] = np.ravel_multi_index([digits[held.index(k)] for k in modes[:-1]], self.sizes[modes[:-1]])
-        own = self.members[self.ends[1:] - 1]
-        states = np.diff(self.table_ends) // self.sizes[own]
-        return own, states, np.array(above), np.concatenate(links), _ends(list(map(len, links)))
+                held = self.families[above[f]].tolist()
+                digits = np.indices(self.sizes[held]).reshape(len(held), -1)
+                parents = [held.index(k) for k in family[:-1]]
+                links[f] = np.ravel_multi_index(digits[parents], self.sizes[family[:-1]])
+        own = np.array([family[-1] for family in self.families])
+        cells = np.array([table.size for table in self.tables])
+        return (
+            _ends(cells),
+            own,
+            cells // self.sizes[own],
+            np.array(above),
+            np.concatenate(links),
+            _ends([*map(len, links)]),
+        )
 
     def _complete(self, columns: Columns, **wanted: AnyArray) -> FloatArray:
         """Pass messages for each row; see the kernel for what can be wanted."""
         from legendre.core.sums.kernels.columns import complete_rows
 
         none, no_levels = np.empty((0, 0)), np.empty((0, 0), dtype=np.int64)
+        given = np.exp(np.concatenate([table.ravel() for table in self.tables]))
         return np.asarray(
             complete_rows(
-                columns.codes, columns.weights, self.sizes, self.table_ends, *self._tree, np.exp(self.tables),
-                _ends(self.sizes), wanted.get("expected", np.empty(0)), wanted.get("margins", none),
-                wanted.get("chances", none), wanted.get("drawn", no_levels),
+                columns.codes, columns.weights, self.sizes, *self._tree, given, _ends(self.sizes),
+                wanted.get("expected", np.empty(0)), wanted.get("margins", none), wanted.get("chances", none),
+                wanted.get("drawn", no_levels),
             )
         )  # fmt: skip
 
     def expect(self, columns: Columns) -> tuple[Network, float]:
         """E step: the expected counts of the families of rows with gaps, and the log-likelihood of what they show."""
-        counts = np.zeros(len(self.tables))
+        ends = self._tree[0]
+        counts = np.zeros(ends[-1])
         logs = self._complete(columns, expected=counts)
-        return replace(self, tables=counts), float(columns.weights @ logs)
+        return self._reshape(np.split(counts, ends[1:-1])), float(columns.weights @ logs)
 
     def predict(self, columns: Columns) -> FloatArray:
         """Return the distribution of each column of each row given what the row shows, rows x levels in a row."""
@@ -411,10 +411,8 @@ class Mixture:
 
     def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
         """Complete each row by a draw: of a class, then of what the row lacks."""
-        return self._draw(columns, self.posterior(columns), generator)
-
-    def _draw(self, columns: Columns, shares: FloatArray, generator: np.random.Generator) -> IntArray:
-        chosen = (np.cumsum(shares, axis=1)[:, :-1] < generator.random(len(columns.weights))[:, None]).sum(axis=1)
+        shares = np.cumsum(self.posterior(columns), axis=1)[:, :-1]
+        chosen = (shares < generator.random(len(shares))[:, None]).sum(axis=1)
         out = np.empty((len(chosen), len(self.shape)), dtype=np.int64)
         for k, part in enumerate(self.parts):
             rows = np.flatnonzero(chosen == k)
@@ -442,7 +440,7 @@ class Mixture:
         row = self._rows(at or {})
         if self.log_prob(row)[0] == -np.inf:
             raise ImpossibleEvent("the event has probability 0")
-        return self._draw(row.take(np.zeros(n, dtype=np.int64)), self.posterior(row), generator)
+        return self.complete(row.take(np.zeros(n, dtype=np.int64)), generator)
 
 
 # --- what was not observed -------------------------------------------------------------------------------------------
@@ -470,12 +468,12 @@ def fit_tables(
     From even tables; the M step has a closed form. It ends when no share of a cell changes by more than tol.
     """
     network = Network.count(graph, columns.take(np.zeros(0, dtype=np.int64))).with_pseudo_counts(1.0)
-    before, residual, n_iter, value = np.zeros(len(network.tables)), np.inf, 0, -np.inf
+    before, residual, n_iter, value = network.tables, np.inf, 0, -np.inf
     while residual > tol and n_iter < max_iter:
         n_iter += 1
         counts, value = network.expect(columns)
-        shares = counts.tables / columns.total
-        network, residual, before = smooth(counts), float(np.abs(shares - before).max()), shares
+        changes = [np.abs(new - old).max() for new, old in zip(counts.tables, before, strict=True)]
+        network, residual, before = smooth(counts), float(max(changes)) / columns.total, counts.tables
     return Completed(network, value, residual, n_iter)
 
 

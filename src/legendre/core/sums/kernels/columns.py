@@ -26,16 +26,20 @@ def find_cells(columns, sizes, chosen, start, stop, codes):
             codes[t] = codes[t] * size + (level if level < size else GONE)
 
 
-@inner
-def count_table(columns, weights, sizes, chosen, table):
+@compiled
+def count_table(columns, weights, sizes, chosen):
     """Add up the weights of rows in each cell of a table over the chosen columns."""
-    codes = np.empty(BLOCK, np.int64)
+    n_cells = 1
+    for k in chosen:
+        n_cells *= sizes[k]
+    table, codes = np.zeros(n_cells), np.empty(BLOCK, np.int64)
     for start in range(0, columns.shape[1], BLOCK):
         stop = min(start + BLOCK, columns.shape[1])
         find_cells(columns, sizes, chosen, start, stop, codes)
         for t in range(stop - start):
             if codes[t] >= 0:
                 table[codes[t]] += weights[start + t]
+    return table
 
 
 @inner
@@ -74,13 +78,9 @@ def edge_gain(columns, weights, sizes, chosen):
 
     Only levels that are seen with a cell of S count for the degrees of freedom.
     """
-    n_a, n_b, n_cells = sizes[chosen[-2]], sizes[chosen[-1]], 1
-    for k in chosen:
-        n_cells *= sizes[k]
-    table = np.zeros(n_cells)
-    count_table(columns, weights, sizes, chosen, table)
-    gain, df = 0.0, 0
-    for start in range(0, n_cells, n_a * n_b):
+    n_a, n_b = sizes[chosen[-2]], sizes[chosen[-1]]
+    table, gain, df = count_table(columns, weights, sizes, chosen), 0.0, 0
+    for start in range(0, len(table), n_a * n_b):
         own, own_df = table_gain(table, start, n_a, n_b)
         gain += own
         df += own_df
@@ -146,56 +146,14 @@ def separates(near, degrees, blocked, a, b):
 
 
 @compiled
-def count_families(columns, weights, sizes, members, ends, tables, table_ends):
-    """Count the rows in the table of each family of columns, one table after the other."""
-    for f in range(len(ends) - 1):
-        count_table(columns, weights, sizes, members[ends[f] : ends[f + 1]], tables[table_ends[f] : table_ends[f + 1]])
-
-
-@compiled
-def back_off(sizes, members, ends, tables, table_ends, strength, base, base_ends):
-    """Turn the counts of each family into the logarithms of p(v | parents), v being the last of the family.
-
-    ``p(v | pa_1, ..., pa_k) = (n + c p(v | pa_1, ..., pa_k-1)) / (N + c)``: each table is shrunk to the one without the
-    last parent, with `strength` pseudo-counts, and the first to `base`.
-    """
-    for f in range(len(ends) - 1):
-        chosen, table = members[ends[f] : ends[f + 1]], tables[table_ends[f] : table_ends[f + 1]]
-        own = chosen[-1]
-        n_own = sizes[own]
-        n_rows, n_states = len(table) // n_own, 1
-        prior = base[base_ends[own] : base_ends[own] + n_own].copy().reshape(1, n_own)
-        for depth in range(len(chosen)):
-            side = 1 if depth == 0 else sizes[chosen[depth - 1]]
-            n_states *= side
-            below = n_rows // n_states
-            now = np.zeros((n_states, n_own))
-            for i in range(n_rows):
-                for j in range(n_own):
-                    now[i // below, j] += table[i * n_own + j]
-            for i in range(n_states):
-                total = strength
-                for j in range(n_own):
-                    total += now[i, j]
-                for j in range(n_own):
-                    now[i, j] = (now[i, j] + strength * prior[i // side, j]) / total
-            prior = now
-        for i in range(n_rows):
-            for j in range(n_own):
-                table[i * n_own + j] = np.log(prior[i, j])
-
-
-@compiled
-def sum_logs(columns, sizes, members, ends, tables, table_ends, out):
-    """Add, to each row, the entries of the families' tables at it; minus infinity where a value is no level."""
+def add_entries(columns, sizes, chosen, table, out):
+    """Add, to each row, the entry of a table over the chosen columns; minus infinity where a value is missing."""
     codes = np.empty(BLOCK, np.int64)
-    for f in range(len(ends) - 1):
-        chosen, table = members[ends[f] : ends[f + 1]], tables[table_ends[f] : table_ends[f + 1]]
-        for start in range(0, columns.shape[1], BLOCK):
-            stop = min(start + BLOCK, columns.shape[1])
-            find_cells(columns, sizes, chosen, start, stop, codes)
-            for t in range(stop - start):
-                out[start + t] += table[codes[t]] if codes[t] >= 0 else -np.inf
+    for start in range(0, columns.shape[1], BLOCK):
+        stop = min(start + BLOCK, columns.shape[1])
+        find_cells(columns, sizes, chosen, start, stop, codes)
+        for t in range(stop - start):
+            out[start + t] += table[codes[t]] if codes[t] >= 0 else -np.inf
 
 
 @compiled
