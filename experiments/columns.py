@@ -65,7 +65,8 @@ def run(name: str, method: str) -> Row:
         density = ld.LegendreDensity(basis=ld.graph(), classes="auto").fit(train, valid=valid)
     seconds = time.process_time() - start
     assert density.mixture_ is not None
-    n_params = sum(part.n_params for part in density.mixture_.parts)
+    tables = [table for part in density.mixture_.parts for table in part.tables]
+    n_params = sum(table.size - table.size // table.shape[-1] for table in tables)
     score = density.score(test)
     return Row(name, train.shape[1], len(train), method, score, seconds, len(density.mixture_.parts), n_params)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations
 from typing import Any
 
@@ -17,7 +16,6 @@ import legendre as ld
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.data.dense import observe
-from legendre.tasks.balance.feasible import Program
 from legendre.tasks.balance.margins import margin_of
 from oracles import FloatArray, IntArray, nearest, zeta_matrix
 from strategies import count_tables, positive_tensors, shapes
@@ -155,45 +153,34 @@ def test_infeasible_margins_are_found_and_proven(X: FloatArray, entries: list[in
         assert ld.balance(X, margins).converged
 
 
-LARGE = property(lambda _: 6_000)  # cells times margins, from which a fit is tried before the linear program
-
-
-@given(gappy_questions())
-@settings(max_examples=30)
-def test_large_problems_decide_afterwards(drawn: tuple[FloatArray, Given]) -> None:
-    X, margins = drawn
-    expected = ld.balance(X, margins)
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("error")
-        patch.setattr(Program, "size", LARGE)
-        result = ld.balance(X, margins)
-    assert result.status is expected.status
-    assert_allclose(result.tensor(), expected.tensor(), atol=1e-7 * expected.tensor().max())
-    assert result.vanishing_cells.tolist() == expected.vanishing_cells.tolist()
-
-
-def test_vanishing_cells_are_not_taken_for_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vanishing_cells_are_not_taken_for_a_proof() -> None:
     """Near a limit each Newton step takes all of a vanishing cell: a tensor with the margins, but not positive."""
     X = np.zeros((2, 4, 2))
     X[0, 2:] = [[1.0, 2.0], [0.0, 1.0]]
     X[1, 0, 0] = 3.0
     margins: Given = {(1,): np.array([0.0, 0.0, 1.0, 1.0]), (0, 2): np.array([[1.0, 1.0], [0.0, 0.0]])}
     for solver in ("auto", "natural", "scaling"):
-        with monkeypatch.context() as patch:
-            patch.setattr(Program, "size", LARGE)
-            result = ld.balance(X, margins, solver=solver, max_iter=None if solver != "scaling" else 50)
+        result = ld.balance(X, margins, solver=solver, max_iter=None if solver != "scaling" else 50)
         assert result.status is ld.results.Status.AT_BOUNDARY
         assert result.vanishing_cells.tolist() == [[0, 2, 1], [1, 0, 0]]
 
 
 def test_too_large_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Program, "size", LARGE)
     monkeypatch.setattr(limits, "LARGEST_BALANCE_PROGRAM", 0)
     X, margins = np.array([[1.0, 2.0], [0.0, 4.0]]), [np.array([np.pi, 1.0]), np.array([np.pi, 1.0])]
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
         assert ld.balance(X, margins).status is ld.results.Status.UNDECIDED
     with pytest.warns(ld.ConvergenceWarning, match="below 1e-8 of their sum"):
         ld.balance([[1, 1], [1, 0]], {0: [1, 1e-9], 1: [1e-9, 1]})
+
+
+def test_cells_of_a_tiny_margin_are_not_listed_as_vanishing() -> None:
+    X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
+    T = np.where(X > 0, 1.0, 0.0) * np.array([1e-14, 1.0, 1.0])[:, None]
+    result = ld.balance(X, [T.sum(axis=1), T.sum(axis=0)])
+    assert result.status is ld.results.Status.CONVERGED
+    assert len(result.vanishing_cells) == 0
+    assert_allclose(result.tensor()[0].sum(), 2e-14, rtol=1e-3)
 
 
 @pytest.mark.parametrize("solver", ["matrix-scaling", "scaling", "natural", "natural-cg"])
@@ -307,30 +294,30 @@ TROUBLE: list[tuple[Any, Any, dict[str, Any], str]] = [
     ([[1, 2], [NAN, 4]], None, {}, r"1 entries that are NaN; the first is X\[1, 0\].*must stay empty is 0"),
     (np.zeros((2, 2)), None, {}, "zero everywhere"),
     (SQUARE, {0: [1, 1], 1: [1, 2]}, {}, r"margins 0 and 1 have different sums, 2 and 3. .* rescale one"),
-    (SQUARE, {0: [1, -1], 1: [1, 1]}, {}, r"margin 0 is negative at \[1\] = -1"),
-    (SQUARE, {0: [1, NAN]}, {}, r"margin 0 is NaN at \[1\]"),
-    (SQUARE, {1: [INF, 1]}, {}, r"margin 1 is infinite at \[0\]"),
+    (SQUARE, {0: [1, -1], 1: [1, 1]}, {}, r"margin 0\[1\] = -1; entries must be finite and >= 0"),
+    (SQUARE, {0: [1, NAN]}, {}, r"margin 0\[1\] = nan; entries"),
+    (SQUARE, {1: [INF, 1]}, {}, r"margin 1\[0\] = inf; entries"),
     (SQUARE, {0: [1, 2, 3]}, {}, r"margin 0 has shape \(3,\); X has shape \(2, 2\).* has shape \(2,\)"),
     (SQUARE, {0: [0, 0]}, {}, "margin 0 sums to 0"),
     (SQUARE, {0: ["a", "b"]}, {}, "margin 0 has dtype"),
     (SQUARE, {0: [[1], [1, 2]]}, {}, "margin 0 is not a rectangular array"),
-    (SQUARE, {0: np.ma.array([1.0, 1.0], mask=[True, False])}, {}, "margin 0 is a masked array"),
+    (SQUARE, {0: np.ma.array([1.0, 1.0], mask=[True, False])}, {}, r"margin 0\[0\] = nan"),
     (SQUARE, {2: [1, 1]}, {}, "2 is no mode of X, which has 2, counted from 0 to 1"),
     (SQUARE, {(0, 0): [1, 1]}, {}, "names a mode twice"),
     (SQUARE, {"rows": [1, 1]}, {}, "'rows' is no mode of X, which has 2; its modes have no names"),
     (SQUARE, {(): 1.0}, {}, "a margin is named by its modes"),
     (SQUARE, {(0, 1): SQUARE, (1, 0): SQUARE}, {}, r"modes \(0, 1\) is given twice"),
-    (SQUARE, {}, {}, "one per mode of X; got an empty dict"),
-    (SQUARE, [[1, 1]], {}, "a list of 2 one-way margins, one per mode of X; got list of length 1"),
-    (SQUARE, np.ones((2, 2)), {}, "got ndarray"),
+    (SQUARE, {}, {}, "one per mode of X; got {}"),
+    (SQUARE, [[1, 1]], {}, "a list of 2 one-way margins, one per mode of X; got \\[\\[1, 1"),
+    (SQUARE, np.ones((2, 2)), {}, "got array"),
     (np.ones((2, 3, 4)), {(0, 1): np.ones((2, 3)), (1, 2): UNEVEN}, {}, r"margins \(0, 1\) and \(1, 2\) disagree about "
-     r"their common margin over modes 1: at \[1\] the first sums to 2, the second to 0.666"),
+     r"what they share, the margin over modes 1: 2 and 0.666\d* at \[1\]"),
     (CUT, {0: [0.3, 0.3, 0.4], 1: [0.4, 0.3, 0.3]}, {}, r"X is 0 on rows \{0, 1\} outside columns \{0\}, yet those "
      "rows need 0.6 and those columns have only 0.4"),
     (CUT, [np.array([0.3, 0.3, 0.4]) * np.pi, np.array([0.4, 0.3, 0.3]) * np.pi], {}, "those rows need 1.88496"),
     ([[1, 2], [0, 0]], None, {}, r"margin 0 wants 1 at \[1\], but on all of its cells X is 0"),
     (np.ones((2, 2, 2)), {(0, 1): DIFFER, (1, 2): DIFFER, (0, 2): DIFFER}, {}, r"no tensor that is 0 where X is 0 has "
-     r"these margins. .*\(0, 1\)\[.*: \+.*multipliers sum to <= 0, yet"),
+     "these margins"),
     (SQUARE, None, {"modes": 3}, "an order from 1 to 2"),
     (SQUARE, None, {"modes": object()}, "an order from 1 to 2"),
     (SQUARE, None, {"modes": {0: [1, 1]}}, "Margins of your own go to margins, e.g. {0: row_sums}"),

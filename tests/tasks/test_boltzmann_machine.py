@@ -159,7 +159,7 @@ def test_states_never_seen_have_infinite_weights() -> None:
     assert_allclose(machine.conditional(of=[0, 1]), [[0.5, 0.25], [0.25, 0.0]], atol=1e-12)
     assert machine.score([[1, 1, 0]]) == -np.inf
     assert set(map(tuple, machine.sample(50, 0).tolist())) <= {(0, 0, 0), (1, 0, 0), (0, 1, 0)}
-    with pytest.raises(ld.errors.InvalidSamples, match=r"\{2: 1\}, has probability 0"):
+    with pytest.raises(ld.errors.ImpossibleEvent, match="the event has probability 0"):
         machine.conditional({2: 1})
     with pytest.raises(ld.errors.InvalidSamples, match=r"row 0: the levels of the other columns have probability 0"):
         machine.predict_proba([[0, 0, 1]], 0)
@@ -207,11 +207,11 @@ def test_rows_of_labels() -> None:
     with pytest.raises(ld.errors.InvalidSamples, match=r"given: class has no level 'crw'. Did you mean 'crew'"):
         machine.conditional({"class": "crw"})
     with pytest.raises(
-        ld.errors.InvalidSamples, match=r"column 'class' holds '2nd' in row 0, which was not seen in fit"
+        ld.errors.InvalidSamples, match=r"column 'class' holds '2nd' in row 0, which is not one of its levels"
     ):
         machine.score_samples(frame.assign(**{"class": "2nd"}))
     with pytest.raises(
-        ld.errors.InvalidSamples, match=r"column 'survived' holds 'no' in row 0, which was not seen in fit"
+        ld.errors.InvalidSamples, match=r"column 'survived' holds 'no' in row 0, which is not one of its levels"
     ):
         machine.score_samples(frame.assign(survived="no"))
 
@@ -225,10 +225,10 @@ def test_a_hundred_columns_are_not_joined_in_one_table(rng: np.random.Generator)
 
 ROWS = [[0, 1], [1, 0], [1, 1], [0, 0]]
 TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
-    ({}, [[0, 1], [2, 0]], r"column 0 holds 2 in row 1; its levels are 0 to 1\. For more levels set n_levels"),
+    ({}, [[0, 1], [2, 0]], "column 0 holds 2 in row 1, which .* Numbers are levels counted from 0"),
     ({}, [[0, -1], [1, 1]], r"column 1 holds -1 in row 0.*pass \(X \+ 1\) // 2"),
     ({}, [[0, 0.5]], "column 1 holds 0.5 in row 0.*bin continuous"),
-    ({}, [[0, 1], [2**100, 0]], "column 0 holds 1267650600228229401496703205376 in row 1; its levels are 0 to 1"),
+    ({}, [[0, 1], [2**100, 0]], "column 0 holds 1267650600228229401496703205376 in row 1, which is not"),
     ({}, [["a", "b"]], "column 0 has 1 levels, 'a', where at least 2 are expected. Leave it out."),
     ({"n_levels": 3}, [["a", "b"], ["c", "d"]], "column 0 has 2 levels, 'a', 'c', where 3 are expected. Leave n_l"),
     ({}, np.zeros((3, 40), dtype=int), "40 columns with 2 x 2 x 2 x 2 x 2 x 2 x ... x 2 levels make a grid of 1,09"),
@@ -255,14 +255,6 @@ def test_scikit_learn_is_not_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "BoltzmannMachine(alpha=1.0) (2, 2)"
-
-
-def test_26_variables_that_are_all_coupled_are_refused_with_the_time_they_take() -> None:
-    rows = np.random.default_rng(0).integers(0, 2, size=(50, 26))
-    with pytest.raises(ld.errors.InvalidBasis, match=r"couple 26 columns .* all 67,108,864 states would be summed"):
-        ld.BoltzmannMachine(2).fit(rows)
-    chain = [(k, k + 1) for k in range(25)]
-    assert ld.BoltzmannMachine(chain).fit(rows).decomposition_.converged
 
 
 @pytest.mark.parametrize(("settings", "rows", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])

@@ -187,7 +187,7 @@ TROUBLE: list[tuple[Callable[[], object], str]] = [
     (lambda: ld.LegendreDensity(ld.graph()).fit([[np.inf, 1.0], [1.0, 2.0]]), "column 0 is inf in row 0"),
     (
         lambda: ld.LegendreDensity(ld.graph(), handle_unknown="error").fit(ROWS).score([[0, 9, 0, 0]]),
-        "column 1 holds 9 in row 0, which was not",
+        "column 1 holds 9 in row 0, which is not one of its levels",
     ),
 ]
 

@@ -67,9 +67,6 @@ FIRST_HELD_OUT = 1 << 21
 on 92 x 112 x 67 cells with gaps 8 s. None are held out where a basis grows on boxes of them."""
 FIRST_PAIRS = 1_000  # parameters of all pairs of modes up to which they are the first basis where none can grow
 FIRST_PAIR_CELLS = 1 << 20  # cells of the grid up to which they are
-LARGEST_LEARNED = (
-    1 << 24
-)  # states of variables that are all coupled (24 binary ones: half a minute) that estimators learn
 MOST_LEAVES = 1_000
 """Levels of a mode whose tree is arranged leaf by leaf (1 s); more are put on one axis, without a number for each pair
 (40,000 levels: 0.1 s, 140 MB). KL of 40 parameters on 4,043 aircraft by destination, on 8,000 levels of eight kinds:

@@ -323,7 +323,7 @@ class Network:
                 held = self.families[above[f]].tolist()
                 digits = np.indices(self.sizes[held]).reshape(len(held), -1)
                 parents = [held.index(k) for k in family[:-1]]
-                links[f] = np.ravel_multi_index(digits[parents], self.sizes[family[:-1]])
+                links[f] = np.asarray(np.ravel_multi_index(tuple(digits[parents]), tuple(self.sizes[family[:-1]])))
         own = np.array([family[-1] for family in self.families])
         cells = np.array([table.size for table in self.tables])
         return (

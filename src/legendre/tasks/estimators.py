@@ -24,7 +24,6 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_real, is_whole
 from legendre.core.errors import (
-    ImpossibleEvent,
     InvalidBasis,
     InvalidSamples,
     InvalidSetting,
@@ -35,7 +34,6 @@ from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.origin import Origin, rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.dense import observe
 from legendre.data.observation import Observation
 from legendre.data.readers.encode import Column, Table, find_codes, level_list, read_table
 from legendre.data.sparse import observe_rows
@@ -52,9 +50,8 @@ from legendre.fitting.columns import (
     search,
 )
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
-from legendre.model.cliques.graph import clique_tree
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import Distribution, check_table, draw_given
+from legendre.results.distribution import check_table, draw_given
 from legendre.results.graph import InteractionGraph
 from legendre.results.plots.effects import FitPlots
 from legendre.solvers.structure.faces import diverging
@@ -104,6 +101,7 @@ class Estimator(ABC):
     handle_unknown: str | None = "error"
     total_: float  # the number of rows
     _takes_gaps: bool = False  # whether rows may lack values
+    _advice: str  # what to do about a value that is not a level
     mixture_: Mixture | None = None
     decomposition_: Decomposition
     columns_: list[Levels]
@@ -147,6 +145,17 @@ class Estimator(ABC):
     def fit(self, X: Rows, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the distribution of the rows."""
 
+    def _read(self, X: Rows, sample_weight: ArrayLike | None) -> tuple[Table, list[Column], FloatArray | None]:
+        """Read the rows that count: a table, its columns, and weights; a row without weight is no row."""
+        table = read_rows(X)
+        columns, weights = (
+            table.complete_columns(table.names, gaps=self._takes_gaps),
+            read_weights(sample_weight, table.n),
+        )
+        if weights is None:
+            return table, columns, None
+        return table, [column.take(weights > 0) for column in columns], weights[weights > 0]
+
     def score_samples(self, X: Rows) -> FloatArray:
         """Return the log-likelihood of each row: of its cell, divided by the widths of bins.
 
@@ -169,11 +178,6 @@ class Estimator(ABC):
     def _smooths(self) -> bool:
         """Whether a value that is no level counts as a gap, with a small probability."""
         return self._takes_gaps and self.handle_unknown is None
-
-    @property
-    def _q(self) -> Mixture | Distribution:
-        """The distribution that answers questions."""
-        return self.decomposition_._distribution if hasattr(self, "decomposition_") else self._mixture
 
     @property
     def _mixture(self) -> Mixture:
@@ -204,19 +208,13 @@ class Estimator(ABC):
         """Draw independent rows, or rows with values of some columns given; a value within a bin is drawn evenly."""
         at = self._read_given(given)
         source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
-        q = self._q
-        try:
-            cells = q.sample(n, source, at) if isinstance(q, Mixture) else draw_given(q, n, source, at)
-        except ImpossibleEvent:
-            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
-        return self._decode(cells, source)
+        if self.mixture_ is not None:
+            return self._decode(self.mixture_.sample(n, source, at), source)
+        return self._decode(draw_given(self.decomposition_._distribution, n, source, at), source)
 
     def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
         """Return the values of levels."""
-        drawn = [column.draw(cells[:, k], source) for k, column in enumerate(self.columns_)]
-        kinds = {values.dtype.kind for values in drawn}
-        alike = kinds <= set("biuf") or len(kinds) == 1
-        return np.stack(drawn if alike else [values.astype(object) for values in drawn], axis=1)
+        return _stack([column.draw(cells[:, k], source) for k, column in enumerate(self.columns_)])
 
     def conditional(
         self, given: Mapping[Any, Any] | None = None, of: Hashable | Sequence[Hashable] | None = None
@@ -245,10 +243,8 @@ class Estimator(ABC):
                 f"given={given!r} and of={of!r} must name columns once each, and none that is given must be asked for."
             )
         check_table(labels.shape, wanted)
-        try:
-            return np.asarray(self._q.marginal(wanted, at))
-        except ImpossibleEvent:
-            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
+        q = self.decomposition_._distribution if self.mixture_ is None else self.mixture_
+        return np.asarray(q.marginal(wanted, at))
 
     def _read_given(self, given: Mapping[Any, Any] | None) -> dict[int, int]:
         """Read values of some columns as levels."""
@@ -263,6 +259,8 @@ class Estimator(ABC):
 
         An array holds that column too, whose values do not matter: NaN will do. A table with names need not have it.
         """
+        from scipy.special import softmax
+
         labels = self._labels()
         k = len(labels.shape) - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
         states = self._encode(X, skip=k)
@@ -270,15 +268,13 @@ class Estimator(ABC):
         for level in range(len(self.columns_[k].values)):
             states[:, k] = level
             log_q[:, level] = self._log_prob(states)
-        peak = log_q.max(axis=1, keepdims=True)
-        impossible = np.flatnonzero(peak == -np.inf)
+        impossible = np.flatnonzero(log_q.max(axis=1) == -np.inf)
         if len(impossible):
             raise InvalidSamples(
                 f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so that "
                 f"nothing follows for {labels.mode(k)!r}. With alpha > 0 every state has a probability."
             )
-        q = np.exp(log_q - peak)
-        return np.asarray(q / q.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(log_q, axis=1))
 
     @property
     def plot(self) -> FitPlots:
@@ -352,13 +348,9 @@ class Estimator(ABC):
         if codes.min() == UNKNOWN and self.handle_unknown != "-inf" and not self._smooths:
             k = int((codes == UNKNOWN).any(axis=0).argmax())
             row = int(codes[:, k].argmin())
-            text = self._say_unknown(columns[k], columns[k].at(row), len(levels[k].values))
-            raise InvalidSamples(f"column {names[k]!r} holds {columns[k].at(row)!r} in row {row}{text}")
+            value = f"column {names[k]!r} holds {columns[k].at(row)!r} in row {row}"
+            raise InvalidSamples(f"{value}, which is not one of its levels. {self._advice}")
         return codes
-
-    @abstractmethod
-    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
-        """Say what to do about a value that is none of a column's levels."""
 
 
 def read_rows(X: Any) -> Table:
@@ -385,14 +377,11 @@ def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
     return w.astype(np.float64)
 
 
-def observe_counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float) -> Observation:
-    """Count the rows that fall on each cell, with `alpha` observations more spread evenly over the grid."""
-    n_cells = math.prod(shape)
-    if n_cells >= limits.COMPILED_CELLS:  # empty cells are not read one by one
-        return observe_rows(cells, weights, shape, alpha)
-    flat = np.ravel_multi_index(tuple(cells.T), shape)
-    counted: AnyArray = np.bincount(flat, weights=weights, minlength=n_cells).reshape(shape)
-    return observe(counted + alpha / n_cells if alpha else counted)
+def _stack(columns: Sequence[AnyArray]) -> AnyArray:
+    """Join columns of values, as objects where some are numbers and others are not."""
+    kinds = {values.dtype.kind for values in columns}
+    alike = kinds <= set("biuf") or len(kinds) == 1
+    return np.stack(columns if alike else [values.astype(object) for values in columns], axis=1)
 
 
 def say_too_large(shape: tuple[int, ...]) -> str | None:
@@ -458,6 +447,7 @@ class LegendreDensity(Estimator):
     0.4
     """
 
+    _advice = "List all levels in levels (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
     tried_: list[Tried]
     completed_: Completed
     graph_: InteractionGraph
@@ -498,13 +488,11 @@ class LegendreDensity(Estimator):
             Other rows, on which the pseudo-count and the number of classes are chosen.
         """
         del y
-        table, alpha = read_rows(X), None if self.alpha is None else check_number(self.alpha, "alpha", 0)
-        given, weights = self._given_levels(len(table.names)), read_weights(sample_weight, table.n)
-        used = slice(None) if weights is None else weights > 0  # a row without weight is no row
-        weights = weights if weights is None else weights[used]
+        alpha = None if self.alpha is None else check_number(self.alpha, "alpha", 0)
         recipe = None if is_whole(self.basis) else as_basis(self.basis)
         self._takes_gaps = isinstance(recipe, Graph)
-        read = [column.take(used) for column in table.complete_columns(table.names, gaps=self._takes_gaps)]
+        table, read, weights = self._read(X, sample_weight)
+        given = self._given_levels(len(read))
         columns = [
             _learn_levels(column, weights, self.n_bins, own, f"column {name!r}")
             for column, name, own in zip(read, table.names, given, strict=True)
@@ -525,7 +513,7 @@ class LegendreDensity(Estimator):
                 "basis=ld.graph() takes any number of columns."
             )
         basis = interactions(min(int(self.basis), len(shape))) if recipe is None else recipe  # type: ignore[arg-type]
-        fit = decompose(observe_counts(codes, shape, weights, alpha or 0.0), basis, tol=self.tol)
+        fit = decompose(observe_rows(codes, weights, shape, alpha or 0.0), basis, tol=self.tol)
         self._keep(fit, columns, names)
         return self
 
@@ -582,8 +570,7 @@ class LegendreDensity(Estimator):
             values = np.asarray(column.values[np.maximum(cells[:, k], 0)], dtype=float if numbers else object)
             values[lost] = q[lost] @ column.values if numbers else column.values[q[lost].argmax(axis=1)]
             out.append(values)
-        alike = all(values.dtype == float for values in out)
-        return np.stack(out if alike else [values.astype(object) for values in out], axis=1)
+        return _stack(out)
 
     def class_probabilities(self, X: Rows) -> FloatArray:
         """Return the probability of each class for each row, n x classes."""
@@ -599,13 +586,6 @@ class LegendreDensity(Estimator):
         if given is None or len(given) != n_columns:
             raise InvalidSetting(f"levels must be None or a list for each of {n_columns} columns, got {self.levels!r}.")
         return given
-
-    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
-        del column, value, n_levels
-        return (
-            ", which was not seen in fit. List all levels in levels (and set alpha > 0 to give them a probability), or "
-            "set handle_unknown='-inf'."
-        )
 
 
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
@@ -685,6 +665,10 @@ class BoltzmannMachine(Estimator):
     [0.25, 0.75]
     """
 
+    _advice = (
+        "Numbers are levels counted from 0. Set n_levels for more than two, pass (X + 1) // 2 for -1 and +1, and bin "
+        "continuous columns first."
+    )
     biases_: dict[Name, Weight]
     weights_: dict[tuple[Name, ...], Weight]
     n_levels_: tuple[int, ...]
@@ -706,14 +690,12 @@ class BoltzmannMachine(Estimator):
         These are ``fit(np.argwhere(X), sample_weight=X[X > 0])``.
         """
         del y
-        table, alpha = read_rows(X), check_number(self.alpha, "alpha", 0)
-        names = table.text_names
-        read = table.complete_columns(table.names)
+        alpha = check_number(self.alpha, "alpha", 0)
+        table, read, weights = self._read(X, sample_weight)
         columns = self._learn_levels(read, table.names, self._read_sizes(len(read)))
         codes, shape = self._find_codes(read, columns, table.names), tuple(len(c.values) for c in columns)
-        data = observe_counts(codes, shape, read_weights(sample_weight, table.n), alpha)
         try:
-            self._learn(data, columns, names)
+            self._learn(observe_rows(codes, weights, shape, alpha), columns, table.text_names)
         except InvalidBasis as problem:
             if (trouble := say_too_large(shape)) is None:
                 raise
@@ -764,7 +746,6 @@ class BoltzmannMachine(Estimator):
     def _learn(self, data: Observation, columns: list[Levels], names: list[str] | None) -> None:
         shape = tuple(len(levels.values) for levels in columns)
         edges = self._read_edges(data, Labels(shape, None if names is None else tuple(names)))
-        _check_states(shape, edges)
         groups = [*((k,) for k in range(len(shape))), *edges]  # biases first, then the groups in the order given
         basis = as_basis(blocks(shape, groups))
         fit = warn_if_not_converged(fit_on(data, basis, Settings.read(tol=self.tol)))
@@ -784,29 +765,3 @@ class BoltzmannMachine(Estimator):
     def log_likelihood(self, X: Rows) -> float:
         """Return the log-likelihood of all rows together, in nats."""
         return float(self.score_samples(X).sum())
-
-    def _say_unknown(self, column: Column, value: Any, n_levels: int) -> str:
-        if column.codes is not None or not is_real(value):
-            return ", which was not seen in fit."
-        hint = f"For more levels set n_levels, here at least {value + 1}."
-        if value == -1:
-            hint = "If -1 and +1 are meant as 0 and 1, pass (X + 1) // 2."
-        elif value < 0 or value % 1:
-            hint = "Levels are integers counted from 0; bin continuous columns first."
-        return f"; its levels are 0 to {n_levels - 1}. {hint}"
-
-
-def _check_states(shape: tuple[int, ...], groups: Sequence[Sequence[int]]) -> None:
-    """Refuse to learn what would be summed state by state for minutes: many columns that are all coupled."""
-    n_states, graph = math.prod(shape), np.zeros((len(shape), len(shape)), dtype=np.bool_)
-    if n_states <= limits.LARGEST_LEARNED:
-        return
-    for group in groups:
-        graph[np.ix_(group, group)] = True
-    tree = clique_tree(graph, shape)
-    if n_states <= limits.MOST_SWEPT and limits.CLIQUES_GAIN * tree.n_cells > n_states:
-        raise InvalidBasis(
-            f"the edges couple {len(tree.largest.modes)} columns with each other: all {n_states:,} states would be "
-            f"summed in every step, which takes minutes. Up to {limits.LARGEST_LEARNED:,} states are learned here. "
-            "Take fewer columns or edges; decompose fits larger ones, and shows its progress."
-        )

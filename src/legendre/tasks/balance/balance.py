@@ -16,13 +16,13 @@ import numpy as np
 
 from legendre.basis.interactions import interactions
 from legendre.core import limits
-from legendre.core.cells import frozen
-from legendre.core.errors import ConvergenceWarning, InvalidSetting
+from legendre.core.cells import cell_name, frozen
+from legendre.core.errors import ConvergenceWarning, InvalidMargins, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
@@ -30,7 +30,7 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.fit import Settings, show_progress
-from legendre.model.model import Modes
+from legendre.model.model import Modes, decomposable
 from legendre.model.problem import Problem
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.views import ArrayPair
@@ -39,12 +39,21 @@ from legendre.solvers.newton import Natural, NaturalCG
 from legendre.solvers.scaling import MatrixScaling, Scaling
 from legendre.solvers.structure.faces import vanishing_cells
 from legendre.solvers.structure.rank import independent
-from legendre.tasks.balance.feasible import Program
-from legendre.tasks.balance.margins import Margins, MarginsLike, key_of, polish, read_margins, share_out
+from legendre.tasks.balance.margins import (
+    Margins,
+    MarginsLike,
+    key_of,
+    other_modes,
+    polish,
+    read_margins,
+    share_out,
+)
 
 if TYPE_CHECKING:
     from legendre.results.plots.plots import Plots
     from legendre.results.report import ReportContent
+
+PRECISION = 1e-10  # how closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -291,35 +300,43 @@ def balance(
 def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings) -> Balanced:
     """Solve on the cells that can be positive.
 
-    Whether all can is a linear program. Small ones take milliseconds and are solved first. Otherwise the answer itself
-    is the proof, when it converges with a small tilt: the tensor behind its gap is positive and has the margins.
+    The answer itself proves that all can, when it converges with a small tilt: the tensor behind its gap is positive
+    and has the margins. Otherwise a linear program decides.
     """
     program = Program.of(problem)
-    cheap = not program.certain and program.size <= 5_000
-    if cheap:
-        program = program.decide()
-    outcome = _solve(program, settings)
-    if not program.certain and outcome.status is not Status.STOPPED:
-        result = _result(X, program, margins, outcome, settings.tol)
-        if result.converged and outcome.tilt <= limits.PROOF_TILT:
-            program = replace(program, certain=True)
-        elif not cheap:
-            decided = program.decide()
-            if decided.certain and ((decided.alive != program.alive).any() or not outcome.status.converged):
-                outcome = _solve(decided, settings)
-            program = decided
-    return _result(X, program, margins, outcome, settings.tol)
+    outcome = _solve(program, settings, persist=program.certain)
+    result = _result(X, program, margins, outcome, settings.tol)
+    if program.certain or outcome.status is Status.STOPPED:
+        return result
+    if result.converged and outcome.tilt <= limits.PROOF_TILT:
+        decided = replace(program, certain=True)
+    else:
+        decided = program.decide()
+        if (decided.alive != program.alive).any() or not outcome.status.converged:
+            outcome = _solve(decided, settings, persist=True)
+    return _result(X, decided, margins, outcome, settings.tol)
 
 
-def _solve(program: Program, settings: Settings) -> Outcome:
-    """Step from X itself; begin again with cycles if Newton's steps fail, as where cells of X are far apart."""
+def _solve(program: Program, settings: Settings, *, persist: bool, trial: int = 400) -> Outcome:
+    """Step from X itself, by solvers that structure and size choose; each goes on from where the last one gave up.
+
+    If Newton's steps fail, as where cells of X are far apart, cycles begin again, provided that we `persist`. A matrix
+    gets at most `trial` steps while it is not known whether there is an answer.
+    """
     if settings.solver is not None:
         return _run([settings.solver], program, settings)
-    solvers = _choose_solvers(program.problem, prove=not program.certain)
+    model, certain = program.problem.model, program.certain
+    small = model.n_params <= limits.LARGEST_MATRIX
+    # the horizon: cycles left from which steps with a Fisher matrix are cheaper
+    slow: list[Solver] = [Scaling(horizon=100 if small else 1_000), Natural() if small else NaturalCG()]
+    solvers = slow
+    if MatrixEngine.applies(model):
+        solvers = [MatrixScaling(prove=False) if certain else MatrixScaling(max_iter=trial)]
+    elif not model.n_params or (model.n_params < limits.SCALING_FROM and len(program.margins) > 1):
+        solvers = slow[1:]
     outcome = _run(solvers, program, settings)
     failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and settings.max_iter is None
-    # cycles left from which steps with a Fisher matrix are cheaper
-    return _run([Scaling(horizon=100), *solvers], program, settings) if failed else outcome
+    return _run(slow, program, settings) if failed and persist else outcome
 
 
 def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome:
@@ -344,21 +361,6 @@ def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome
         theta[columns] = outcome.point.theta
         outcome = replace(outcome, point=Target(engine_for(model.on_face(face)), problem, tol).at(theta))
     return outcome
-
-
-def _choose_solvers(problem: Problem, *, prove: bool, trial: int = 400) -> list[Solver]:
-    """Choose by structure and size; a solver after the first goes on from where the one before it gave up.
-
-    A matrix gets at most `trial` steps while it is not known whether there is an answer.
-    """
-    model = problem.model
-    if MatrixEngine.applies(model):
-        return [MatrixScaling(prove=True, max_iter=trial) if prove else MatrixScaling(prove=False)]
-    small = model.n_params <= limits.LARGEST_MATRIX
-    newton: Solver = Natural() if small else NaturalCG()
-    if not model.n_params or (model.n_params < limits.SCALING_FROM and len(problem.prescribed or {}) > 1):
-        return [newton]
-    return [Scaling(horizon=100 if small else 1_000), newton]
 
 
 def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
@@ -391,3 +393,145 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
         history=outcome.history,
         tol=tol,
     )
+
+
+# --- which cells can be positive -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The cells that may be positive in a tensor with the margins: all, some, or none because there is no such tensor.
+
+    `solvers.structure.faces` answers this for data, which are a tensor with the expectations; here none is known.
+    """
+
+    problem: Problem
+    alive: BoolArray  # merged cells that may be positive
+    certain: bool  # True when each of them is positive in some tensor with the margins: a finite answer exists
+
+    @classmethod
+    def of(cls, problem: Problem) -> Program:
+        """Leave out the cells of empty margins; refuse a positive margin without cells.
+
+        On a full grid margins that are decomposable have a closed form, which is positive wherever they all are.
+        """
+        shares = {modes: problem.margin(modes) for modes in problem.prescribed or {}}
+        if problem.model.support.mask is None and all((wanted > 0).all() for wanted in shares.values()):
+            return cls(problem, problem.model.alive, decomposable(list(shares)))
+        allowed = np.ones(problem.model.quotient.merged_shape, dtype=np.bool_)
+        for wanted in shares.values():
+            allowed &= wanted > 0
+        alive = problem.model.alive & allowed
+        for modes, wanted in shares.items():
+            lonely = np.argwhere((wanted > 0) & ~alive.any(axis=other_modes(modes, alive.ndim), keepdims=True))
+            if len(lonely):
+                place = tuple(lonely[0])
+                raise InvalidMargins(
+                    f"margin {key_of(modes)} wants {wanted[place] * problem.data.total:.6g} at "
+                    f"{cell_name([place[k] for k in modes])}, but on all of its cells X is 0 or another margin is."
+                )
+        return cls(problem, alive, decomposable(list(shares)) and bool((alive == allowed).all()))
+
+    @property
+    def margins(self) -> dict[Modes, FloatArray]:
+        """The prescribed margins."""
+        return self.problem.prescribed or {}
+
+    @property
+    def face(self) -> BoolArray | None:
+        """The cells that may be positive; ``None`` if these are all of the support."""
+        return None if np.array_equal(self.alive, self.problem.model.alive) else self.alive
+
+    @cached_property
+    def wanted(self) -> FloatArray:
+        """All entries of all margins, in a row."""
+        return np.concatenate([values.ravel() for values in self.margins.values()])
+
+    @cached_property
+    def matrix(self) -> Any:
+        """Cells x entries, sparse: 1 where a cell counts for an entry of a margin."""
+        from scipy.sparse import csr_array
+
+        cells, found, start = np.argwhere(self.alive), [], 0
+        for modes, values in self.margins.items():
+            found.append(start + np.ravel_multi_index(tuple(cells[:, modes].T), values.shape))
+            start += values.size
+        columns, ends = np.stack(found, axis=1).ravel(), np.arange(len(cells) + 1) * len(found)
+        return csr_array((np.ones(len(columns)), columns, ends), shape=(len(cells), start))
+
+    def decide(self, resolved: float = 1e-8) -> Program:
+        """Find the cells that are positive in some tensor with the margins; `self` where that cannot be decided.
+
+        That is where the program is too large, or margins have entries below `resolved`, which a program that knows
+        its answer to 1e-10 takes for 0. Where there is no tensor, `InvalidMargins` says so.
+        """
+        size = int(self.alive.sum()) * len(self.margins)
+        if size > limits.LARGEST_BALANCE_PROGRAM or not self._has_tensor():
+            return self
+        positive = None if self.wanted[self.wanted > 0].min() < resolved else self._can_be_positive()
+        if positive is None:
+            return self
+        alive = np.zeros_like(self.alive)
+        alive[self.alive] = positive
+        return replace(self, alive=alive, certain=True)
+
+    def _has_tensor(self) -> bool:
+        """Whether some tensor has the margins; raise with multipliers of them that prove that there is none (Farkas).
+
+        Multipliers whose sum is <= 0 on every cell have ``multipliers . margins <= 0`` for every tensor. The first
+        margin's can be taken >= 0 and the others' <= 0: for a matrix these are cuts, and take the values 0 and 1.
+        """
+        first, entries = next(iter(self.margins.values())).size, len(self.wanted)
+        bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
+        answer = _optimise(-self.wanted, A_ub=self.matrix, b_ub=np.zeros(self.matrix.shape[0]), bounds=bounds)
+        # entries of the margins were rounded when they were written down, and once more when they were summed
+        if answer is not None and float(self.wanted @ answer.x) > 10 * PRECISION:
+            text = "no tensor that is 0 where X is 0 has these margins."
+            if list(self.margins) == [(0,), (1,)] and self.alive.ndim == 2:
+                rows, columns = (np.flatnonzero(np.abs(part) > 0.5) for part in np.split(answer.x, [first]))
+                need, have = (
+                    f"{float(self.margins[(k,)][side].sum()) * self.problem.data.total:.6g}"
+                    for k, side in enumerate((rows, columns))
+                )
+                text += (
+                    f" X is 0 on rows {_name_set(rows)} outside columns {_name_set(columns)}, yet those rows need "
+                    f"{need} and those columns have only {have}."
+                )
+            raise InvalidMargins(text)
+        return answer is not None
+
+    def _can_be_positive(self) -> BoolArray | None:
+        """Maximise how many cells have negative multipliers that cost the margins nothing: these must vanish.
+
+        Such multipliers form a cone, so that one program with each fall capped at 1 finds all cells that fall.
+        """
+        from scipy.sparse import eye_array, hstack
+
+        cells, entries = self.matrix.shape
+        answer = _optimise(
+            np.concatenate([np.zeros(entries), -np.ones(cells)]),
+            A_ub=hstack([self.matrix, eye_array(cells)], format="csr"),
+            b_ub=np.zeros(cells),
+            A_eq=np.concatenate([self.wanted, np.zeros(cells)])[None],
+            b_eq=np.zeros(1),
+            bounds=[(None, None)] * entries + [(0.0, 1.0)] * cells,
+        )
+        # each fall is 0 or 1, but for the program's tolerance
+        return None if answer is None else np.asarray(answer.x[entries:] < 0.5)
+
+
+def _optimise(costs: FloatArray, **constraints: Any) -> Any | None:
+    """Solve a linear program, without its presolve where that gives up; ``None`` where HiGHS does not solve it."""
+    from scipy.optimize import linprog
+
+    exact: Any = {"primal_feasibility_tolerance": PRECISION, "dual_feasibility_tolerance": PRECISION}
+    for presolve in (True, False):
+        answer = linprog(costs, method="highs", options=exact | {"presolve": presolve}, **constraints)
+        if answer.status == 0 and answer.x is not None:
+            return answer
+    return None
+
+
+def _name_set(numbers: IntArray, shown: int = 12) -> str:
+    more = f", ... ({len(numbers)} in all)" if len(numbers) > shown else ""
+    return f"{{{', '.join(map(str, numbers[:shown]))}{more}}}"

@@ -19,7 +19,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, BoolArray, FloatArray
-from legendre.data.checks import check_range, finder
+from legendre.data.checks import check_range, finder, first_cell, unmask
 from legendre.data.readers.labelled import unwrap
 from legendre.engines.protocol import Point
 from legendre.model.model import Model, Modes
@@ -85,7 +85,20 @@ def read_margins(
         return Margins({group: np.full(shape, scale / math.prod(shape)) for group, shape in pairs}, scale)
     if modes is not None or total is not None:
         raise InvalidMargins("modes and total describe uniform margins; leave them out when margins are given.")
-    values = dict(_read_margin(modes, given, labels) for modes, given in _list_margins(margins, labels))
+    if isinstance(margins, (list, tuple)) and len(margins) == len(labels.shape):
+        margins = dict(enumerate(margins))
+    if not isinstance(margins, Mapping) or not margins:
+        raise InvalidMargins(
+            f"margins must be a dict such as {{0: row_sums, 1: column_sums}}, or a list of {len(labels.shape)} one-way "
+            f"margins, one per mode of X; got {margins!r:.80}."
+        )
+    values: dict[Modes, FloatArray] = {}
+    for key, given in margins.items():
+        group = _read_set(key, labels)
+        ordered = tuple(sorted(group))
+        if ordered in values:
+            raise InvalidMargins(f"the margin of modes {key_of(ordered)} is given twice.")
+        values[ordered] = frozen(_read_margin(group, given, labels).transpose(np.argsort(group)))
     _check_agreement(values, tol)
     return Margins(values, float(next(iter(values.values())).sum()))
 
@@ -115,50 +128,26 @@ def _read_set(group: object, labels: Labels) -> Modes:
     return found
 
 
-def _list_margins(margins: MarginsLike, labels: Labels) -> list[tuple[Modes, ArrayLike]]:
-    if isinstance(margins, Mapping) and margins:
-        pairs = [(_read_set(key, labels), given) for key, given in margins.items()]
-        names = [tuple(sorted(group)) for group, _ in pairs]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InvalidMargins(f"the margin of modes {key_of(twice[0])} is given twice.")
-        return pairs
-    order, listed = len(labels.shape), isinstance(margins, (list, tuple))
-    if not listed or len(margins) != order:
-        found = "an empty dict" if isinstance(margins, Mapping) else type(margins).__name__
-        raise InvalidMargins(
-            f"margins must be a dict such as {{0: row_sums, 1: column_sums}}, or a list of {order} one-way margins, "
-            f"one per mode of X; got {found}{f' of length {len(margins)}' if listed else ''}."
-        )
-    return [((k,), given) for k, given in enumerate(margins)]
-
-
-def _read_margin(group: Modes, given: Any, labels: Labels) -> tuple[Modes, FloatArray]:
-    """Check one margin and bring its modes, and levels that it names, into the order of X."""
-    name, shape = f"margin {key_of(group)}", labels.shape
-    given = _order_levels(labels.part(group), given, name)
-    if isinstance(given, np.ma.MaskedArray):
-        raise InvalidMargins(f"{name} is a masked array; every entry of a margin must be known.")
-    values = rectangular(given, name, InvalidMargins)
+def _read_margin(group: Modes, given: Any, labels: Labels) -> FloatArray:
+    """Check one margin, and bring levels that it names into the order of X."""
+    name, expected = f"margin {key_of(group)}", tuple(labels.shape[k] for k in group)
+    values = rectangular(unmask(_order_levels(labels.part(group), given, name)), name, InvalidMargins)
     if values.dtype.kind not in "iuf":
         raise InvalidMargins(f"{name} has dtype {values.dtype}; its entries must be numbers.")
-    expected = tuple(shape[k] for k in group)
     if values.shape != expected:
         raise InvalidMargins(
-            f"{name} has shape {values.shape}; X has shape {shape}, so its margin over modes {key_of(group)} has shape "
-            f"{expected}."
+            f"{name} has shape {values.shape}; X has shape {labels.shape}, so its margin over modes {key_of(group)} "
+            f"has shape {expected}."
         )
     numbers = values.astype(np.float64)
-    for wrong, what in ((np.isnan(numbers), "NaN"), (np.isinf(numbers), "infinite"), (numbers < 0, "negative")):
-        if wrong.any():
-            place = np.argwhere(wrong)[0]
-            raise InvalidMargins(
-                f"{name} is {what} at {cell_name(place)} = {numbers[tuple(place)]:g}; margins of a nonnegative tensor "
-                "are finite and >= 0."
-            )
+    wrong = ~(np.isfinite(numbers) & (numbers >= 0))
+    if wrong.any():
+        place = first_cell(wrong)
+        raise InvalidMargins(f"{name}{cell_name(place)} = {numbers[place]:g}; entries must be finite and >= 0.")
     if not numbers.any():
         raise InvalidMargins(f"{name} sums to 0; the total must be > 0.")
     check_range(float(numbers[numbers > 0].min()), float(numbers.max()), finder(numbers), name, InvalidMargins)
-    return tuple(sorted(group)), frozen(numbers.transpose(np.argsort(group)))
+    return numbers
 
 
 def _order_levels(labels: Labels, given: Any, name: str) -> Any:
@@ -172,13 +161,10 @@ def _order_levels(labels: Labels, given: Any, name: str) -> Any:
         if origin.labels is None or labels.levels is None or tuple(np.shape(values)) != labels.shape:
             return values
         own = origin.labels
-    for axis in range(len(labels.shape)):
-        theirs = own.levels_of(axis)
-        if len(theirs) != labels.shape[axis]:
-            lost = next((i for i, v in enumerate(labels.levels_of(axis).tolist()) if v not in theirs.tolist()), None)
-            text = "names levels that X has not" if lost is None else f"has no entry for {labels.level(axis, lost)!r}"
-            raise InvalidMargins(f"{name} {text}: X has {labels.shape[axis]} levels, the margin {len(theirs)}.")
-        places = [labels.find_level(axis, value, name, InvalidMargins) for value in theirs.tolist()]
+    for axis, size in enumerate(labels.shape):
+        places = [labels.find_level(axis, value, name, InvalidMargins) for value in own.levels_of(axis).tolist()]
+        if lost := set(range(size)).difference(places):
+            raise InvalidMargins(f"{name} has no entry for {labels.level(axis, min(lost))!r}.")
         values = np.take(values, np.argsort(places), axis=axis)
     return values
 
@@ -201,10 +187,8 @@ def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: floa
         sums = f"{one[place]:.12g} and {other[place]:.12g}"
         text = f"have different sums, {sums}. Both are the sum of one tensor: rescale one of them."
         if shared:
-            text = (
-                f"disagree about their common margin over modes {key_of(shared)}: at {cell_name(place)} the first "
-                f"sums to {one[place]:.12g}, the second to {other[place]:.12g}."
-            )
+            where = f"the margin over modes {key_of(shared)}: {sums} at {cell_name(place)}"
+            text = f"disagree about what they share, {where}."
         raise InvalidMargins(f"margins {key_of(a)} and {key_of(b)} {text}")
 
 
