@@ -69,8 +69,9 @@ class Columns:
         """The sum of the weights."""
         return float(self.weights.sum())
 
+    @cached_property
     def margins(self) -> FloatArray:
-        """Return the share of each level of each column, with one pseudo-count, all in a row."""
+        """The share of each level of each column, with one pseudo-count, all in a row."""
         out = []
         for codes, size in zip(self.codes, self.sizes.tolist(), strict=True):
             counts = np.bincount(codes[codes < size], self.weights[codes < size], size) + 1.0 / size
@@ -137,7 +138,7 @@ def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
     fitted, other = (columns.take(some) for some in (~held, held))
 
     def score(share: float) -> float:
-        network = Network.count(_grow(fitted, recipe, labels, share), fitted).smooth(8.0, fitted.margins())
+        network = Network.count(_grow(fitted, recipe, labels, share), fitted).smooth(8.0, fitted.margins)
         return float(other.weights @ network.log_prob(other))
 
     return max((1.0, 0.5, 0.25, 0.12), key=score)
@@ -270,10 +271,13 @@ class Network:
         """
         parts, levels = [], np.split(base, np.cumsum(self.sizes)[:-1])
         for family, table in zip(self.families, self.tables, strict=True):
+            counts = [table]  # and those without the last parents
+            while counts[-1].ndim > 1:
+                counts.append(np.add.reduce(counts[-1], axis=-2))
             p = levels[family[-1]]
-            for depth in range(table.ndim):
-                n = table.sum(axis=tuple(range(depth, table.ndim - 1)))
-                p = (n + strength * (p[..., None, :] if depth else p)) / (n.sum(axis=-1, keepdims=True) + strength)
+            for n in reversed(counts):
+                before = p if p.ndim == n.ndim else p[..., None, :]
+                p = (n + strength * before) / (np.add.reduce(n, axis=-1, keepdims=True) + strength)
             parts.append(np.log(p))
         return replace(self, tables=parts)
 
@@ -564,7 +568,7 @@ def _learn(
 
     Rows that belong to a class by less than `least` are left out, so that the likelihood may fall.
     """
-    labels, base, parts = Labels(tuple(columns.sizes.tolist())), columns.margins(), []
+    labels, base, parts = Labels(tuple(columns.sizes.tolist())), columns.margins, []
     for own in weights.T:
         rows = np.flatnonzero(own > least)
         some = columns.take(rows, own[rows])
