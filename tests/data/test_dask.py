@@ -161,8 +161,9 @@ def test_fits(basis: str, grid: int, monkeypatch: pytest.MonkeyPatch, rng: np.ra
     compare(da.from_array(X, chunks=(3, 2, 5)), X, basis)
 
 
-@pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+@pytest.mark.parametrize(
+    ("basis", "dtype"), [*((basis, "float64") for basis in BASES), (BASES[0], "float32"), (BASES[0], "int16")]
+)
 def test_fits_with_gaps(basis: str, dtype: str, rng: np.random.Generator) -> None:
     """Missing entries, zeros that do not count, masks and base measures, each alone and all together."""
     X = (rng.gamma(2.0, size=(7, 5, 6)) * 10 + 1).astype(dtype)

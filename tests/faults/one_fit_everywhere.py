@@ -48,13 +48,6 @@ def in_children(method: str) -> set[str]:
         return {pool.apply(fits)}
 
 
-def in_loky() -> set[str]:
-    """Fit in a child process of joblib's, which scikit-learn uses."""
-    from joblib import Parallel, delayed
-
-    return set(Parallel(n_jobs=2, backend="loky")(delayed(fits)() for _ in range(2)))
-
-
 def blas_threads() -> list[int]:
     """Count the threads of each BLAS library."""
     from threadpoolctl import threadpool_info
@@ -76,8 +69,7 @@ def main() -> None:
     """Print what differs from the fits alone, and the number of BLAS threads before and after."""
     before, alone = blas_threads(), fits()
     answers = {"again": {fits()}, "fork": in_children("fork")}  # before there are other threads
-    answers |= {"threads": in_threads(4), "loky": in_loky()}
-    answers |= {method: in_children(method) for method in ("spawn", "forkserver")}
+    answers |= {"threads": in_threads(4), "spawn": in_children("spawn")}
     facts = {"started": numbas_threads(), "before": before, "after": blas_threads()}
     json.dump(facts | {"other": [way for way, found in answers.items() if found != {alone}]}, sys.stdout)
 

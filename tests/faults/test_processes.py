@@ -86,26 +86,6 @@ from legendre.core.sums.kernels.scan import _scan_rows
 fit = ld.decompose(np.ones((600, 1000)), "B1")
 print(ld.__file__, fit.status.name, _scan_rows._run.stats.cache_path)
 """
-ONE_KERNEL = """
-import importlib, os, resource, sys
-from pathlib import Path
-import numpy as np
-from legendre.core.sums.kernels import dense
-
-kept = Path(dense.__file__).with_name("__pycache__")
-unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-for case in sys.argv[1:]:
-    if case == "damaged":
-        for file in kept.glob("*.nb?"):
-            os.truncate(file, 40)
-    fresh = importlib.reload(dense)  # as in a new process: with nothing compiled
-    g = np.array([[4.0, 0.0], [5.0, 6.0]])
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited[1]) if case == "full" else unlimited)
-    fresh.sum_columns(1.0, 1, g, False)
-    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-    found = len([*kept.glob("*.nbc")])
-    print(case, g.ravel().tolist(), sum(fresh.sum_columns._run.stats.cache_hits.values()), found, sep="; ")
-"""
 
 
 @pytest.fixture
@@ -124,11 +104,3 @@ def test_a_read_only_installation_fits_more_than_half_a_million_cells(installati
     ended = run("-c", READ_X, **nowhere)
     place = installation / "legendre" / "__init__.py"
     assert (ended.returncode, ended.stdout) == (0, f"{place} CONVERGED None\n"), ended.stderr
-
-
-def test_a_full_disk_and_damaged_machine_code_only_cost_the_time_to_compile(installation: Path) -> None:
-    """In two processes: the second one reads what the first has kept."""
-    for cases in [("full", "room"), ("kept", "damaged")]:
-        ended = run("-c", ONE_KERNEL, *cases, first=str(installation), PYTHONDONTWRITEBYTECODE="1")
-        said = [f"{case}; [4.0, 0.0, 9.0, 6.0]; {int(case == 'kept')}; {int(case != 'full')}\n" for case in cases]
-        assert (ended.returncode, ended.stdout) == (0, "".join(said)), ended.stderr
