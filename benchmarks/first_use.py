@@ -37,17 +37,18 @@ INTRODUCTION = """\
 
 Written by `python -m benchmarks.first_use`; do not edit.
 
-Large problems are fitted by compiled code. It is compiled when it is first needed, for this machine, and kept on disk
-(in the installation, or in the user's cache folder where that cannot be written): the second process loads it. While
-the compiler works the progress line says so; on a terminal it appears by itself. Small problems need no compiler.
+Large problems are fitted by compiled code. It is compiled when it is first needed and kept on disk, in the installation
+or, if that cannot be written to, in the user's cache folder. Later processes load it. While the compiler works, a
+progress line on the terminal says so. Small problems need no compiler.
 
-Each row is one problem, as the first thing that a fresh process does, once with an empty cache and once with the cache
-that this left. *seconds* are those of the call; *CPU s* are processor seconds of all threads; *compiling* are those of
-them that the compiler took, and *functions* how many it compiled; *other load* is the number of cores that other
+Each problem is the first thing that a fresh process does, once with an empty cache and once with the cache that this
+left. *seconds* is the time of the call; *CPU s* is the processor time of all threads; *compiling* is the part of it
+that the compiler took, and *functions* how many functions it compiled; *other load* is the number of cores that other
 programs kept busy.
-Less than 8 s is promised, for an empty cache and two quiet cores. Where the other load is above 0.25 the seconds mean
-little, and so do processor seconds where threads of LAPACK wait for each other (3,000 parameters); those of the
-compiler do not depend on it much.
+
+The promise is less than 8 s with an empty cache and two quiet cores. If the other load is above 0.25, *seconds* means
+little, and so does *CPU s* where threads of LAPACK wait for each other (3,000 parameters); *compiling* is hardly
+affected.
 """
 COLUMNS = ("problem", "cache", "seconds", "CPU s", "functions", "compiling, CPU s", "peak MB", "other load")
 

@@ -27,22 +27,22 @@ Written by `python -m benchmarks.run --report` from the rows in `benchmarks/`; d
 READING = """\
 ## How to read the numbers
 
-- Every row is a process of its own. Code is warmed up on a small problem, and by a first run where that takes less
-  than 10 s; seconds are the fastest of the repeats, of `decompose` as a user calls it: reading X, choosing the basis,
+- Every row is a process of its own. Code is warmed up on a small problem, and by a first run if that takes less than
+  10 s. *seconds* is the fastest of the repeats, of `decompose` as a user calls it: reading X, choosing the basis,
   fitting.
-- *residual* is max|eta - eta_hat|. A row above its tolerance is marked FAILED and does not count. The package corrects
-  once more after it has met the tolerance, so that its residual is often far below.
+- *residual* is max|eta - eta_hat|. A row above its tolerance is marked FAILED and does not count. The package makes
+  another correction after it has met the tolerance, so its residual is often far below.
 - */ sum* and */ dpotrf*: the time divided by that of one `X.sum()`, and of one LAPACK Cholesky factorisation of
   a |B| x |B| matrix, in the same process.
-- */ legendre*: the time divided by the package's on the same problem, both as the table shows them. They may be of
-  different runs.
+- */ legendre*: the time divided by the package's on the same problem, both as the table shows them. The two may come
+  from different runs.
 - *busy machine*: other programs used more than a quarter of a core meanwhile. Two threads that wait for each other can
   then be several times slower.
-- *extra MB*: peak resident memory less that right after X was made. Compiled code is loaded before; the promises on
-  memory count it in.
-- Others have at least as many parameters as the basis: the smallest such rank. At most 100 iterations, tolerance 1e-5
-  (CP-APR: its own, 1e-4). They minimise another objective and have no certificate; NN-CP and NN-Tucker minimise the
-  squared error, so RMSE favours them and KL the package.
+- *extra MB*: peak resident memory minus that right after X was made. Compiled code is loaded before that; the promises
+  on memory include it.
+- Other methods have the smallest rank with at least as many parameters as the basis. They run for at most 100
+  iterations, to a tolerance of 1e-5 (CP-APR: its own, 1e-4). They minimise another objective and have no certificate;
+  NN-CP and NN-Tucker minimise the squared error, so RMSE favours them and KL the package.
 - *Algorithm 2 in NumPy* is `benchmarks/numpy_algorithm2.py`: running sums by `np.cumsum`, the Fisher matrix by
   gathering, `np.linalg.solve`, to the same tolerance.
 - Random tensors are uniform on [0, 1), seed 0. Faces and MNIST are not part of the project; LEGENDRE_DATA names the

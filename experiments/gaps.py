@@ -31,14 +31,15 @@ FRESH = [
 
 HEAD = """# Gaps that others have filled
 
-`ld.complete(X)` without a setting, on the masks of the notebooks of [transdim](https://github.com/xinychen/transdim),
-rebuilt by their seed: Birmingham's car parks (30 x 77 x 18 cells) and Hangzhou's metro (80 x 25 x 108), 40 % of the
-cells hidden at random, or 40 % of the days of a station. Published are the best figures that the notebooks print, of up
-to six methods. Sorted by ours over the best published: losses first. Seconds are of processor time; coverage is that of
-90 % intervals on the hidden cells.
+`ld.complete(X)` with its defaults, compared with published methods on the masks of the
+[transdim](https://github.com/xinychen/transdim) notebooks, which were rebuilt from their seeds. The data are
+Birmingham's car parks (30 x 77 x 18 cells) and Hangzhou's metro (80 x 25 x 108). Hidden are 40 % of the cells at
+random, or 40 % of the days of each station. The published figures are the best that the notebooks print, of up to six
+methods. Rows are sorted by our figure divided by the best published one, so cases in which others do better come first.
+Seconds are processor time; coverage is the share of hidden cells inside their 90 % intervals.
 
-No call sees a hidden cell. The method, however, was developed on these four masks: how levels are weighed, how fast
-variances move and where learning starts were decided with their scores in view, so the figures are somewhat optimistic.
+No call sees a hidden cell. The method, however, was developed on these four masks: how levels are weighted, how fast
+variances move and where learning starts were decided with these scores in view. So the figures are somewhat optimistic.
 
 | tensor, hidden | figure | ours | best published | seconds | coverage |
 | --- | --- | --- | --- | --- | --- |"""
@@ -91,12 +92,12 @@ def page(found: dict[str, dict[str, float]]) -> str:
             seconds, cover = f"{own['seconds']:.0f}", f"{own['coverage']:.3f}"
             rows.append((own[name] / best, f"| {case} | {name} | {ours} | {theirs} ({method}) | {seconds} | {cover} |"))
     lines = [line for _, line in sorted(rows, reverse=True)]
-    lines += ["", "Masks that were looked at only afterwards, with nothing published:", "", *FRESH_HEAD]
+    lines += ["", "These masks were looked at only afterwards; nothing is published for them:", "", *FRESH_HEAD]
     for case, own in ((case, found[case]) for case in FRESH if case in found):
         lines.append(
             f"| {case} | {own['MAPE']:.4f} | {own['RMSE']:.2f} | {own['seconds']:.0f} | {own['coverage']:.3f} |"
         )
-    return "\n".join([HEAD, *lines, "", "Made by `python -m experiments.gaps`.", ""])
+    return "\n".join([HEAD, *lines, "", "`python -m experiments.gaps` makes this page.", ""])
 
 
 def main() -> None:

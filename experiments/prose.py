@@ -12,32 +12,32 @@ followed by what we measured, also where the claim does not hold.
 """
 
 ZEROS_KEPT = """\
-With zeros kept, each term of Tucker is 0 outside the strokes of some images and adds to the others; a parameter of
-ours multiplies whole corners of the tensor, so that keeping the background of one image empty and its neighbour's
-stroke bright takes cells in both. Similar images that are neighbours share them: *unordered* arranges the images
-first, by the data.
+With zeros kept, each term of Tucker is 0 outside the strokes of some images, and terms are added. A parameter of ours
+multiplies whole corners of the tensor, so it takes cells in two neighbouring images to keep the background of one empty
+and the stroke of the other bright. Similar images that are neighbours share such cells: *unordered* first arranges the
+images by the data.
 """
 
 HELD_OUT = """\
-Every event is dealt to one of two halves by a fair coin; methods are fitted to one and judged by the other. *KL* is
-that of the fitted half, *held out* that of the other. A model that gives probability 0 to a cell where an event fell
-has an infinite KL, so that one event more, spread evenly over all cells, is added to every method's Q, ours and
-theirs; *missed* is the share of the held-out events that fell where Q itself is 0. Of a peer the seed that is best on
-the held-out half is shown, which favours it. *unordered* arranges zones; stations and days; carriers and destinations
-by the fitted half.
+A fair coin assigns every event to one of two halves; methods are fitted to one and judged by the other. *KL* is that of
+the fitted half, *held out* that of the other. A model that gives probability 0 to a cell where an event fell has an
+infinite KL. So one more event, spread evenly over all cells, is added to every method's Q, ours and theirs; *missed* is
+the share of the held-out events that fell where Q itself is 0. For other methods, the seed that is best on the held-out
+half is shown, which favours them. *unordered* arranges zones; stations and days; carriers and destinations by the
+fitted half.
 """
 
 LEFT_OUT = """\
 ## What the numbers of parameters leave out
 
-- **Which cells.** A basis is a set of cells, and a parameter of an adaptive basis, or of B3, comes with the place
-  where it stands. Who stores the model stores an index for each: log2 of the number of cells, 18 bits on faces and 19
-  on MNIST, beside 64 for theta. Nonnegative CP and Tucker have no such places, nor have B1 and B2(l).
+- **Which cells.** A basis is a set of cells, and a parameter of an adaptive basis, or of B3, comes with its cell. To
+  store the model, an index is needed for each: log2 of the number of cells, 18 bits on faces and 19 on MNIST, in
+  addition to 64 for theta. Nonnegative CP and Tucker need no such index, nor do B1 and B2(l).
 - **The mask.** Where zeros are left out of Omega, the model is told which cells are 0. On MNIST that is one bit for
   each of 392,000 cells, as much as 6,125 parameters of 64 bits. So the figures also have the uniform distribution on
-  the mask, without any parameter, the others multiplied by the same mask and rescaled to the total, and the
-  experiment with zeros kept. Most of the others get the mask after their fit only; TensorLy's NN-CP can leave cells
-  out of it, and so has a line of its own.
+  the mask, without any parameter, the others multiplied by the same mask and rescaled to the total, and the experiment
+  with zeros kept. Most other methods get the mask only after their fit; TensorLy's NN-CP can leave cells out of its
+  fit, so it has a line of its own.
 - **The arrangement.** Where levels are *unordered*, the data choose their order, which is information too and not
   among the parameters: log2 of the number of orders, {arrangements}.
 - **Scales.** In nonnegative CP of rank n, n (order - 1) entries only move scale between factors, in Tucker m for each
@@ -54,16 +54,18 @@ READING = """\
 - *RMSE* is over all cells, as in the paper; *RMSE, X > 0*, judged and not shown, over the cells that are not 0; *KL*
   is the divergence of the normalised tensors, infinite where a reconstruction is 0 and X is not.
   Pixels run from 0 to 255.
-- Of a peer the tables have the best seed; seconds are means over seeds. At most this many seeds x iterations on faces:
+- For other methods, the tables show the best seed; seconds are means over seeds. At most this many seeds x
+  iterations were run on faces:
   {faces}.
   On each digit: {mnist}.
   TensorLy stops earlier when the relative error changes by less than 1e-7 (1e-6 on digits; 1e-8 with --full). CP-APR is
   slow on dense tensors and is often stopped by the clock, which is to its disadvantage; --full gives it ten minutes.
   The rows have the iterations.
 - Linear algebra runs in one thread, ours and theirs; in Figure 4c in as many as there are cores.
-- A peer has the smallest rank with at least as many parameters as asked for, so it never has fewer than ours. The
-  paper's basis is the largest of its form with at most as many, and has no row where even the smallest has more.
-- Seconds are of a single fit, compiled code loaded, `decompose` as a user calls it; in Figure 4c each row is the
-  fastest of several in a process of its own.
-- Fits of ours that ran out of time or did not converge are in the rows, and in no table.
+- Other methods have the smallest rank with at least as many parameters as asked for, so they never have fewer than
+  ours. The paper's basis is the largest of its form with at most as many, and has no row where even the smallest has
+  more.
+- Seconds are those of a single fit, `decompose` as a user calls it, with compiled code loaded; in Figure 4c each row is
+  the fastest of several in a process of its own.
+- Fits of ours that ran out of time or did not converge are in the rows, but in no table.
 """

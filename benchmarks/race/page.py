@@ -27,23 +27,23 @@ The package compared with the strongest libraries for each of its tasks, each wi
 by `make race` from the rows in `benchmarks/results/race.csv`; do not edit. It takes about twenty minutes on two
 quiet cores, and continues where it was interrupted. Every row is a process of its own with one thread for everybody
 and at most {LIMIT} s of processor time; times are processor time, which a busy machine disturbs less than the clock.
-What others do better comes first.
+Cases in which others do better come first.
 """
 
 READING = """\
 ## How to read the numbers
 
-- *seconds*: a call in a process that has made one before, the fastest of up to seven. */ legendre*: that time divided
-  by the package's on the same problem.
+- *seconds*: the time of a call in a process that has made one before, the fastest of up to seven. */ legendre*: that
+  time divided by the package's on the same problem.
 - *first call*: import and first call in a fresh process. Code that an earlier process compiled is on disk. JAX
   compiles in every process. [The first fit](first_use.md) has more on first use.
 - *residual*, *RMSE* and *KL* are computed here from what each library fitted, never its own report.
 - *peak MB*: peak resident memory beyond what the process held when the data were made; the library itself, with its
   compiled code, is part of it.
-- NOT REACHED: it ended above the tolerance. TIME LIMIT, SKIPPED (a smaller problem took too long), CANNOT (it has no
-  way to do this), NOT INSTALLED, NO DATA, ERROR: the reason stands beside it.
-- pygenten's `gcp_opt` with the Poisson loss ended at its first step on every start tried, so its stochastic solver
-  runs.
+- NOT REACHED: it ended above the tolerance. TIME LIMIT, SKIPPED (a smaller problem took too long), CANNOT (the library
+  cannot do this), NOT INSTALLED, NO DATA, ERROR: the reason is given beside it.
+- pygenten's `gcp_opt` with the Poisson loss ended at its first step from every start that was tried, so its stochastic
+  solver is used.
 """
 
 

@@ -3,7 +3,7 @@ A Boltzmann machine and its graph
 =================================
 
 Twelve sensors on two floors of a house switch on and off. A Boltzmann machine with all pairs is fitted exactly, by
-convex optimisation and not by sampling; its couplings show which sensors depend on each other.
+convex optimisation instead of sampling. Its couplings show which sensors depend on each other.
 """
 
 import matplotlib.pyplot as plt
@@ -23,21 +23,21 @@ for _ in range(60):  # 4,000 houses, each sensor drawn again and again given the
         rows[:, k] = rng.random(4000) < 1 / (1 + np.exp(bias[k] - rows @ couplings[k]))
 
 # %%
-# Fit. All 78 parameters at once, on the grid of all 4,096 states.
+# The fit has 78 parameters, on the grid of all 4,096 states.
 
 machine = ld.BoltzmannMachine(2).fit(dict(zip(names, rows.T, strict=True)))
 print(machine.decomposition_)
 print(f"log Z = {machine.psi_:.4f}, mean log-likelihood {machine.score(rows):.4f}")
 
 # %%
-# The couplings, found and true.
+# The picture compares the couplings that were found with the true ones.
 
 found = np.zeros((12, 12))
 for (a, b), weight in machine.weights_.items():
     i, j = names.index(a), names.index(b)
     found[i, j] = found[j, i] = weight
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
-for ax, values, title in zip(axes, [couplings, found], ["drawn from", "found"], strict=True):
+for ax, values, title in zip(axes, [couplings, found], ["true", "found"], strict=True):
     picture = ax.imshow(values, cmap="PuOr_r", vmin=-2, vmax=2)
     ax.set_xticks(range(12), names, rotation=90)
     ax.set_yticks(range(12), names)
@@ -45,13 +45,14 @@ for ax, values, title in zip(axes, [couplings, found], ["drawn from", "found"], 
 figure.colorbar(picture, ax=axes, label="weight")
 
 # %%
-# The graph: lines by the share of their joint effect in the variance of log Q. Neighbours stand out.
+# In the graph, the thickness of a line is the share of the pair's joint effect in the variance of log Q. Neighbours
+# stand out.
 
 figure, ax = plt.subplots(figsize=(8, 6.5), layout="constrained")
 machine.plot.graph(ax)
 
 # %%
-# Ask: is the lamp of the first floor on, if its neighbours are?
+# How probable is it that the lamp on the first floor is on, if its neighbours are on, or off?
 
 print(machine.conditional({"door1": 1, "heat1": 1}, of="lamp1").round(3))
 print(machine.conditional({"door1": 0, "heat1": 0}, of="lamp1").round(3))

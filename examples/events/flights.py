@@ -15,13 +15,13 @@ fit = ld.decompose(X, ld.adaptive(200))
 fit
 
 # %%
-# What carrier, destination and hour do, and what they do in pairs. One flight left at 1 o'clock: a level with fewer
-# than five flights has no factor worth drawing, and is grey.
+# The picture shows what carrier, destination and hour do, alone and in pairs. Only one flight left at 1 o'clock: the
+# factor of a level with fewer than five flights means nothing, so the level is grey.
 
 fit.plot.effects()
 
 # %%
-# Ask. When do flights to Los Angeles leave, and with whom? Which flight is the most common one of all?
+# When do flights to Los Angeles leave, and with which carrier? Which flight is the most common of all?
 
 counts = X.toarray()[:, list(X.levels[1]).index("LAX")]  # carrier x hour, as counted
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
@@ -34,6 +34,6 @@ axes[0].legend()
 print("most probable:", fit.most_probable())
 
 # %%
-# The cells that 200 parameters miss most, by name:
+# These are the cells that 200 parameters fit worst:
 
 fit.plot.residuals(most=5)

@@ -2,8 +2,9 @@
 A hundred columns
 =================
 
-A table with a hundred yes-or-no columns has 2^100 cells, more than any computer can list. Where each column depends on
-few others, in chains, trees or narrow lattices, all sums are taken along a tree of cliques. The fit is just as exact.
+A table with a hundred yes-or-no columns has 2^100 cells, more than any computer can list. If each column depends on few
+others, as in chains, trees or narrow lattices, all sums can be computed along a tree of cliques. The fit is just as
+exact.
 """
 
 import time
@@ -27,7 +28,8 @@ print(fit)
 print(f"{time.perf_counter() - began:.2f} s for {X.shape[0]}^{len(X.shape)} cells")
 
 # %%
-# Marginals and conditionals of any columns, without forming anything large: what does column 50 say about the others?
+# Marginals and conditionals of any columns are computed without forming a large table. What does column 50 say about
+# the others?
 
 yes = [fit.marginal([k], given={50: 1})[1] for k in range(100) if k != 50]
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
@@ -37,7 +39,7 @@ ax.axvline(50, color="#d55e00", linewidth=1)
 ax.set(xlabel="column", ylabel="probability of yes", title="Given that column 50 says yes")
 
 # %%
-# Samples from the fit have the couplings of the data, also at a distance at which nothing was fitted.
+# Samples from the fit have the same correlations as the data, also between columns that are not coupled directly.
 
 drawn = fit.sample(20_000, rng=1)
 lags = range(1, 9)

@@ -2,8 +2,8 @@
 Larger than memory
 ==================
 
-A dask array is read block by block and never formed as a whole; a table that comes in parts is counted part by part.
-The answer is the same as that of the array in memory, and the same on every run.
+A dask array is read block by block and never held as a whole; a table that comes in parts is counted part by part. The
+answer is the same as for an array in memory, and the same on every run.
 """
 
 import dask.array as da
@@ -13,7 +13,8 @@ import numpy as np
 import legendre as ld
 
 # %%
-# Here 0.7 MB stand for 0.7 TB: blocks of 70 kB, made when they are read, as they would be read from zarr or HDF5.
+# In this example 0.7 MB stand for 0.7 TB. Blocks of 70 kB are made when they are needed, as they would be read from
+# zarr or HDF5.
 
 day = np.arange(24) / 24
 
@@ -31,14 +32,16 @@ X = da.map_blocks(block, chunks=((4,) * 10, (92,), (24,)), dtype=np.float64)
 print(f"{X.shape}, {X.nbytes / 1e6:.1f} MB in {X.npartitions} blocks of {X.nbytes / X.npartitions / 1e3:.0f} kB")
 
 # %%
-# Two passes over the blocks: checks and margins first, sums above the cells of the basis second.
+# The fit makes two passes over the blocks. The first checks X and computes margins; the second computes the sums above
+# the cells of the basis.
 
 fit = ld.decompose(X, ld.interactions([("station", "time"), ("day",)]), names=["station", "day", "time"])
 print(fit.summary())
 fit.plot.effects(most=6)
 
 # %%
-# A table in parts: a generator of batches, such as those of a parquet file, is counted without holding its rows.
+# A table can come in parts. A generator of batches, such as those of a parquet file, is counted without holding all
+# rows in memory.
 
 names = np.array(["bike", "bus", "car", "walk"])
 

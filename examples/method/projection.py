@@ -2,9 +2,8 @@
 The geometry of a projection
 ============================
 
-Every positive table is a point. A model, here "rows and columns are independent", is a surface. To fit is to go down
-to the surface at a right angle. And as with right triangles in school, the two short sides add up to the long one: here
-KL takes the place of squares.
+Every positive table is a point. A model, such as "rows and columns are independent", is a surface. To fit the model is
+to drop a perpendicular from the data to the surface. Pythagoras' theorem holds, with KL in place of squared lengths.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +18,8 @@ triangle = ld.geometry.pythagoras(fit, R)
 print(triangle)
 
 # %%
-# All tables of four cells make a tetrahedron; the independent ones are a surface in it. The way from P down to Q is
-# straight when cells are mixed, and the way from Q to R stays in the surface.
+# All tables of four cells make a tetrahedron; the independent ones are a surface in it. The m-geodesic from P down to Q
+# is a straight line, a mixture of the two tables. The e-geodesic from Q to R stays in the surface.
 
 corners = np.array([[0, 0, 0], [1, 0, 0], [0.5, 3**0.5 / 2, 0], [0.5, 3**0.5 / 6, (2 / 3) ** 0.5]])
 p, q, r = (table.ravel() for table in (triangle.P, triangle.Q, triangle.R))
@@ -54,13 +53,13 @@ space.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=2, fontsize=8
 ld.geometry.plot_triangle(triangle, figure.add_subplot(1, 2, 2))
 
 # %%
-# Pythagoras, in numbers: the divergence from P to R is that from P to Q plus that from Q to R.
+# In numbers, the divergence from P to R is that from P to Q plus that from Q to R:
 
 print(f"{triangle.kl_pq:.6f} + {triangle.kl_qr:.6f} = {triangle.kl_pq + triangle.kl_qr:.6f} = {triangle.kl_pr:.6f}")
 
 # %%
-# Nested models make a chain of right angles, so KL is a sum: what single modes explain, what pairs add, and so
-# on. Here for the people aboard the Titanic.
+# Nested models make a chain of right angles, so KL is a sum: what single modes explain, what pairs add, and so on. This
+# is the chain for the people aboard the Titanic.
 
 bases = ("empty", *(ld.interactions(k) for k in (1, 2, 3, 4)))
 steps = ld.anova(*(ld.decompose(ld.datasets.titanic(), basis) for basis in bases))

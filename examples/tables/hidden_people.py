@@ -2,9 +2,9 @@
 Hidden kinds of people: latent classes
 ======================================
 
-Eight questions, answered yes or no. Are there kinds of people who answer alike, though nobody wrote down the kind? A
-hidden variable with a level for each kind explains the answers: given the kind, they are independent. Statisticians
-call this a latent class model.
+People answer eight questions with yes or no. Are there kinds of people who answer alike, although nobody wrote down the
+kind? A hidden variable with a level for each kind explains the answers: given the kind, they are independent.
+Statisticians call this a latent class model.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,8 @@ answers = (rng.random((3000, 8)) < truth[kind]).astype(int)
 X = ld.from_rows(answers, columns=list(range(8)), levels=2).toarray()
 
 # %%
-# How many kinds? More kinds always fit more closely. BIC, with a penalty for every parameter, says where to stop.
+# How many kinds are there? More kinds always fit more closely. BIC, with its penalty for every parameter, says where to
+# stop.
 
 basis = ld.interactions([(k, 8) for k in range(8)])  # the hidden variable comes after the eight questions
 fits = {}
@@ -32,7 +33,8 @@ for n in (2, 3, 4):
     print(f"{n} kinds: {fits[n].n_params:2} parameters, log-likelihood {fits[n].log_likelihood:10.1f}, BIC {bic:9.1f}")
 
 # %%
-# Three. What each kind says, beside the truth (hidden kinds come in no particular order).
+# BIC is lowest for three. The picture shows what each kind answers, and the truth. (Hidden kinds come in no particular
+# order.)
 
 fit = fits[3].fit
 shares = np.asarray(fit.marginal(8))
@@ -42,14 +44,14 @@ for ax, found in zip(axes, order, strict=True):
     yes = [np.asarray(fit.marginal([k], given={8: found}))[1] for k in range(8)]
     nearest = np.argmin(((truth - yes) ** 2).sum(axis=1))
     ax.bar(questions, yes, color="#0072b2", label="fitted")
-    ax.plot(questions, truth[nearest], "o", color="#d55e00", label="drawn from")
+    ax.plot(questions, truth[nearest], "o", color="#d55e00", label="true")
     ax.set_title(f"{shares[found]:.0%} of the people")
     ax.tick_params(axis="x", rotation=60)
-axes[0].set(ylabel="says yes", ylim=(0, 1.25))
+axes[0].set(ylabel="share that says yes", ylim=(0, 1.25))
 axes[0].legend(ncols=2)
 
 # %%
-# What kind is a person who reads, paints and sails?
+# Of which kind is a person who reads, paints and sails?
 
 person = (1, 0, 0, 1, 0, 1, 0, 0)
 print(dict(zip(["first", "second", "third"], fits[3].posterior()[person][order].round(3).tolist(), strict=True)))

@@ -2,8 +2,8 @@
 From raw rows to a mosaic
 =========================
 
-A survey comes as rows, one for each person. Counted, the rows are a contingency table. A log-linear model says which
-of its variables depend on each other, and a mosaic shows where a model is wrong.
+A survey comes as rows, one for each person. Count the rows, and you have a contingency table. A log-linear model says
+which of its variables depend on each other, and a mosaic shows where a model is wrong.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ import pandas as pd
 import legendre as ld
 
 # %%
-# The rows: here the students of `ld.datasets.hair_eye_color`, one row each, as they would come from a file.
+# The rows are the students of `ld.datasets.hair_eye_color`, one row each, as they would come from a file.
 
 students = ld.datasets.hair_eye_color()
 cells = np.repeat(students.cells, students.values.astype(int), axis=0)
@@ -22,14 +22,14 @@ rows = pd.DataFrame(named).sample(frac=1.0, random_state=0, ignore_index=True)
 rows.head()
 
 # %%
-# Count them, with the levels in an order that makes sense.
+# Count them, with the levels in a meaningful order.
 
 order = {"hair": ["black", "brown", "red", "blond"], "eye": ["brown", "hazel", "green", "blue"]}
 table = ld.from_rows(rows, ["hair", "eye", "sex"], levels=order)
 table.margin(["hair", "eye"])
 
 # %%
-# Three models, written as in R: nothing depends on anything; hair and eyes do; all pairs do.
+# Three models, written as in R: all variables are independent; hair and eyes are associated; all pairs are.
 
 independent = ld.loglinear(table, "hair + eye + sex")
 joint = ld.loglinear(table, "hair*eye + sex")
@@ -37,20 +37,20 @@ pairs = ld.loglinear(table, ".^2")
 ld.anova(independent, joint, pairs)
 
 # %%
-# A tile for each cell, its area the number of students, its shade what the model of independence leaves: blond hair
-# goes with blue eyes and black hair with brown ones, far more often than by chance.
+# The mosaic has a tile for each cell. Its area is the number of students; its shade is the residual of the model of
+# independence. Blond hair goes with blue eyes, and black hair with brown eyes, far more often than by chance.
 
 figure, ax = plt.subplots(figsize=(8, 6), layout="constrained")
 independent.plot.mosaic(["hair", "eye"], ax=ax)
 
 # %%
-# With hair and eyes together in the model, hardly a shade is left.
+# With the association of hair and eyes in the model, the largest Pearson residual is 2.1.
 
 figure, ax = plt.subplots(figsize=(8, 6), layout="constrained")
 joint.plot.mosaic(["hair", "eye", "sex"], ax=ax)
 
 # %%
-# What the chosen model says about one group: the eyes of people with blond hair, and the odds in its coefficients.
+# What does the chosen model say about the eyes of people with blond hair? And what are its coefficients, as odds?
 
 print(joint.fit.marginal("eye", given={"hair": "blond"}).round(3))
 print(joint.coef(exp=True))

@@ -2,8 +2,8 @@
 Images of digits
 ================
 
-Forty images of handwritten digits, 8 x 8 pixels each, are one tensor: row x column x image. How few numbers are enough
-to recognise them? A basis that grows adds the parameter that improves the fit most, again and again.
+Forty images of handwritten digits, 8 x 8 pixels each, are one tensor: row x column x image. How few parameters are
+enough to recognise them? An adaptive basis grows by the parameters that improve the fit most.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ fit = ld.decompose(X, ld.adaptive(400), names=["row", "column", "image"])
 print(fit)
 
 # %%
-# Cells of a grown basis are in the order of their choice, and ``fit.at(n)`` is the exact fit with the first n of them.
-# With 50 parameters the images share a broad shape; with 200 digits can be told apart; with 400 they are themselves.
+# ``fit.at(n)`` is the exact fit with the n most important cells. With 50 parameters, the images share a broad shape; with
+# 200, the digits can be told apart; with 400, they look like the data.
 
 sizes = [50, 100, 200, 400]
 figure, axes = plt.subplots(len(sizes) + 1, 10, figsize=(9, 5.2), layout="constrained")
@@ -29,6 +29,6 @@ for row, (stack, name) in enumerate(zip(stacks, ["data", *sizes], strict=True)):
 figure.suptitle("Digits 0 to 9: the data, and fits with 50 to 400 parameters for 2,560 cells")
 
 # %%
-# The way there: KL, error and BIC against the number of parameters.
+# This is how KL, error and BIC changed as the basis grew.
 
 fit.plot.path()

@@ -5,8 +5,8 @@ A metro by its effects
 Passengers by station, day and time. What does each of the three do, and what do two of them do together?
 `fit.effects()` answers in numbers, `fit.plot.effects()` in pictures.
 
-Where the environment variable LEGENDRE_DATA names a folder with counts of the metro of Hangzhou (80 stations, 25
-days, slots of ten minutes), these are used; elsewhere a smaller city is drawn at random.
+If the environment variable LEGENDRE_DATA names a folder with counts of the Hangzhou metro (80 stations, 25 days, slots
+of ten minutes), these are used; otherwise a smaller city is drawn at random.
 """
 
 import os
@@ -18,7 +18,7 @@ import legendre as ld
 
 
 def drawn_city():
-    """Draw 12 stations, 14 days, hours from 6 to 23: homes fill in the morning, offices in the evening."""
+    """Draw 12 stations, 14 days, hours from 6 to 23: homes are busy in the morning, offices in the evening."""
     rng = np.random.default_rng(0)
     hours = np.arange(6, 24)
     morning, evening = np.exp(-((hours - 8) ** 2) / 3), np.exp(-((hours - 18) ** 2) / 5)
@@ -45,13 +45,13 @@ fit = ld.decompose(X, ld.adaptive(50), names=["station", "day", "time"], levels=
 print(fit.effects())
 
 # %%
-# Lines are what one mode does to the fitted counts: a factor, 1 in the middle. Maps are what two modes do together
-# beyond that: orange is more than the lines say, purple less. The map of stations and times tells which stations fill
-# in the morning and which in the evening.
+# Lines show what one mode does to the fitted counts: a factor for each level, 1 on average. Maps show what two modes do
+# together beyond that: orange is more than the lines predict, purple less. The map of stations and times shows which
+# stations are busy in the morning and which in the evening.
 
 fit.plot.effects()
 
 # %%
-# Are fifty parameters enough? The sums over all other modes say where the fit leaves something out.
+# Are fifty parameters enough? The totals of each mode and each pair of modes show where the fit misses something.
 
 fit.plot.margins()

@@ -2,11 +2,11 @@
 Car parks with missing days
 ===========================
 
-Car parks report how full they are, every half hour. Some readings are missing, some whole days, and one park stopped
-reporting after three days. How full were they then? A model of the readings that are there has a value for the others.
+Car parks report every half hour how full they are. Some readings are missing, some days are missing entirely, and one
+car park stopped reporting after three days. How full were they? `ld.complete` predicts the missing readings.
 
-Where LEGENDRE_DATA names a folder with the occupancy of Birmingham's car parks, these are used; elsewhere gaps of the
-same kinds are cut into numbers drawn at random.
+If LEGENDRE_DATA names a folder with the occupancy of Birmingham's car parks, these data are used; otherwise gaps of the
+same kinds are cut into random data.
 """
 
 import os
@@ -43,8 +43,8 @@ else:
 print(f"{np.isnan(X).mean():.0%} of {X.size} readings are missing")
 
 # %%
-# Which model? Offer several and let readings that are held out decide. A cell that the observed ones do not determine
-# stays NaN: the day without any reading cannot be known, except from its neighbours.
+# Which model? Name several, and let held-out readings decide. A cell that the observed ones do not determine stays NaN:
+# nothing is known about a day without readings, except from its neighbours.
 
 names = ["park", "day", "slot"]
 bases = [ld.interactions(1), ld.interactions([("park", "slot"), ("day",)]), ld.interactions(2)]
@@ -53,7 +53,7 @@ print(done.cv)
 print(done.summary())
 
 # %%
-# Without a basis `complete` learns which parks, days and half hours are alike, and fills every cell.
+# Without a basis, `complete` learns which parks, days and half hours are alike, and fills in every cell.
 
 smooth = ld.complete(X, names=names, rng=0)
 
@@ -68,7 +68,7 @@ figure.suptitle("The car park that stopped reporting after three days")
 figure.colorbar(picture, ax=axes, label="cars")
 
 # %%
-# A week of that park, with intervals: nine of ten readings that were not taken should lie in the band.
+# This is a week of that car park, with intervals: 90 % of the missing readings should lie in the band.
 
 lower, upper = smooth.interval(0.9)
 figure, ax = plt.subplots(figsize=(9, 3.2), layout="constrained")
@@ -80,7 +80,7 @@ ax.set(xlabel="half hours of seven days", ylabel="cars", ylim=(0, None))
 ax.legend(frameon=False)
 
 # %%
-# How far off would it have been? Hide some readings that are there, and compare.
+# How far off are the predictions? Hide some of the readings, and compare.
 
 rng = np.random.default_rng(5)
 hidden = ~np.isnan(X) & (rng.random(X.shape) < 0.1)
@@ -90,4 +90,4 @@ print(f"{hidden.sum()} readings hidden: filled in with an error of {error:.1%} o
 figure, ax = plt.subplots(figsize=(5, 4.5), layout="constrained")
 ax.axline((0, 0), (1, 1), color="0.6", linewidth=1)
 ax.plot(X[hidden], guess[hidden], ".", alpha=0.5)
-ax.set(title="Hidden readings, and what was filled in", xlabel="reading", ylabel="filled in")
+ax.set(title="Hidden readings and their predictions", xlabel="reading", ylabel="prediction")
