@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from legendre.core.figures import (
-    every_nth,
-    is_ordered,
-    largest_apart,
-    level_ticks,
-    plain_number,
-    set_factor_ticks,
-    tick_texts,
-)
+from legendre.core.figures import every_nth, is_ordered, level_ticks, plain_number, set_factor_ticks, tick_texts
 from legendre.core.labels import Labels
 
 
@@ -34,7 +26,7 @@ def of(levels: object, name: str = "mode") -> Labels:
         ([datetime.date(2019, 1, 5), datetime.date(2019, 1, 6)], ["05", "06"], " (2019-01-…)"),
         ([datetime.time(6, 10), datetime.time(17, 0)], ["06:10", "17:00"], ""),
         ([1, 2.5, 1 / 3], ["1", "2.5", "0.3333"], ""),
-        (["short", "a name of nineteen."], ["short", "a name of nin…"], ""),
+        (["short", "a name of nineteen."], ["short", "a name …eteen."], ""),
     ],
 )
 def test_levels_are_written_shortly(levels: object, texts: list[str], more: str) -> None:
@@ -43,7 +35,13 @@ def test_levels_are_written_shortly(levels: object, texts: list[str], more: str)
 
 def test_which_levels_have_an_order() -> None:
     assert is_ordered(Labels((3,)), 0)
-    for levels in ([1, 2], ["06:00", "06:10"], ["2019-01-01", "2019-01-02"], np.array(["2019"], "datetime64[Y]")):
+    for levels in (
+        [1, 2],
+        ["06:00", "06:10"],
+        ["2019-01-01", "2019-01-02"],
+        np.array(["2019"], "datetime64[Y]"),
+        ["Mon", "Tue"],
+    ):
         assert is_ordered(of(levels), 0), levels
     assert not is_ordered(of(["AA", "UA"]), 0)
     assert is_ordered(of([datetime.time(6), datetime.time(7)]), 0)
@@ -57,15 +55,11 @@ def test_round_labels_are_preferred() -> None:
     assert every_nth(["a", "b"], 8) == [0, 1]
 
 
-def test_of_levels_in_no_order_the_largest_are_named() -> None:
-    sizes = np.zeros(100)
-    sizes[[3, 4, 50]] = [5, 4, 3]
-    assert largest_apart(sizes, 10) == [3, 50], "4 is too near to 3"
+def test_names_without_room_are_turned_and_every_nth_is_written() -> None:
     ax = Figure().add_subplot()
-    labels = of([f"station {i}" for i in range(100)], "station")
-    level_ticks(ax, "x", labels, 0, sizes)
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["3", "50"]
-    assert [float(place) for place in ax.get_xticks()] == [3, 50]
+    level_ticks(ax, "x", of([f"station {i}" for i in range(100)], "station"), 0)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["0", "20", "40", "60", "80"]
+    assert ax.get_xticks().tolist() == [0, 20, 40, 60, 80]
     assert ax.get_xticklabels()[0].get_rotation() == 90
     assert ax.get_xlabel() == "station (station …)"
 
@@ -88,25 +82,18 @@ def test_a_million_levels() -> None:
     assert [text.get_text() for text in ax.get_xticklabels()] == ["0", "250000", "500000", "750000"]
     days = np.arange("2000-01-01", "2010-01-01", dtype="datetime64[D]")
     level_ticks(ax, "y", of(days, "day"), 0)
-    assert [text.get_text() for text in ax.get_yticklabels()][:2] == ["2000-01-01", "2001-05-15"]
+    assert [text.get_text() for text in ax.get_yticklabels()][:2] == ["2002-01-20", "2004-10-16"]
     assert ax.get_ylabel() == "day"
 
 
 def test_factors_are_plain_numbers() -> None:
-    ax = Figure().add_subplot()
+    ax, short = Figure().add_subplot(), Figure().add_subplot()
     ax.plot([1, 2, 3], [0.2, 1, 7])
     set_factor_ticks(ax)
     low, high = ax.get_ylim()
     shown = [ax.yaxis.get_major_formatter()(v) for v in ax.get_yticks() if low <= v <= high]
     assert shown == ["0.2", "0.5", "1", "2", "5"]
-    short = Figure().add_subplot()
-    short.plot([1, 2, 3], [0.55, 1, 1.6])
+    short.plot([1, 2], [0.6, 1.6])
     set_factor_ticks(short)
-    low, high = short.get_ylim()
-    shown = [ax.yaxis.get_major_formatter()(v) for v in short.get_yticks() if low <= v <= high]
-    assert shown == ["0.7", "1", "1.5"], "one number alone says nothing"
-    flat = Figure().add_subplot()
-    flat.plot([1, 2], [0.9, 1.1])
-    set_factor_ticks(flat)
-    assert flat.get_yscale() == "linear"
+    assert short.get_yscale() == "linear"
     assert [plain_number(v) for v in (0.05, 12345.0, 2e9)] == ["0.05", "12,345", "2e+09"]

@@ -11,7 +11,6 @@ import pytest
 import legendre as ld
 from cases import rbm
 from legendre.core.text import Columns, NamedValues, Table, fragment
-from legendre.results.effects import effects_of_tensor
 
 VOID = {"meta", "link", "br", "input", "img"}
 
@@ -120,15 +119,6 @@ def test_labels_and_titles_are_escaped() -> None:
     text = fragment(tables, [nasty])
     assert "<script" not in text
     assert parsed(text).texts.count(nasty) == 9
-
-
-def test_effects_of_a_tensor_are_those_of_the_full_model() -> None:
-    X = np.random.default_rng(1).random((3, 4, 2)) + 0.1
-    wanted = ld.decompose(X, ld.full()).effects()
-    for effect in effects_of_tensor(X):
-        np.testing.assert_allclose(effect.values, wanted[effect.modes].values, atol=1e-9)
-        assert effect.share == pytest.approx(wanted[effect.modes].share, abs=1e-9)
-    assert effects_of_tensor(np.array([[0.0, 1.0], [1.0, 1.0]])) == []
 
 
 def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,13 +45,13 @@ def test_effects_are_named_by_labels(rng: np.random.Generator) -> None:
     figure = fit.plot.effects(most=9)
     by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes}
     assert {"line", "day", "time", "line and day", "line and time", "day and time"} <= set(by_title)
-    assert ticks(by_title["line"], "x") == ["red", "green", "blue", "a very long n…"]
+    assert ticks(by_title["line"], "x") == ["red", "green", "blue", "a very …g name"]
     assert by_title["line"].lines[1].get_linestyle() == "None", "levels without an order are dots"
     assert ticks(by_title["day"], "x") == ["05", "10", "15", "20", "25"]
     assert by_title["day"].get_xlabel() == "day (2019-01-…)"
     assert by_title["day"].lines[1].get_linestyle() == "-"
     assert all(text.endswith(":00") for text in ticks(by_title["time"], "x"))
-    assert ticks(by_title["line and time"], "y") == ["red", "green", "blue", "a very long n…"]
+    assert ticks(by_title["line and time"], "y") == ["red", "green", "blue", "a very …g name"]
 
 
 def test_factors_of_levels_with_few_counts_are_grey_and_do_not_set_the_scale() -> None:

@@ -211,7 +211,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "lost": ({"theta": None}, r"damaged or truncated \('theta is not a file"),
     "dtype": ({"theta": np.ones(6, dtype=np.int64)}, r"theta has shape \(6,\) and dtype int64"),
     "shape": ({"theta": np.ones(2)}, r"theta has shape \(2,\) and dtype float64"),
-    "field": ({"total": "much"}, r"total of Decomposition holds str"),
     "class": ({"result": {"$class": "Path", "of": "/"}}, "no result holds a Path"),
     "status": ({"status": {"$enum": "Status", "name": "GOOD"}}, "GOOD"),
     "unknown field": ({"result": {"$class": "Support", "size": 3}}, "damaged one"),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib.util import find_spec
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.files import replacing
-from legendre.core.labels import Labels, level_text
-from legendre.core.types import AnyArray, FloatArray
+from legendre.core.labels import Labels, ascending, level_text
+from legendre.core.types import AnyArray
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,59 +130,42 @@ def set_integer_ticks(ax: Axes) -> None:
 
 def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
     """Make an axis, "x" or "y", a logarithmic one of factors, with plain numbers; a short one stays linear."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     along: Any = ax.xaxis if axis == "x" else ax.yaxis
-    ax.set(**{f"{axis}scale": "log"})
     low, high = along.get_view_interval()
-    decades = math.log10(high / low)
-    if decades < 0.4:  # too short for 1, 2, 5
-        ax.set(**{f"{axis}scale": "linear"})
+    decades = math.log10(high / low) if low > 0 else 1.0
+    if decades < 0.7:  # too short for 1, 2, 5
         return
-    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 0.7 else (1.0, 2.0, 5.0) if decades <= 3 else (1.0,)
-    along.set_major_locator(LogLocator(subs=subs))
-    along.set_major_formatter(FuncFormatter(plain_number))
+    ax.set(**{f"{axis}scale": "log"})
+    along.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,)))
+    along.set_major_formatter(plain_number)
     along.set_minor_formatter(NullFormatter())
 
 
 def is_ordered(labels: Labels, k: int) -> bool:
-    """Whether a line from level to level means something: for numbers, dates and times, not for other texts.
+    """Whether a line from level to level means something: for numbers, dates, ages, days of the week; not for names.
 
     Levels that were arranged have no order of their own.
     """
-    if labels.order_of(k) is not None:
-        return False
     own = labels.levels_of(k)
-    if own.dtype.kind not in "UO":
-        return True
-    time = re.compile(r"\d{1,2}:\d\d(:\d\d)?|\d{4}-\d\d(-\d\d)?")
-    kinds = (int, float, datetime.date, datetime.time)
-    return all(isinstance(label, kinds) or time.fullmatch(str(label)) for label in own.tolist())
+    return labels.order_of(k) is None and (own.dtype.kind not in "UO" or ascending(list(map(level_text, own))))
 
 
-def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray | None = None) -> None:
-    """Name an axis, "x" or "y", after a mode, and its ticks after levels: all of them, or as many as have room.
-
-    Of levels in no order those with the largest `sizes` are named, of others every n-th.
-    """
+def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
+    """Name an axis, "x" or "y", after a mode, and its ticks after levels: all of them, or every n-th."""
     letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8  # inches; ticks where not all levels have room
-    n, own, place = labels.shape[k], labels.levels_of(k), ax.get_position()
+    n, place = labels.shape[k], ax.get_position()
     width, height = ax.figure.get_figure(root=True).get_size_inches()
     inches = place.width * width if axis == "x" else place.height * height
-    shown = list(range(n))
-    if n > 2_000:  # at round numbers, without writing the others
-        step = 10 ** (len(str(n)) - 1) // 2
-        shown = list(range(0, n, step if n > 4 * step else step // 2))
-    texts, more = tick_texts(own[[*shown, n - 1]])  # the last level decides too whether all lie in one year
-    texts.pop()
-    across, ordered = letter * max(map(len, texts)) + 0.12, n > 2_000 or is_ordered(labels, k)
-    turned = axis == "x" and len(texts) * across > inches and not (ordered and inches >= 3 * across)
+    shown = np.arange(0, n, 1 if n <= 2_000 else 10 ** (len(str(n)) - 1) // 4)  # of many at round numbers
+    texts, more = tick_texts(labels.levels_of(k)[shown])
+    across = letter * max(map(len, texts)) + 0.12
+    turned = axis == "x" and n * across > inches and (inches < 3 * across or not is_ordered(labels, k))
     fits = max(int(inches / (across if axis == "x" and not turned else line)), 2)
-    kept = every_nth(texts, len(texts) if len(texts) <= fits else min(most, fits))
-    if len(texts) > fits and not ordered and sizes is not None:
-        kept = largest_apart(sizes, min(fits, 2 * most))
+    kept = every_nth(texts, n if n <= fits else min(most, fits))
     along = ax.xaxis if axis == "x" else ax.yaxis
-    along.set_ticks([shown[i] for i in kept], [texts[i] for i in kept])
+    along.set_ticks(shown[kept].tolist(), [texts[i] for i in kept])
     along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
@@ -194,27 +177,17 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     >>> tick_texts(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
     (['01', '02', '03'], ' (2019-01-…)')
     """
-    if own.dtype.kind == "O" and all(isinstance(x, datetime.date) for x in own.tolist()):
-        own = np.array(
-            [x.replace(tzinfo=None) if isinstance(x, datetime.datetime) else x for x in own], "datetime64[m]"
-        )
-    if own.dtype.kind == "M" and np.datetime_data(own.dtype)[0] not in "YMWD":
-        days = own.astype("datetime64[D]")
-        own = days if (days == own).all() else np.char.replace(own.astype("datetime64[m]").astype(str), "T", " ")
-    if own.dtype.kind == "f":
-        texts = [f"{label:.4g}" for label in own]
+    if own.dtype.kind == "M":
+        exact = np.datetime_data(own.dtype)[0] in "YMWD"
+        texts = own.astype(str).tolist() if exact else np.datetime_as_string(own, unit="auto").tolist()
+        texts = [text.replace("T", " ") for text in texts]
     else:
-        texts = [str(label) if own.dtype.kind == "M" else level_text(label) for label in own]
-    if all(re.fullmatch(r"\d\d:\d\d:00", text) for text in texts):
-        texts = [text[:-3] for text in texts]
-    first, last = min(texts), max(texts)  # what these share, all share
-    n = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
-    start = re.sub(r"[^-_ /]*$", "", first[:n])
+        texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
+    start = re.sub(r"[^-_ /]*$", "", commonprefix(texts))  # noqa: RUF071 - letters, not paths
     start = start if len(start) > 3 else ""
-    texts = [text[len(start) :] for text in texts]
-    short = [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts]
-    if len(set(short)) < len(set(texts)):  # cut at their ends some would be the same
-        short = [text if len(text) <= longest else "…" + text[1 - longest :] for text in texts]
+    half = longest // 2
+    texts = [text[len(start) :].removesuffix(":00" if text.count(":") == 2 else "") for text in texts]
+    short = [text if len(text) <= longest else f"{text[:half]}…{text[1 - half :]}" for text in texts]
     return short, f" ({start}…)" if start else ""
 
 
@@ -227,29 +200,11 @@ def every_nth(texts: list[str], most: int) -> list[int]:
     >>> [i + 1 for i in every_nth([str(i + 1) for i in range(80)], 8)]
     [10, 20, 30, 40, 50, 60, 70, 80]
     """
-    n = len(texts)
-    if n <= most:
-        return list(range(n))
-    least = -(-n // max(most, 2))
-    ending = ":00" if ":" in texts[0] else "0"
-    first = next((i for i in range(n) if texts[i].endswith(ending)), 0)
-
-    def roundness(place: tuple[int, int]) -> tuple[float, int, int]:
-        shown = texts[place[1] :: place[0]]
-        return sum(not text.endswith(ending) for text in shown) / len(shown), *place
-
-    step, start = min(((step, i) for step in range(least, 2 * least + 1) for i in {0, first % step}), key=roundness)
-    return list(range(start, n, step))
-
-
-def largest_apart(sizes: FloatArray, most: int) -> list[int]:
-    """Choose levels of the largest sizes, not too near to each other to be named.
-
-    >>> largest_apart(np.array([0, 9, 8, 0, 0, 0, 0, 0, 0, 7]), 4)
-    [1, 9]
-    """
-    apart, chosen = len(sizes) / max(most, 1), list[int]()
-    for i in np.argsort(-sizes, kind="stable").tolist():
-        if len(chosen) < most and sizes[i] > 0 and all(abs(i - j) >= apart for j in chosen):
-            chosen.append(i)
-    return sorted(chosen)
+    least, ending = -(-len(texts) // most), ":00" if ":" in texts[0] else "0"
+    if least <= 1:
+        return list(range(len(texts)))
+    odd = np.array([not text.endswith(ending) for text in texts])
+    first = int(odd.argmin())
+    places = [(step, start) for step in range(least, 2 * least + 1) for start in (0, first % step)]
+    step, start = min(places, key=lambda place: (float(odd[place[1] :: place[0]].mean()), place))
+    return list(range(start, len(texts), step))

@@ -1,17 +1,18 @@
 """Q as a distribution and as a tensor: log probabilities, marginals, conditionals, expectations, samples.
 
-`GridDistribution` serves sample spaces that are a grid (full, masked, with a base measure). On a full grid without a
-base measure all cells of a merged box have the same probability, so that the merged grid answers; elsewhere Q is
-formed, some rows at a time where that is enough. `ListDistribution` serves lists of cells, and `CliqueDistribution`
-grids that cannot be formed: it passes messages between the tables of the cliques.
+`GridDistribution` serves sample spaces that are a grid (full, masked, with a base measure). Its table has an entry for
+each merged box, whose cells have the same probability, or for each cell where there is a mask or a base measure.
+`ListDistribution` serves lists of cells, and `CliqueDistribution` grids that cannot be formed: it passes messages
+between the tables of the cliques.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_flag, entries, generator_from, is_whole
-from legendre.core.cells import cell_name, entries_at, find, unique_cells
+from legendre.core.cells import cell_name, entries_at
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
@@ -27,7 +28,7 @@ from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
-from legendre.data.observation import Observation, Support
+from legendre.data.observation import Observation
 from legendre.data.readers.encode import read_table
 from legendre.engines.choose import engine_for
 from legendre.model.cliques.graph import CliqueTree, cliques_of
@@ -35,7 +36,6 @@ from legendre.model.cliques.tables import (
     Beliefs,
     Part,
     Tables,
-    given,
     largest_sum,
     on_grid,
     parts_of,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
-OF_MODES = "Name the modes that f depends on: expectation(f, modes=...)."
+NOTHING_GIVEN: Mapping[int, int] = MappingProxyType({})
 Function = ArrayLike | Callable[..., ArrayLike]
 
 
@@ -74,69 +74,55 @@ class GridDistribution:
             inside = inside & model.carries(boxes, self.alive)
         return np.where(inside, log_q, -np.inf)
 
-    def log_density(self) -> FloatArray:
-        """``log(q_v / r_v)`` on every merged cell; ``-inf`` where no cell carries probability."""
-        log_q = self.model.below(self.theta) - self.psi
-        if self.alive is not None or self.model.measure is not None:
-            log_q[~(self.model.alive if self.alive is None else self.alive)] = -np.inf
-        return log_q
+    def _table(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
+        """Form log q, and how many levels of each mode an entry stands for; a mode that is given has one entry.
+
+        On a full grid without a base measure the entries are merged boxes, elsewhere cells.
+        """
+        model, quotient = self.model, self.model.quotient
+        log_q = model.below(self.theta) - self.psi
+        if self.alive is not None or model.measure is not None:
+            log_q[~(model.alive if self.alive is None else self.alive)] = -np.inf
+        boxes, cells, lengths = [slice(None)] * log_q.ndim, [slice(None)] * log_q.ndim, list(quotient.lengths)
+        for k, i in at.items():
+            box = int(quotient.boxes_along(k, np.array(i)))
+            boxes[k], cells[k], lengths[k] = slice(box, box + 1), slice(i, i + 1), np.ones(1)
+        log_q = log_q[tuple(boxes)]
+        if model.measure is None:
+            return log_q, lengths
+        log_q = _repeat(log_q, lengths)
+        if model.base is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
+                log_q = log_q + np.log(np.asarray(model.base[tuple(cells)]))
+        if model.support.mask is not None:
+            log_q = np.where(np.asarray(model.support.mask[tuple(cells)]), log_q, -np.inf)
+        return log_q, [np.ones(n) for n in log_q.shape]
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
-        shape = self.model.support.shape
-        left = [k for k in range(len(shape)) if k not in at]
-        in_order, others = sorted(kept), tuple(axis for axis, k in enumerate(left) if k not in kept)
-        if at or self.model.measure is not None:
-            grid = _normalise(self._log_q(at)).sum(axis=others)
-        else:
-            grid = np.exp(self.log_density())
-            for k in reversed(others):
-                grid = np.tensordot(grid, self.model.quotient.lengths[k], axes=(k, 0))
-            grid = self._spread(np.asarray(grid), in_order)
-        return np.asarray(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
+        log_q, lengths = self._table(at)
+        q, in_order = _exponentiate(log_q), sorted(kept)
+        for k in reversed(range(q.ndim)):
+            if k not in kept:
+                q = np.tensordot(q, lengths[k], axes=(k, 0))
+        q = _repeat(q, [lengths[k] for k in in_order])
+        return np.asarray(np.transpose(q / q.sum(), [in_order.index(k) for k in kept]), order="C")
 
-    def _log_q(self, at: Mapping[int, int]) -> FloatArray:
-        """Form log q on the modes left when the others are fixed; logarithms, so that rare events do not underflow."""
-        model = self.model
-        every = range(len(model.support.shape))
-        boxes = tuple(int(model.quotient.boxes_along(k, np.array(at[k]))) if k in at else slice(None) for k in every)
-        cells = tuple(at.get(k, slice(None)) for k in every)
-        log_q = self._spread(np.asarray(self.log_density()[boxes]), [k for k in every if k not in at])
-        if model.base is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
-                log_q = log_q + np.log(np.asarray(model.base[cells]))
-        return log_q if model.support.mask is None else np.where(np.asarray(model.support.mask[cells]), log_q, -np.inf)
-
-    def expectation(self, f: Function) -> float:
-        """Sum ``q f`` over the cells with probability."""
-        shape = self.model.support.shape
-        check_formed(shape, "expectation", OF_MODES, copies=3)
-        return weighted_sum(np.exp(self._log_q({})), values_on(f, shape))
-
-    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
-        """Draw cells: a merged box first and then a cell of it, or a cell at once where cells of a box differ."""
-        if self.model.measure is not None:
-            return np.ascontiguousarray(_draw_cells(np.exp(self._log_q({})), n, generator).T)
-        boxes = _draw_cells(np.exp(self.log_density()) * self.model.weights, n, generator)
-        return _within_boxes(self.model, boxes, generator)
+    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] = NOTHING_GIVEN) -> IntArray:
+        """Draw cells, with the indices of some modes given: an entry of the table, then a cell of it."""
+        log_q, lengths = self._table(at)
+        q = _exponentiate(log_q)
+        for axis, sides in enumerate(lengths):
+            q *= sides.reshape(-1, *[1] * (q.ndim - axis - 1))
+        drawn = _draw(q.reshape(1, -1), np.zeros(n, dtype=np.int64), generator)
+        return _draw_within(np.array(np.unravel_index(drawn, q.shape)), lengths, generator, at)
 
     def most_probable(self) -> tuple[int, ...]:
         """Find the most probable cell, the first in C order of equal ones."""
-        full, cuts = self.model.measure is None, self.model.quotient.cuts
-        log_q = self.log_density() if full else self._log_q({})
+        log_q, lengths = self._table({})
         place = np.unravel_index(int(np.argmax(log_q >= log_q.max() - TIE)), log_q.shape)
-        # corners of boxes come in the order of the boxes
-        return tuple(int(cut[i]) if full else int(i) for cut, i in zip(cuts, place, strict=True))
-
-    def _spread(self, grid: AnyArray, modes: Sequence[int]) -> AnyArray:
-        """Copy each box's value to its cells, on a grid of some modes only."""
-        shape, quotient = self.model.support.shape, self.model.quotient
-        size = math.prod(shape[k] for k in modes)
-        check_room(size, 8, f"a table over the modes {list(modes)}", "Ask for fewer modes.")
-        for axis, k in enumerate(modes):
-            if len(quotient.cuts[k]) < shape[k]:
-                grid = grid.take(quotient.box_of(k), axis=axis)
-        return grid
+        # first cells of boxes are in the order of the boxes
+        return tuple(int(sides[:i].sum()) for sides, i in zip(lengths, place, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +130,7 @@ class ListDistribution(GridDistribution):
     """A member of a model whose sample space is a list of cells."""
 
     @cached_property
-    def _listed(self) -> tuple[IntArray, FloatArray]:
+    def listed(self) -> tuple[IntArray, FloatArray]:
         """The cells of the list, and their log probabilities."""
         points = self.model.support.cells()
         return points, self.log_prob(points)
@@ -152,29 +138,24 @@ class ListDistribution(GridDistribution):
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
         shape = tuple(self.model.support.shape[k] for k in kept)
-        points, log_q = self._listed
+        points, q = self._given(at)
+        flat = np.ravel_multi_index(tuple(points[:, kept].T), shape) if kept else np.zeros(len(q), dtype=np.int64)
+        return np.bincount(flat, q / q.sum(), math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
+
+    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] = NOTHING_GIVEN) -> IntArray:
+        """Draw cells of the list, with the indices of some modes given."""
+        points, q = self._given(at)
+        return np.asarray(points[_draw(q[None], np.zeros(n, dtype=np.int64), generator)])
+
+    def _given(self, at: Mapping[int, int]) -> tuple[IntArray, FloatArray]:
+        """List the cells that have the given indices, and numbers in proportion to their probabilities."""
+        points, log_q = self.listed
         inside = (points[:, list(at)] == list(at.values())).all(axis=1)
-        points, q = points[inside], _normalise(log_q[inside])
-        if not kept:
-            return np.asarray(q.sum())
-        flat = np.ravel_multi_index(tuple(points[:, kept].T), shape)
-        return np.bincount(flat, q, math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
-
-    def expectation(self, f: Function) -> float:
-        """Sum ``q f`` over the list; f is called with one array of coordinates per mode, an entry for each cell."""
-        points, log_q = self._listed
-        columns, shape = tuple(points.T), self.model.support.shape
-        values = read_values(f(*columns), log_q.shape, called=True) if callable(f) else read_values(f, shape)[columns]
-        return weighted_sum(np.exp(log_q), values, points)
-
-    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
-        """Draw cells of the list."""
-        points, log_q = self._listed
-        return np.asarray(points[_draw_cells(np.exp(log_q), n, generator)[0]])
+        return points[inside], _exponentiate(log_q[inside])
 
     def most_probable(self) -> tuple[int, ...]:
         """Find the most probable cell, the first in C order where several are."""
-        points, log_q = self._listed
+        points, log_q = self.listed
         return tuple(points[int(np.argmax(log_q >= log_q.max() - TIE))].tolist())
 
 
@@ -182,6 +163,7 @@ class ListDistribution(GridDistribution):
 class CliqueDistribution:
     """A member of a model on a full grid of any order; the messages are passed once and kept.
 
+    >>> from legendre.data.observation import Support
     >>> q = CliqueDistribution(Model.of(Support((2, 3)), None, np.array([[1, 0]])), np.log([3.0]))
     >>> q.marginal([0], {}).round(12).tolist(), q.marginal([1], {0: 1}).round(12).tolist()
     ([0.25, 0.75], [0.333333333333, 0.333333333333, 0.333333333333])
@@ -194,19 +176,17 @@ class CliqueDistribution:
     @cached_property
     def tables(self) -> Tables:
         """The tables of the model's cliques."""
-        space = self.model
-        return with_parts(space.tables, self.parts) if isinstance(space, Cliques) else self._tables(self._tree(()))
+        model = self.model
+        if isinstance(model, Cliques):
+            return with_parts(model.tables, self.parts)
+        return self._lay_out(cliques_of(model.positions, model.quotient.merged_shape))
 
     @cached_property
     def beliefs(self) -> tuple[float, Beliefs]:
         """Psi, and Q on the cliques."""
         return propagate(self.tables, self.theta)
 
-    def _tree(self, modes: Sequence[int]) -> CliqueTree:
-        """Arrange cliques of which one holds the given modes; nothing of the size of their tables is formed."""
-        return cliques_of(self.model.positions, self.model.quotient.merged_shape, modes)
-
-    def _tables(self, tree: CliqueTree) -> Tables:
+    def _lay_out(self, tree: CliqueTree) -> Tables:
         return with_parts(Tables(self.model.quotient, self.model.positions, tree), self.parts)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
@@ -219,85 +199,51 @@ class CliqueDistribution:
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
         if at:
-            left = [k for k in range(len(self.model.support.shape)) if k not in at]
-            if not left:  # all modes are fixed
-                return _normalise(self.log_prob(np.array([[at[k] for k in range(len(at))]]))).reshape(())
-            return self.given(at).marginal([left.index(k) for k in kept], {})
-        groups = dict[int, list[int]]()  # by trees, which are independent; a mode without parameters is one of its own
-        for k in kept:
-            root = self.tables.tree.root_of(k)
-            groups.setdefault(root if root >= 0 else -1 - k, []).append(k)
-        out = np.ones((1,) * len(kept))
-        for group in reversed(groups.values()):  # the last modes first, so that whole rows are multiplied
-            table = self._joint(group)
-            if table is None:
-                return self._grid.marginal(kept, at)
-            out = np.expand_dims(table, [axis for axis, k in enumerate(kept) if k not in group]) * out
-        return np.ascontiguousarray(out).reshape(out.shape)  # which makes one axis where there is none
-
-    @property
-    def _grid(self) -> GridDistribution:
-        alive = on_grid(self.parts, self.model.quotient.merged_shape) if self.parts else None
-        return GridDistribution(self.model, self.theta, self.beliefs[0], alive)
-
-    def _joint(self, modes: list[int]) -> FloatArray | None:
-        """Sum out all but some modes, on a tree in which these are in one clique; ``None`` if a grid is better."""
-        quotient = self.model.quotient
-        coupled = [k for k in modes if quotient.merged_shape[k] > 1]
-        merged, tables, beliefs = np.ones((1,) * len(modes)), self.tables, self.beliefs[1]
+            return self.given(at).marginal(kept, {})
+        quotient, tables, beliefs = self.model.quotient, self.tables, self.beliefs[1]
+        coupled = [k for k in kept if quotient.merged_shape[k] > 1]
+        joint = np.ones([quotient.merged_shape[k] for k in kept])
         if coupled:
-            home = tables.tree.home_of(coupled)
-            if not set(coupled) <= set(tables.tree.cliques[home].modes):
-                tree = self._tree(coupled)
+            if not set(coupled) <= set(tables.tree.cliques[tables.tree.home_of(coupled)].modes):
+                tree = cliques_of(self.model.positions, quotient.merged_shape, coupled)
                 if not tree.fits and self.model.formable:
-                    return None
+                    alive = on_grid(self.parts, quotient.merged_shape) if self.parts else None
+                    return GridDistribution(self.model, self.theta, self.beliefs[0], alive).marginal(kept, at)
                 if not tree.fits:
                     raise InvalidQuery(
                         f"the joint distribution of modes {coupled} needs tables of {size_name(tree.n_cells)} cells, "
                         "since the basis couples them through many others. Ask for fewer modes, or count them in "
                         "samples."
                     )
-                tables = self._tables(tree)
-                beliefs, home = propagate(tables, self.theta)[1], tree.home_of(coupled)
+                tables = self._lay_out(tree)
+                beliefs = propagate(tables, self.theta)[1]
+            home = tables.tree.home_of(coupled)
             clique = tables.tree.cliques[home]
             others = tuple(axis for axis, k in enumerate(clique.modes) if k not in coupled)
             sums = beliefs.margins[tables.matrices[home][0]].reshape(clique.shape).sum(axis=others)
-            kept = [k for k in clique.modes if k in coupled]
-            merged = sums.transpose([kept.index(k) for k in coupled])
-            merged = merged.reshape([quotient.merged_shape[k] for k in modes])
-        for axis, k in enumerate(modes):  # shared out among the cells of each box
-            if len(quotient.cuts[k]) < quotient.shape[k]:
-                density = merged / quotient.lengths[k].reshape(-1, *[1] * (len(modes) - axis - 1))
-                merged = density.take(quotient.box_of(k), axis=axis)
-        return merged
+            in_order = [k for k in clique.modes if k in coupled]
+            joint = sums.transpose([in_order.index(k) for k in coupled]).reshape(joint.shape)
+        lengths = [quotient.lengths[k] for k in kept]
+        for axis, sides in enumerate(lengths):  # shared out among the cells of each box
+            joint = joint / sides.reshape(-1, *[1] * (len(kept) - axis - 1))
+        return np.ascontiguousarray(_repeat(joint, lengths)).reshape([quotient.shape[k] for k in kept])
 
-    def expectation(self, f: Function) -> float:
-        """Sum ``q f`` over all cells, where a grid of them can be formed."""
-        check_formed(self.model.support.shape, "expectation", OF_MODES)
-        return self._grid.expectation(f)
-
-    def given(self, event: Mapping[int, int]) -> CliqueDistribution:
-        """Fix some modes: Q on the others is a member of a model, in which theta of equal cells is added up."""
-        basis, fixed = self.model.basis, list(event)
-        rest = [k for k in range(len(self.model.support.shape)) if k not in event]
-        reached = (basis[:, fixed] <= [event[k] for k in fixed]).all(axis=1) & basis[:, rest].any(axis=1)
-        left = basis[reached][:, rest]
-        kept = unique_cells(left)
-        theta = np.bincount(find(left, kept), weights=self.theta[reached], minlength=len(kept)).astype(np.float64)
-        boxes = {k: int(self.model.quotient.boxes_along(k, np.array(level))) for k, level in event.items()}
-        left_over = given(self.parts, boxes, {k: i for i, k in enumerate(rest)})
-        parts = tuple((modes, alive) for modes, alive in left_over if modes)
-        space = Support(tuple(self.model.support.shape[k] for k in rest))
-        q = CliqueDistribution(Model.of(space, None, kept), theta, parts)
-        possible = all(modes or alive for modes, alive in left_over)
-        if not possible or (parts and q.beliefs[0] == -np.inf):
+    def given(self, at: Mapping[int, int]) -> CliqueDistribution:
+        """Fix some modes: leave out all boxes but those of the given levels."""
+        quotient = self.model.quotient
+        boxes = {k: quotient.boxes_along(k, np.array(level)) for k, level in at.items()}
+        events = [((k,), np.arange(quotient.merged_shape[k]) == box) for k, box in boxes.items()]
+        parts = (*self.parts, *(event for event in events if event[1].size > 1))
+        q = replace(self, parts=parts)
+        if q.beliefs[0] == -np.inf:
             raise ImpossibleEvent("the event has probability 0")
         return q
 
-    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
-        """Draw cells: each clique's own modes given those it shares; levels of a box evenly."""
-        given = self.beliefs[1].given
-        return _within_boxes(self.model, self._walk(given, n, lambda q, rows: _draw(q, rows, generator)), generator)
+    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] = NOTHING_GIVEN) -> IntArray:
+        """Draw cells, with the indices of some modes given: each clique's own modes given those it shares."""
+        beliefs = (self.given(at) if at else self).beliefs[1]
+        boxes = self._walk(beliefs.given, n, lambda q, rows: _draw(q, rows, generator))
+        return _draw_within(boxes, self.model.quotient.lengths, generator, at)
 
     def most_probable(self) -> tuple[int, ...]:
         """Find a most probable cell: from the roots on, the first level at which each clique attains the maximum."""
@@ -337,13 +283,21 @@ def distribution_of(fit: Decomposition) -> Distribution:
     return form(fit.model, fit.theta, fit.psi, fit._alive)
 
 
-def _normalise(log_q: FloatArray) -> FloatArray:
-    """Divide probabilities, given by their logarithms, by their sum; an event without any is impossible."""
+def _exponentiate(log_q: FloatArray) -> FloatArray:
+    """Return numbers in proportion to probabilities, the largest 1; an event without probability is impossible."""
     peak = float(log_q.max(initial=-np.inf))
     if peak == -np.inf:
         raise ImpossibleEvent("the event has probability 0")
-    q = np.exp(log_q - peak)
-    return np.asarray(q / q.sum())
+    return np.exp(log_q - peak)
+
+
+def _repeat(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
+    """Copy each entry of a table to the cells that it stands for."""
+    check_room(math.prod(int(sides.sum()) for sides in lengths), 8, "a table of probabilities", "Ask for fewer modes.")
+    for axis, sides in enumerate(lengths):
+        if (sides > 1).any():
+            table = table.repeat(sides.astype(np.int64), axis=axis)
+    return table
 
 
 def _draw(q: FloatArray, rows: IntArray, generator: np.random.Generator) -> IntArray:
@@ -362,18 +316,16 @@ def _draw(q: FloatArray, rows: IntArray, generator: np.random.Generator) -> IntA
     return low
 
 
-def _draw_cells(q: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
-    """Draw n cells of a table of probabilities (N x n)."""
-    drawn = _draw(q.reshape(1, -1), np.zeros(n, dtype=np.int64), generator)
-    return np.stack(np.unravel_index(drawn, q.shape)).astype(np.int64)
-
-
-def _within_boxes(model: Model, boxes: IntArray, generator: np.random.Generator) -> IntArray:
-    """Draw a cell of each merged box (N x n), all of its cells alike; return them as n x N."""
-    for k, (cut, length) in enumerate(zip(model.quotient.cuts, model.support.shape, strict=True)):
-        if len(cut) < length:
-            ends = np.append(cut[1:], length)
-            boxes[k] = generator.integers(cut[boxes[k]], ends[boxes[k]])
+def _draw_within(
+    boxes: IntArray, lengths: Sequence[FloatArray], generator: np.random.Generator, at: Mapping[int, int]
+) -> IntArray:
+    """Draw a cell of each box (N x n), all of its cells alike, and return them as n x N; some modes are given."""
+    for k, sides in enumerate(lengths):
+        if (sides > 1).any():
+            ends = np.cumsum(sides.astype(np.int64))
+            starts = np.append(0, ends[:-1])
+            boxes[k] = generator.integers(starts[boxes[k]], ends[boxes[k]])
+        boxes[k] = at.get(k, boxes[k])
     return np.ascontiguousarray(boxes.T)
 
 
@@ -491,16 +443,36 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
     kept = list(range(len(labels.shape))) if modes is None else find_modes(labels, modes, "expectation")
     if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
-    part = labels if modes is None else labels.part(kept)
-    arranged: Function = f
-    if callable(f):
-        arranged = lambda *indices: f(*(part.levels_of(k)[i] for k, i in enumerate(indices)))  # noqa: E731 - of labels
-    elif labels.order is not None:
-        arranged = part.arrange(read_values(f, part.shape))
-    if modes is None:
-        return q.expectation(arranged)
-    table = marginal(q, labels, kept, {})[1]
-    return weighted_sum(table, values_on(arranged, table.shape))
+    part, name = labels.part(kept), "expectation: what f returned" if callable(f) else "expectation: f"
+    columns: tuple[IntArray, ...]
+    if modes is None and isinstance(q, ListDistribution):
+        cells, log_q = q.listed
+        table, columns = np.exp(log_q), tuple(cells.T)
+    else:
+        if modes is None:
+            check_formed(labels.shape, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
+        cells, table = None, marginal(q, labels, kept, {})[1]
+        columns = np.ix_(*map(np.arange, part.shape))
+    found = f(*(part.levels_of(k)[i] for k, i in enumerate(columns))) if callable(f) else f
+    values = rectangular(found, name, InvalidQuery)
+    if values.dtype.kind not in "biuf":
+        raise InvalidQuery(f"{name} has dtype {values.dtype}; it must hold real numbers.")
+    if not callable(f):
+        if values.shape != part.shape:
+            raise InvalidQuery(f"{name} has shape {values.shape}, X has shape {part.shape}; they must be equal.")
+        values = part.arrange(values)[columns]
+    try:
+        values = np.broadcast_to(values, table.shape)
+    except ValueError:
+        raise InvalidQuery(f"{name} has shape {values.shape}, which does not broadcast to {table.shape}.") from None
+    bad = np.argwhere(~np.isfinite(values) & (table > 0))
+    if len(bad):
+        place = bad[0] if cells is None else cells[bad[0][0]]
+        raise InvalidQuery(
+            f"expectation: f{cell_name(place)} = {values[tuple(bad[0])]}; f must be finite wherever Q is positive. "
+            "Cells of probability 0 do not count."
+        )
+    return float(np.sum(table * np.where(table > 0, values, 0.0)))
 
 
 def sample(
@@ -512,56 +484,7 @@ def sample(
     order = len(q.model.support.shape)
     # the cells and their boxes, one number that is drawn, its place
     check_room(int(n), 8 * (2 * order + 2), "sample: a list", "Draw fewer at a time, and pass the same generator on.")
-    return draw_given(q, int(n), generator_from(rng, InvalidQuery), at or {})
-
-
-def draw_given(q: Distribution, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
-    """Draw cells whose indices in some modes are given."""
-    if not at:
-        return q.sample(n, generator)
-    rest = [k for k in range(len(q.model.support.shape)) if k not in at]
-    out = np.empty((n, len(rest) + len(at)), dtype=np.int64)
-    out[:, list(at)] = list(at.values())
-    if rest and isinstance(q, CliqueDistribution):
-        out[:, rest] = q.given(at).sample(n, generator)
-    else:
-        table = q.marginal(rest, at)
-        out[:, rest] = _draw_cells(table, n, generator).T
-    return out
-
-
-def values_on(f: Function, shape: tuple[int, ...]) -> AnyArray:
-    """Read the values of f on a grid; a function is called with one array of coordinates along each mode."""
-    if callable(f):
-        return read_values(f(*np.ix_(*map(np.arange, shape))), shape, called=True)
-    return read_values(f, shape)
-
-
-def read_values(f: ArrayLike, shape: tuple[int, ...], *, called: bool = False) -> AnyArray:
-    """Read the values of a function on cells of some shape, to which those of one that was `called` are broadcast."""
-    values = rectangular(f, "expectation: what f returned" if called else "expectation: f", InvalidQuery)
-    if values.dtype.kind not in "biuf":
-        raise InvalidQuery(f"expectation: f has dtype {values.dtype}; it must hold real numbers.")
-    if not called and values.shape != shape:
-        raise InvalidQuery(f"expectation: f has shape {values.shape}, X has shape {shape}; they must be equal.")
-    try:
-        return np.broadcast_to(values, shape)
-    except ValueError:
-        raise InvalidQuery(
-            f"expectation: f returned shape {values.shape} for cells of shape {shape}; it must broadcast to that."
-        ) from None
-
-
-def weighted_sum(q: FloatArray, values: AnyArray, cells: IntArray | None = None) -> float:
-    """Sum ``q f`` over a table of probabilities, or over a list of cells."""
-    bad = np.argwhere(~np.isfinite(values) & (q > 0))
-    if len(bad):
-        place = bad[0] if cells is None else cells[bad[0][0]]
-        raise InvalidQuery(
-            f"expectation: f{cell_name(place)} = {values[tuple(bad[0])]}; f must be finite wherever Q is positive. "
-            "Cells of probability 0 do not count."
-        )
-    return float(np.sum(q * np.where(q > 0, values, 0.0)))
+    return q.sample(int(n), generator_from(rng, InvalidQuery), at or {})
 
 
 # ---- Q as a tensor

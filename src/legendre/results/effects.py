@@ -21,13 +21,14 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, LegendreError, TooLarge
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room, rows_of, size_name
-from legendre.core.origin import PLAIN, Origin
+from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import Columns, Table, fragment, listed_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import import_pandas
 from legendre.results.distribution import find_modes
+from legendre.results.views import level_sums, sum_others
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -243,7 +244,8 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     if max_order is not None:
         check_int(max_order, "effects: max_order", 1, InvalidQuery)
     quotient = fit.model.quotient
-    weights, theta = weights_of(fit, measure), fit.model.on_cells(fit.theta)
+    weights = [mode_weights(fit, measure, k) for k in range(len(fit.shape))]
+    theta = fit.model.on_cells(fit.theta)
     if measure == "fitted" and _averages_alive(fit):
         tables, variances, mean, total = _project(fit, max_order)
     else:
@@ -317,8 +319,6 @@ def log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None
 
     -inf for a level without data; ``None`` where X is not known, or is not all that the fit describes.
     """
-    from legendre.results.views import level_sums
-
     if fit.data is None or fit.data.shape != fit.shape:
         return None
     sums, cells = level_sums(fit, fit.data, k)
@@ -330,24 +330,17 @@ def log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None
 
 
 def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], max_levels: int = 1_000) -> list[str]:
-    """Say how good the model is, and where main effects put levels in another order than other averages do.
+    """Say how good the model is, and where main effects put levels in another order than the observed means.
 
     The order differs if two levels are reversed by more than a factor of 1.1 in both. Modes with more than `max_levels`
     levels are not looked at.
     """
-    alone = {e.modes[0]: e for e in effects if len(e.modes) == 1 and e.lengths[0].sum() <= max_levels}
-    other: Measure = "uniform" if measure == "fitted" else "fitted"
-    theta, weights = fit.model.on_cells(fit.theta), weights_of(fit, other)
-    plain, _ = tables_of(fit.model.quotient, fit.model.positions, theta, weights, 1)
-    turned = [fit.labels.mode(k) for k, effect in alone.items() if _reverses(effect.merged, plain[k,])]
-    notes = [f"The model explains {fit.explained}"]
-    if turned:
-        condition = "all cells weigh alike" if measure == "fitted" else "cells weigh as in the fit"
-        notes.append(f"If {condition}, levels of {listed_words(turned)} are in another order")
-    means = {k: log_means(fit, k, measure) for k in alone}
-    turned = [
-        fit.labels.mode(k) for k, seen in means.items() if seen is not None and _reverses(alone[k].arranged, seen)
-    ]
+    notes, turned = [f"The model explains {fit.explained}"], []
+    for effect in effects:
+        if len(effect.modes) == 1 and effect.lengths[0].sum() <= max_levels:
+            seen = log_means(fit, effect.modes[0], measure)
+            if seen is not None and _reverses(effect.arranged, seen):
+                turned.append(effect.name)
     if turned:
         notes.append(
             f"Levels of {listed_words(turned)} are in another order than their observed means: "
@@ -380,19 +373,14 @@ def _set_name(modes: Modes, labels: Labels) -> str:
     return ", ".join(str(k) if labels.names is None else labels.names[k] for k in modes)
 
 
-def weights_of(fit: Any, measure: Measure) -> list[FloatArray]:
-    """Give each interval of each mode its weight under the measure; the weights of a mode sum to 1."""
-    return [mode_weights(fit, measure, k) for k in range(len(fit.shape))]
-
-
 def mode_weights(fit: Any, measure: Measure, k: int) -> FloatArray:
-    """Give each interval of a mode its weight under the measure; `fit` may be a balanced tensor."""
+    """Give each interval of a mode its weight under the measure, with a sum of 1; `fit` may be a balanced tensor."""
     lengths, cuts = fit.model.quotient.lengths[k], fit.model.quotient.cuts[k]
     if measure == "uniform":
         return np.asarray(lengths / lengths.sum())
-    has = hasattr(fit, "_distribution")
-    margin = np.asarray(fit._distribution.marginal([k], {})) if has else _margin(fit.values, k)
-    return np.add.reduceat(margin, cuts)
+    if hasattr(fit, "_distribution"):
+        return np.add.reduceat(fit._distribution.marginal([k], {}), cuts)
+    return np.add.reduceat(sum_others(fit.values, (k,)) / fit.values.sum(), cuts)
 
 
 def tables_of(
@@ -489,34 +477,3 @@ def effects_for_pictures(fit: Any) -> list[Effect]:
     except LegendreError:
         return []
     return [effect for effect in found if len(effect.modes) <= 2]
-
-
-def effects_of_tensor(q: FloatArray, origin: Origin = PLAIN) -> list[Effect]:
-    """List effects of at most two modes on the logarithm of a tensor; none where an entry is 0.
-
-    >>> [round(effect.share, 12) for effect in effects_of_tensor(np.outer([1.0, 2.0], [1.0, 1.0, 1.0]))]
-    [1.0, 0.0, 0.0]
-    """
-    if not (np.isfinite(q) & (q > 0)).all() or q.ndim > limits.MOST_AXES:
-        return []
-    log_q, weights, found = np.log(q), [_margin(q, k) for k in range(q.ndim)], list[Effect]()
-    total = variance_of(log_q - _mean(log_q, weights, ()), weights)
-    for modes in chain(combinations(range(q.ndim), 1), combinations(range(q.ndim), 2)):
-        own = [weights[k] for k in modes]
-        table = _take_means(_mean(log_q, weights, modes), own)
-        variance, lengths = variance_of(table, own), tuple(np.ones(n, dtype=np.int64) for n in table.shape)
-        found.append(Effect(modes, table, variance, variance / total if total else 0.0, lengths, origin.part(modes)))
-    return found
-
-
-def _margin(q: FloatArray, k: int) -> FloatArray:
-    """Sum a tensor at each level of a mode, for a sum of 1."""
-    return np.asarray(q.sum(axis=tuple(j for j in range(q.ndim) if j != k)) / q.sum())
-
-
-def _mean(values: FloatArray, weights: list[FloatArray], kept: Modes) -> FloatArray:
-    """Average over all modes but some."""
-    for k in reversed(range(values.ndim)):
-        if k not in kept:
-            values = np.tensordot(values, weights[k], axes=(k, 0))
-    return values

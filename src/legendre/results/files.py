@@ -48,16 +48,8 @@ PARTS = {
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
-LEFT_OUT = ("cache", "device")  # fields of classes of earlier packages: what an engine keeps, and an array library
-
 DATES = (datetime, date, time)
 """Labels that files keep as what they are, beside numbers and texts."""
-
-TYPES: dict[str, tuple[Any, str]] = {
-    "float": ((float, int), ""), "int": (int, ""), "str": (str, ""), "bool": (bool, ""), "Status": (Enum, ""),
-    "FloatArray": (np.ndarray, "f"), "IntArray": (np.ndarray, "iu"), "BoolArray": (np.ndarray, "b"),
-}  # fmt: skip
-"""What a field may hold, by its annotation: a type, and for arrays the kinds of dtypes."""
 
 
 def save(result: Any, path: str | os.PathLike[str]) -> None:
@@ -165,7 +157,7 @@ def _decode_label(found: Any) -> Any:
 
 def _names(kind: Any) -> tuple[str, ...]:
     """List the fields of a class that are stored."""
-    return tuple(getattr(kind, "_stored", [part.name for part in fields(kind) if part.name not in LEFT_OUT]))
+    return tuple(getattr(kind, "_stored", [part.name for part in fields(kind) if part.name != "device"]))
 
 
 def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
@@ -187,11 +179,6 @@ def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
         return _find_class(found["$enum"])[found["name"]]
     cls = _find_class(found["$class"])
     parts = {key: _decode(part, arrays) for key, part in found.items() if key != "$class"}
-    for part in fields(cls):
-        kind, dtypes = TYPES.get(str(part.type).removesuffix(" | None"), (object, ""))
-        value = parts.get(part.name)
-        if value is not None and not (isinstance(value, kind) and (not dtypes or value.dtype.kind in dtypes)):
-            raise ValueError(f"{part.name} of {cls.__name__} holds {type(value).__name__}")
     make = cls.of if cls.__name__ == "Model" else getattr(cls, "_restore", cls)
     return make(**parts)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
@@ -73,13 +72,11 @@ class InteractionGraph:
         from scipy.stats import chi2
 
         near: list[set[int]] = [set() for _ in self.labels.shape]
-        out = []
-        p_values = np.asarray(chi2.sf(2 * self.gains, np.maximum(self.dfs, 1))).tolist()
-        for (a, b), gain, df, p_value in zip(
-            self.ends.tolist(), self.gains.tolist(), self.dfs.tolist(), p_values, strict=True
+        p_values, out = chi2.sf(2 * self.gains, np.maximum(self.dfs, 1)), []
+        for (a, b), *numbers in zip(
+            *(part.tolist() for part in (self.ends, self.gains, self.dfs, p_values)), strict=True
         ):
-            given = tuple(self._key(k) for k in sorted(near[a] & near[b]))
-            out.append(Edge(self._key(a), self._key(b), given, gain, df, p_value))
+            out.append(Edge(self._key(a), self._key(b), tuple(map(self._key, sorted(near[a] & near[b]))), *numbers))
             near[a].add(b)
             near[b].add(a)
         return out
@@ -96,11 +93,7 @@ class InteractionGraph:
     def clique_modes(self) -> list[tuple[int, ...]]:
         """The cliques by numbers of modes."""
         families = {frozenset((v, *parents)) for v, parents in self.families}
-        held: dict[int, list[frozenset[int]]] = {}
-        for family in families:
-            for k in family:
-                held.setdefault(k, []).append(family)
-        largest = [f for f in families if not any(f < other for other in held[min(f, key=lambda k: len(held[k]))])]
+        largest = [family for family in families if not any(family < other for other in families)]
         return sorted(tuple(sorted(clique)) for clique in largest)
 
     @cached_property
@@ -112,31 +105,23 @@ class InteractionGraph:
         near: list[dict[int, int]] = [{} for _ in self.labels.shape]
         for t, (a, b) in enumerate(self.ends.tolist()):
             near[a][b] = near[b][a] = t
-        count, done = [0] * len(near), [False] * len(near)
-        waiting = [(0, v) for v in range(len(near))]
-        heapify(waiting)
-        out = []
-        while waiting:
-            c, v = heappop(waiting)
-            if done[v] or -c != count[v]:
-                continue
-            done[v] = True
-            before = sorted((t, u) for u, t in near[v].items() if done[u])
+        left, out = dict.fromkeys(range(len(near)), 0), []  # modes, with their numbers of neighbours that are done
+        while left:
+            v = max(left, key=left.__getitem__)
+            del left[v]
+            before = sorted((t, u) for u, t in near[v].items() if u not in left)
             out.append((v, tuple(u for _, u in before)))
-            for u in near[v]:
-                if not done[u]:
-                    count[u] += 1
-                    heappush(waiting, (-count[u], u))
+            for u in left.keys() & near[v].keys():
+                left[u] += 1
         return out
 
     def interactions(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
         """List the sets of modes that interact: all subsets of cliques, without modes of one level."""
-        parts: set[tuple[int, ...]] = set()
+        parts = set()
         for v, before in self.families:
-            if shape[v] > 1:
-                others = [k for k in before if shape[k] > 1]
-                for size in range(len(others) + 1):
-                    parts.update(tuple(sorted((v, *some))) for some in combinations(others, size))
+            others = [k for k in before if shape[k] > 1]
+            for size in range(len(others) + 1 if shape[v] > 1 else 0):
+                parts.update(tuple(sorted((v, *some))) for some in combinations(others, size))
         return sorted(parts)
 
     def basis(self, shape: tuple[int, ...]) -> IntArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -118,10 +117,13 @@ class Parameters:
     def __getitem__(self, rows: int | slice | Sequence[int] | IntArray) -> Parameters:
         """Return some of the rows."""
         chosen = np.atleast_1d(np.arange(len(self))[rows])
-        arrays = ("cells", "theta", "eta", "eta_hat", "standard_error", "kl_lost", "recession")
-        parts: dict[str, Any] = {name: frozen(getattr(self, name)[chosen]) for name in arrays}
-        titles = tuple(self.titles[i] for i in chosen) if self.titles else ()
-        return replace(self, **parts, notes=tuple(self.notes[i] for i in chosen), titles=titles)
+        parts: dict[str, Any] = {}
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray) and name != "factor":
+                parts[name] = frozen(values[chosen])
+            elif name in ("notes", "titles") and values:
+                parts[name] = tuple(values[i] for i in chosen)
+        return replace(self, **parts)
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, with a column for the level of each mode (up to 32 modes)."""
@@ -135,7 +137,7 @@ class Parameters:
         return pandas.DataFrame(columns | {"note": list(self.notes)})
 
     def summary(self, rows: int = 15) -> str:
-        """Return the first rows as text, as wide as the terminal; `sorted_by` chooses which come first.
+        """Return the first rows as text; `sorted_by` chooses which come first.
 
         Columns without any number are left out.
         """
@@ -148,18 +150,17 @@ class Parameters:
         with np.errstate(over="ignore"):
             shown = {"theta": theta, "factor": np.exp(theta), "s.e.": self.standard_error, "eta": self.eta}
         shown["KL lost" if self.exact else "KL lost (estimate)"] = self.kl_lost
-        kept = {name: values[:rows] for name, values in shown.items() if not np.isnan(values).all()}
-        columns = [[name, *("" if math.isnan(v) else f"{v:.3g}" for v in values)] for name, values in kept.items()]
-        width = min(max(shutil.get_terminal_size((100, 24)).columns, 60), 160)
-        room = max(width - sum(2 + max(map(len, column)) for column in columns), 16)
-        names = ["parameter", *(shortened(name, room) for name in self[:rows].names)]
-        lines = aligned(list(zip(names, *columns, strict=True)), "<>")
+        columns = [["parameter", *(shortened(name, 60) for name in self[:rows].names)]]
+        for name, values in shown.items():
+            if not np.isnan(values).all():
+                columns.append([name, *("" if math.isnan(v) else f"{v:.3g}" for v in values[:rows])])
+        lines = [head, *aligned(list(zip(*columns, strict=True)), "<>")]
         if len(self) > rows:
             lines.append(f"... and {len(self) - rows:,} more: sorted_by(...), to_frame(), summary(rows=...)")
         if self.boxed:
             lines.append("eta is the probability of a box; fit.eta of one that holds the first cell is 1 less.")
         reasons = dict.fromkeys(note for note in self.notes if note)
-        return "\n".join([head, *lines, *(f"{self.notes.count(why):,} without s.e.: {why}." for why in reasons)])
+        return "\n".join([*lines, *(f"{self.notes.count(why):,} without s.e.: {why}." for why in reasons)])
 
     def __repr__(self) -> str:
         return self.summary()

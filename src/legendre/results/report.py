@@ -19,6 +19,7 @@ from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.figures import is_ordered
 from legendre.core.files import replacing
 from legendre.core.labels import Labels
+from legendre.core.sums.quotient import Quotient
 from legendre.core.text import fragment, shortened
 from legendre.core.tied_parameters import Terms
 from legendre.data.observation import Observation
@@ -124,10 +125,10 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     if content.pair is None:
         notes["slices"] = WITHOUT_X
         return data
-    gather: dict[str, Callable[[Pair], tuple[Any, str]]] = {"slices": slices_data, "residuals": residuals_data}
-    for name in gather:
+    gather: list[Callable[[Pair], tuple[Any, str]]] = [slices_data, residuals_data]
+    for name, make in zip(("slices", "residuals"), gather, strict=True):
         try:
-            data[name], notes[name] = gather[name](content.pair)
+            data[name], notes[name] = make(content.pair)
         except (LegendreError, MemoryError) as problem:
             notes[name] = f"{name.capitalize()} are not shown: {problem}"
     return data
@@ -218,38 +219,37 @@ def slices_data(
     """Sum X and Q over all modes but three, for a slider, rows and columns, and say in words what is not shown.
 
     The modes are those of `plot.slices`, without the first if a table would have more than `max_table` entries.
-    Neighbouring levels of rows and columns are added up to `pixels`, and of slices with more than `max_cells` entries
-    together those are kept in which X and Q differ most.
+    Neighbouring levels of rows and columns are added up to `pixels`, those of slices until there are `max_cells` cells.
     """
     labels, shape = pair.labels, pair.labels.shape
     modes = slice_modes(shape)
     while len(modes) > 1 and math.prod(shape[k] for k in modes) > max_table:
         modes = modes[1:]
     x, q = pair.table(modes, "report")
-    levels, joined = [], []
-    for axis, k in enumerate(modes):
-        n = min(shape[k], pixels if axis or len(modes) < 3 else 1024)
-        cuts = [i * shape[k] // n for i in range(n + 1)]
-        levels.append([shortened(labels.together(k, i, j), 48) for i, j in pairwise(cuts)])
-        if n < shape[k]:
-            x, q = (np.add.reduceat(np.nan_to_num(part), cuts[:-1], axis=axis) for part in (x, q))
-            joined.append(labels.mode(k))
+    sizes = [min(n, pixels) for n in x.shape[-2:]]
+    sizes = [*(min(n, max(1, max_cells // math.prod(sizes))) for n in x.shape[:-2]), *sizes]
+    joined = [labels.mode(k) for k, n in zip(modes, sizes, strict=True) if n < shape[k]]
+    cuts = [np.arange(n) * shape[k] // n for k, n in zip(modes, sizes, strict=True)]
+    if joined:
+        x, q = (Quotient(part.shape, tuple(cuts)).merge(np.nan_to_num(part)) for part in (x, q))
     lead = 3 - len(modes)
-    x, q = (part.reshape((1,) * lead + part.shape) for part in (x, q))
-    levels, names = [[""]] * lead + levels, [None] * lead + [shortened(labels.mode(k), 48) for k in modes]
+    levels = [[""]] * lead
+    for k, cut in zip(modes, cuts, strict=True):
+        levels.append([shortened(labels.together(k, i, j), 48) for i, j in pairwise([*cut.tolist(), shape[k]])])
     others = [labels.mode(k) for k in range(len(shape)) if k not in modes]
     summed = ", ".join(others) if len(others) <= 6 else f"{len(others)} modes"
     notes = [f"X and Q are summed over {summed}."] if others else []
     notes += [f"Neighbouring levels of {' and of '.join(joined)} are added up."] if joined else []
+    x, q = (part.reshape((1,) * lead + part.shape) for part in (x, q))
     misfits = np.nan_to_num(deviance_terms(x, q), nan=0.0, posinf=0.0).sum(axis=(1, 2))
-    most = max(1, max_cells // max(1, x[0].size))
-    if len(x) > most:
-        notes.append(f"{most:,} of {len(x):,} slices are kept: those in which X and Q differ most.")
-    kept = np.sort(np.argsort(-misfits, kind="stable")[:most])
-    levels[0] = [levels[0][i] for i in kept.tolist()]
-    tables = {name: round_all(part[kept].ravel().tolist()) for name, part in (("x", x), ("q", q))}
-    place = {"shape": [len(kept), *x.shape[1:]], "start": int(np.argmax(misfits[kept]))}
-    return {"modes": names, "levels": levels, **place, **tables}, " ".join(notes)
+    return {
+        "modes": [None] * lead + [shortened(labels.mode(k), 48) for k in modes],
+        "levels": levels,
+        "shape": x.shape,
+        "start": int(np.argmax(misfits)),
+        "x": round_all(x.ravel().tolist()),
+        "q": round_all(q.ravel().tolist()),
+    }, " ".join(notes)
 
 
 def shape_line(labels: Labels) -> str:
@@ -263,7 +263,7 @@ def shape_line(labels: Labels) -> str:
 
 
 def call_of_fit(fit: Decomposition, most: int = 300) -> str:
-    """Write the call of `decompose` that gives this fit again; what has no text of `most` letters is a name."""
+    """Write the call of `decompose` that gives this fit again; an argument of more than `most` letters is a name."""
     support, labels = fit.model.support, fit.labels.straight()
     given: dict[str, Any] = {"basis": None if fit.reason else fit.recipe}
     if fit.origin.form == "array":
@@ -271,18 +271,16 @@ def call_of_fit(fit: Decomposition, most: int = 300) -> str:
         given["levels"] = labels.levels and [None if own is None else own.tolist() for own in labels.levels]
     if fit.arrangement or (fit._rounds and labels.given):
         given["unordered"] = fit.arrangement or ()
-    short = {name: repr(value) for name, value in given.items() if value is not None}
-    long = [name for name, text in short.items() if len(text) > most or "<" in text]
-    words = ["X", *(f"{name}={name if name in long else text}" for name, text in short.items())]
+    texts = {name: repr(value) for name, value in given.items() if value is not None}
+    words = ["X", *(f"{name}={name if len(text) > most or '<' in text else text}" for name, text in texts.items())]
     if support.points is not None:
         words.append("support='nonzero'")
     elif support.mask is not None and (fit.missing is None or not np.array_equal(support.mask, ~fit.missing)):
         words.append("support=mask")
     words += ["base=base"] if fit.model.base is not None else []
     words += [f"tol={fit.tol:g}"] if fit.tol != 1e-10 else []
-    before = "".join(f"{name} = ...  # {shortened(short[name], 80)}\n" for name in long)
     call = f"fit = ld.decompose({', '.join(words)})".replace("X, basis=", "X, ")
-    return f"import legendre as ld\n\n{before}{call}\nfit.report('report.html')"
+    return f"import legendre as ld\n\n{call}\nfit.report('report.html')"
 
 
 def refuse_data(data: TensorLike | None) -> None:
@@ -315,8 +313,5 @@ def _read_again(fit: Decomposition, data: TensorLike) -> Observation:
     own, given = fit.labels.straight(), found.labels
     for k, (ours, theirs) in enumerate(zip(own.levels or (), given.levels or (), strict=False)):
         if ours is not None and theirs is not None and not np.array_equal(ours.astype(str), theirs.astype(str)):
-            raise InvalidQuery(
-                f"report: data has other levels of {own.mode(k)} than the fit, or the same in another order "
-                f"({given.level(k, 0)} comes first, {own.level(k, 0)} in the fit). Pass the X that was fitted."
-            )
+            raise InvalidQuery(f"report: data has other levels of {own.mode(k)} than the fit, or in another order.")
     return found if fit.labels.order is None else found.arranged(fit.labels.order)

@@ -203,10 +203,10 @@ def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> I
     >>> largest_places(np.array([1.0, 9.0, 4.0, 0.0]), 3, 0.5).tolist()
     [1, 2, 0]
     """
-    sizes = np.where(sizes > least, sizes, 0.0)
-    places = np.arange(len(sizes)) if len(sizes) <= most else np.sort(np.argpartition(-sizes, most)[:most])
-    places = places[np.argsort(-sizes[places], kind="stable")]
-    return np.asarray(places[sizes[places] > 0], dtype=np.int64)
+    places = np.flatnonzero(sizes > least)
+    if len(places) > most:
+        places = np.sort(places[np.argpartition(-sizes[places], most)[:most]])
+    return np.asarray(places[np.argsort(-sizes[places], kind="stable")])
 
 
 def sum_others(table: AnyArray, modes: Modes) -> AnyArray:
@@ -250,26 +250,20 @@ def margin_support(support: Support, modes: Modes) -> BoolArray:
 def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:
     """Mark the merged levels of an effect that have no cell in the sample space, or hardly any data if cells vanish.
 
-    If X holds counts those with few of them, else those where Q is 0. The factor of such a level is a mean over cells
-    where log Q is -inf, or far below all data: as large as a finite theta happens to be. None is marked if a table of
-    all levels would have more than `max_cells` cells, which no picture shows.
+    If X holds counts those where Q has few of them, else those where Q is 0. The factor of such a level is a mean over
+    cells where log Q is -inf, or far below all data: as large as a finite theta happens to be. None is marked if a
+    table of all levels would have more than `max_cells` cells, which no picture shows.
     """
-
-    def merge(table: FloatArray) -> FloatArray:
-        for axis, lengths in enumerate(effect.lengths):
-            table = np.add.reduceat(table, np.cumsum(lengths) - lengths, axis=axis)
-        return table
-
     if len(effect.modes) > 1 and math.prod(int(lengths.sum()) for lengths in effect.lengths) > max_cells:
         return np.zeros(effect.merged.shape, dtype=np.bool_)
-    unseen = np.asarray(merge(margin_support(fit.model.support, effect.modes).astype(np.float64)) == 0)
-    if not fit.n_vanishing:
-        return unseen
-    if fit.data is not None and fit.data.counts:
-        few = merge(margin_of(fit.data, effect.modes)) < FEW_COUNTS
+    margin = fit._distribution.marginal(list(effect.modes), {})
+    for axis, lengths in enumerate(effect.lengths):
+        margin = np.add.reduceat(margin, np.cumsum(lengths) - lengths, axis=axis)
+    if fit.n_vanishing and fit.data is not None and fit.data.counts:
+        few = np.asarray(margin * fit.total < FEW_COUNTS - 0.5)
         if not few.all():
-            return np.asarray(few | unseen)
-    return np.asarray((merge(fit._distribution.marginal(list(effect.modes), {})) == 0) | unseen)
+            return few
+    return np.asarray(margin == 0)
 
 
 def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray, list[IntArray]]:

@@ -51,7 +51,7 @@ from legendre.fitting.columns import (
 )
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import check_table, draw_given
+from legendre.results.distribution import check_table
 from legendre.results.graph import InteractionGraph
 from legendre.results.plots.effects import FitPlots
 from legendre.solvers.structure.faces import diverging
@@ -210,7 +210,7 @@ class Estimator(ABC):
         source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
         if self.mixture_ is not None:
             return self._decode(self.mixture_.sample(n, source, at), source)
-        return self._decode(draw_given(self.decomposition_._distribution, n, source, at), source)
+        return self._decode(self.decomposition_._distribution.sample(n, source, at), source)
 
     def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
         """Return the values of levels."""

@@ -68,13 +68,6 @@ class CliqueTree:
         first = min(modes, key=lambda k: int(self.turn[k]))
         return int(self.home[first])
 
-    def root_of(self, mode: int) -> int:
-        """Find the root of the tree that a mode is in; -1 for a mode with one level."""
-        clique = int(self.home[mode])
-        while clique >= 0 and self.cliques[clique].parent >= 0:
-            clique = self.cliques[clique].parent
-        return clique
-
     def trouble(self) -> str:
         """Say why the tables are too large."""
         widest = self.largest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
@@ -309,15 +309,6 @@ def with_parts(tables: Tables, parts: Iterable[Part]) -> Tables:
         table = marks[where].reshape(clique.shape)
         table &= _along(alive, modes, clique.modes)
     return tables if marks is None else replace(tables, alive=marks)
-
-
-def given(parts: Iterable[Part], event: Mapping[int, int], places: Mapping[int, int]) -> list[Part]:
-    """Fix some modes at merged levels; `places` holds the new numbers of the others."""
-    out = []
-    for modes, alive in parts:
-        table = np.asarray(alive[tuple(event.get(k, slice(None)) for k in modes)])
-        out.append((tuple(places[k] for k in modes if k not in event), table))
-    return out
 
 
 def on_grid(parts: Iterable[Part], merged_shape: tuple[int, ...]) -> BoolArray:

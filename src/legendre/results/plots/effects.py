@@ -74,8 +74,8 @@ class FitPlots(Plots):
 
         A line shows the factor by which a level multiplies the probability, on a logarithmic scale (dots, where levels
         have no order), beside the observed means; a map the factor of a pair of levels beyond those of its modes, on
-        one scale for all maps. Titles tell the share of the variance of log Q. The heading says where joint effects, or
-        another measure, put levels in another order.
+        one scale for all maps. Titles give the share of the variance of log Q. The heading says where joint effects put
+        levels in another order than their observed means.
 
         Parameters
         ----------
@@ -152,20 +152,17 @@ class FitPlots(Plots):
         ax.axvline(1.0, color=GREY, linewidth=1)
         rows, known = np.arange(len(found)), np.isfinite(found.standard_error)
         ends = np.abs(np.stack([found.lower, found.upper]) - found.estimate)[:, known]
-        style: dict[str, Any] = {"fmt": "o", "color": BLUE, "markersize": 5, "capsize": 3, "linewidth": 1.6}
-        ax.errorbar(found.estimate[known], rows[known], xerr=ends, **style)
-        words = {np.inf: (0.98, "right", "infinite →"), -np.inf: (0.02, "left", "← 0")}
-        style = {"va": "center", "transform": ax.get_yaxis_transform(), "color": BLUE, "fontsize": SMALL}
+        ax.errorbar(found.estimate[known], rows[known], xerr=ends, fmt="o", color=BLUE, capsize=3)
+        words = {np.inf: "infinite →", -np.inf: "← 0"}
         for i in np.flatnonzero(~known).tolist():
-            place, side, text = words.get(float(found.estimate[i]), (0.5, "center", "open"))
-            ax.text(place, i, text, ha=side, **style)
+            text = words.get(float(found.estimate[i]), "open")
+            ax.text(0.5, i, text, ha="center", va="center", transform=ax.get_yaxis_transform(), color=BLUE)
         set_factor_ticks(ax, "x")
         ax.set_yticks(rows, list(found.names))
         labels = tests.fit.labels
         names = " and ".join(labels.mode(labels.find_mode(key, "odds")) for key in (first, second))
-        ax.set(
-            ylim=(len(found) - 0.4, -0.6), xlabel=f"odds ratio, with its {100 * confidence:g} % interval", title=names
-        )
+        ax.set(xlabel=f"odds ratio, with its {100 * confidence:g} % interval", title=names)
+        ax.set_ylim(len(found) - 0.4, -0.6)
         return ax
 
     @draw_literally
@@ -229,16 +226,14 @@ class FitPlots(Plots):
             ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)
             ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
             for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-                left = first + end <= n
                 text = "all" if end - first == n else shortened(fit.labels.together(k, first, end), 26)
-                at, side = (first if left else end) - 0.5, "left" if left else "right"
-                ax.text(at, row - 0.33, text, ha=side, va="bottom", fontsize=SMALL - 1)
+                side = "left" if first + end <= n else "right"
+                ax.text((first if side == "left" else end) - 0.5, row - 0.33, text, ha=side, fontsize=SMALL - 1)
             arranged = " as arranged" if fit.labels.order_of(k) is not None else ""
             ax.set(xlim=(-0.5, n - 0.5), xticks=[], xlabel=f"{fit.labels.mode(k)}, {n} levels{arranged}")
             ax.tick_params(axis="y", length=0)
             ax.spines["left"].set_visible(False)
-        with np.errstate(over="ignore"):
-            axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen], fontsize=SMALL)
+        axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen], fontsize=SMALL)
         axes[0].invert_yaxis()
         more = f": the {len(chosen)} largest factors of {len(theta)}" if len(chosen) < len(theta) else ""
         figure.suptitle(f"What each box multiplies{more}", fontsize=LARGE)
@@ -286,23 +281,23 @@ def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, obse
     Levels with hardly any data are hollow, and do not decide how far the axis reaches.
     """
     few, factors = np.repeat(scarce, effect.lengths[0]), np.exp(effect.arranged)
-    places, ordered = np.arange(len(factors)), is_ordered(labels, effect.modes[0])
+    places, long = np.arange(len(factors)), len(factors) > 31
     ax.axhline(1, color=GREY, linewidth=0.8)
-    if not ordered:
+    style = "-" if long else "o-"
+    if not is_ordered(labels, effect.modes[0]):
         ax.vlines(places[~few], 1, factors[~few], color=BLUE, linewidth=1, alpha=0.5)
-    style = "o" if not ordered else "o-" if len(factors) <= 31 else "-"
+        style = "o"
     steps = "steps-mid" if style == "-" else "default"
     ax.plot(places, np.where(few, np.nan, factors), style, color=BLUE, markersize=5, linewidth=2, drawstyle=steps)
     if observed is not None:
         seen = np.where(few | np.isinf(observed), np.nan, np.exp(observed))
-        ax.plot(places, seen, "D", color=ORANGE, markersize=3 if len(seen) > 31 else 4.5, fillstyle="none", zorder=3)
+        ax.plot(places, seen, "D", color=ORANGE, markersize=3 if long else 4.5, fillstyle="none", zorder=3)
     set_factor_ticks(ax)
-    level_ticks(ax, "x", labels, effect.modes[0], np.where(few, 0.0, np.abs(effect.arranged)))
+    level_ticks(ax, "x", labels, effect.modes[0])
     ax.set_ylabel("factor")
     if few.any():
         at = np.clip(factors[few], *ax.get_ylim())
-        (dots,) = ax.plot(places[few], at, "o", color=GREY, markersize=5, clip_on=False, scaley=False)
-        dots.set_markerfacecolor("white")
+        ax.plot(places[few], at, "o", color=GREY, markerfacecolor="white", markersize=5, clip_on=False, scaley=False)
 
 
 def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span: float) -> None:
@@ -311,27 +306,22 @@ def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span:
 
     shown = np.where(scarce, np.nan, effect.merged)
     rows, columns = effect.labels.shape
-    colours: dict[str, Any] = {"cmap": colormaps[DIVERGING].with_extremes(bad=LIGHT), "vmin": -span, "vmax": span}
-    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
-    values, _ = thin_out(effect, shown, 2_000)
-    image = ax.imshow(values, aspect="auto", interpolation="nearest", extent=extent, **colours)
+    colours, extent = colormaps[DIVERGING].with_extremes(bad=LIGHT), (-0.5, columns - 0.5, rows - 0.5, -0.5)
+    style: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "extent": extent}
+    image = ax.imshow(thin_out(effect, shown, 2_000)[0], colours, vmin=-span, vmax=span, **style)
     bar = add_colour_bar(ax, image, ticks=[-span, 0, span], extend="both")
     bar.ax.set_yticklabels([f"× {plain_number(math.exp(v))}" for v in (-span, 0, span)])
-    for axis, along in (("x", 1), ("y", 0)):
-        sizes = np.repeat(np.where(scarce, 0.0, np.abs(effect.merged)).max(axis=1 - along), effect.lengths[along])
-        level_ticks(ax, axis, labels, effect.modes[along], sizes)
+    level_ticks(ax, "x", labels, effect.modes[1])
+    level_ticks(ax, "y", labels, effect.modes[0])
 
 
 def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
     sizes = [step.n_params for step in fit.path]
     values = [getattr(step, quantity) for step in fit.path]
-    ax.plot(sizes, values, "o-", color=BLUE, markersize=4, linewidth=2)
-    if quantity == "held_out":
-        ax.errorbar(sizes, values, yerr=[step.spread for step in fit.path], fmt="none", ecolor=BLUE, linewidth=1)
+    spread = [step.spread for step in fit.path] if quantity == "held_out" else None
+    ax.errorbar(sizes, values, yerr=spread, fmt="o-", color=BLUE, markersize=4, linewidth=2, elinewidth=1)
     ax.plot(sizes[-1:], values[-1:], "o", color=ORANGE, markersize=10)
-    words: dict[str, Any] = {"ha": "right", "color": ORANGE, "fontsize": SMALL, "textcoords": "axes fraction"}
-    line = {"arrowstyle": "-", "color": ORANGE, "linewidth": 0.8, "shrinkB": 5}
-    ax.annotate(f"{sizes[-1]:,} parameters", (sizes[-1], values[-1]), xytext=(0.98, 0.9), arrowprops=line, **words)
+    ax.text(0.98, 0.9, f"{sizes[-1]:,} parameters", transform=ax.transAxes, ha="right", color=ORANGE, fontsize=SMALL)
     ax.set(xlabel="parameters", ylabel=QUANTITIES[quantity])
     set_integer_ticks(ax)
     return ax
@@ -348,7 +338,7 @@ def _draw_graph(fit: Decomposition, ax: Axes | None, by: By | None, measure: Mea
         raise InvalidSetting("plot.graph needs networkx. Install it with: pip install 'legendre[plot]'")
     import networkx
 
-    labels, modes, alone = fit.labels, list(range(len(fit.shape))), dict[int, float]()
+    modes, alone = list(range(len(fit.shape))), dict[int, float]()
     if unit == "gain" and fit.graph is not None:
         gained = sorted(zip(fit.graph.gains.tolist(), fit.graph.ends.tolist(), strict=True), reverse=True)
         if len(modes) > most:
@@ -370,29 +360,26 @@ def _draw_graph(fit: Decomposition, ax: Axes | None, by: By | None, measure: Mea
     graph.add_edges_from(edges)
     # few modes and chains, which begin at an end, on a circle, coupled ones beside each other; others by springs
     if len(modes) <= 30 or max(degree for _, degree in graph.degree) <= 2:
-        ends = sorted(graph, key=graph.degree)
-        start = [k for end in ends for k in networkx.dfs_preorder_nodes(graph, end)]
+        start = [k for end in sorted(graph, key=graph.degree) for k in networkx.dfs_preorder_nodes(graph, end)]
         places = networkx.circular_layout(list(dict.fromkeys(start)))
     else:
         places = networkx.spring_layout(graph, seed=0, iterations=200)
     pairs = sorted(edges, key=edges.__getitem__)  # the strongest are drawn last
-    strengths = np.array([edges[pair] for pair in pairs])
-    strengths /= strengths.max(initial=0.0) or 1.0
+    strengths = np.array([edges[pair] for pair in pairs]) / (max(edges.values(), default=0.0) or 1.0)
     style: dict[str, Any] = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
     networkx.draw_networkx_edges(graph, places, pairs, ax=ax, **style)
     if len(edges) <= 15:
         texts = {pair: f"{100 * v:.1f} %" if unit == "share" else f"{v:.3g}" for pair, v in edges.items()}
-        box: dict[str, Any] = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-        style = {"font_color": ORANGE, "font_size": SMALL, "bbox": box, "rotate": False}
         part = 0.5 if len(modes) < 4 else 0.76  # of a line, where its number stands: lines cross in the middle
-        networkx.draw_networkx_edge_labels(graph, places, texts, label_pos=part, ax=ax, **style)
-    x, y = np.array([*places.values()]).T
-    ax.scatter(x, y, s=1)  # so that the axes reach as far as the modes do
-    names = {k: shortened(str(k) if many and labels.names is None else labels.mode(k), 14) for k in graph}
+        style = {"font_color": ORANGE, "font_size": SMALL, "rotate": False, "label_pos": part}
+        networkx.draw_networkx_edge_labels(graph, places, texts, ax=ax, **style)
+    names = {k: shortened(str(k) if many and fit.labels.names is None else fit.labels.mode(k), 14) for k in graph}
     if not many:
         names = {k: f"{name}\n{100 * alone.get(k, 0.0):.1f} %" for k, name in names.items()}
     box = {"boxstyle": f"round,pad={0.2 if many else 0.5}", "facecolor": LIGHT, "edgecolor": GREY}
     networkx.draw_networkx_labels(graph, places, names, font_size=7 if many else SMALL, bbox=box, ax=ax)
+    ax.update_datalim(list(places.values()))
+    ax.autoscale_view()
     ax.set_axis_off()
     ax.margins(0.15)
     ax.set_title(f"Modes and their joint effects\n{words}" if edges else "Modes; no two have a joint effect")

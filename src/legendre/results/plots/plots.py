@@ -102,8 +102,8 @@ class Plots:
         for place, ax in enumerate(axes):
             row, (name, entries_of, colours) = place // 3, parts[place % 3]
             images.append(_draw_table(ax, entries_of[row], colours))
-            for axis, k, others in (("x", modes[-1], (0, 1)), ("y", modes[-2], (0, 2))):
-                level_ticks(ax, axis, labels, k, np.nansum(x, axis=others))
+            level_ticks(ax, "x", labels, modes[-1])
+            level_ticks(ax, "y", labels, modes[-2])
             unnamed = ", level" if labels.names is None else ""
             part = f"{labels.mode(modes[0])}{unnamed} {labels.level(modes[0], chosen[row])}"
             ax.set_title(name if len(modes) == 2 else f"{shortened(part, 28)}: {name}")
@@ -111,7 +111,7 @@ class Plots:
             if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
                 for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
                     down, across = np.nonzero(marked)
-                    ax.plot(across, down, marker, color="white", markersize=5, markeredgewidth=1, linestyle="")
+                    ax.plot(across, down, marker, color="white", markersize=5, linestyle="")
         units = ("count", "standard deviations") if pair.counts else ("entry", "difference")
         add_colour_bar(axes[1::3], images[1], units[0], pad=0.02, aspect=40)
         add_colour_bar(axes[2::3], images[2], units[1], extend="both", pad=0.02, aspect=40)
@@ -156,16 +156,14 @@ class Plots:
         high = max(found.x.max(initial=0.0), found.q.max(initial=0.0))
         ax.plot([0.0, high], [0.0, high], color=GREY, linewidth=1)
         ax.plot(found.q[worst], found.x[worst], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
-        sides = ((-11, 0), (11, 0), (0, 11), (0, -11))  # in turn, so that numbers of neighbours keep apart
         listed = ["worst cells (sd: standard deviations)" if pair.counts else "worst cells"]
-        words: dict[str, Any] = {"ha": "center", "va": "center", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
+        words: dict[str, Any] = {"textcoords": "offset points", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
+        sides = ((-15, -4), (8, -4), (-4, 8), (-4, -15))  # in turn, so that numbers of neighbours keep apart
         for rank, i in enumerate(worst, start=1):
-            at = float(found.q[i]), float(found.x[i])
-            ax.annotate(str(rank), at, xytext=sides[rank % 4], textcoords="offset points", **words)
+            ax.annotate(str(rank), (found.q[i], found.x[i]), xytext=sides[rank % 4], **words)
             name = fill(shortened(pair.labels.cell(found.cell(i)), 132), 44, subsequent_indent="    ")
-            off = f"{residuals[i]:+.3g}{' sd' if pair.counts else ''}"
-            numbers = f"{plain_number(found.x[i])} {pair.seen}, {plain_number(found.q[i])} {pair.made} ({off})"
-            listed.append(f"{rank}  {name}\n    {numbers}")
+            numbers = f"{plain_number(found.x[i])} {pair.seen}, {plain_number(found.q[i])} {pair.made}"
+            listed.append(f"{rank}  {name}\n    {numbers} ({residuals[i]:+.3g}{' sd' if pair.counts else ''})")
         if worst:
             ax.text(1.02, 1.0, "\n\n".join(listed), transform=ax.transAxes, va="top", fontsize=SMALL)
         notes = [f"{n:,} cells" + (f", one in {step} drawn" if step > 1 else ""), found.note, pair.note]
@@ -260,8 +258,7 @@ class Plots:
         ax.semilogy([step.iteration for step in history], residuals, "o-", color=BLUE, markersize=5, linewidth=2)
         if tol > 0:
             ax.axhline(tol, color=ORANGE, linewidth=1.5)
-            at = ax.get_yaxis_transform()
-            ax.text(0.01, tol, f"tol = {tol:g}", transform=at, va="bottom", color=ORANGE, fontsize=SMALL)
+            ax.text(0, tol, f"tol = {tol:g}", va="bottom", color=ORANGE, fontsize=SMALL)
         status = self.result.status.name
         ax.set(xlabel="step", ylabel=self.residual_name, title=f"{solver}: {status}" if solver else status)
         set_integer_ticks(ax)
@@ -269,13 +266,9 @@ class Plots:
 
 
 def _choose_slices(x: FloatArray, q: FloatArray, most: int) -> list[int]:
-    """Choose slices in turn: that with the largest total, and that with the largest misfit, among those left."""
-    sizes = [np.nansum(part, axis=(1, 2)) for part in (x, np.abs(x - q))]
-    chosen = list[int]()
-    for turn in range(min(most, len(x))):
-        ranked = np.argsort(-sizes[turn % 2], kind="stable").tolist()
-        chosen.append(next(i for i in ranked if i not in chosen))
-    return sorted(chosen)
+    """Choose slices in turn: those with the largest misfits, and those with the largest totals."""
+    ranked = [np.argsort(-np.nansum(part, axis=(1, 2)), kind="stable") for part in (np.abs(x - q), x)]
+    return sorted(list(dict.fromkeys(np.stack(ranked, axis=1).ravel().tolist()))[:most])
 
 
 def _colours(values: FloatArray) -> dict[str, Any]:
@@ -334,8 +327,9 @@ def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
     style = ("o-" if few else "-") if line else "o"
     ax.plot(places, table.q, style, color=BLUE, markersize=4, linewidth=1.8, label=pair.made)
     ax.set_ylim(bottom=0)
-    _set_few_ticks(ax.yaxis)
-    level_ticks(ax, "x", pair.labels, k, np.nan_to_num(table.x))
+    ax.locator_params(axis="y", nbins=4)
+    ax.yaxis.set_major_formatter(plain_number)
+    level_ticks(ax, "x", pair.labels, k)
 
 
 def _draw_couple(ax: Axes, pair: Pair, table: PairTable) -> None:
@@ -348,13 +342,6 @@ def _draw_couple(ax: Axes, pair: Pair, table: PairTable) -> None:
     _scale_axes(ax, x, q, pair.counts)
 
 
-def _set_few_ticks(axis: Any, most: int = 4) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(nbins=most))
-    axis.set_major_formatter(plain_number)
-
-
 def _draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None) -> Axes:
     """Draw the tiles, shaded by Pearson residuals, and the levels on all four sides."""
     from matplotlib import colormaps
@@ -362,17 +349,23 @@ def _draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | Non
     from matplotlib.colors import BoundaryNorm, ListedColormap
     from matplotlib.patches import Rectangle
 
-    kept = _mosaic_modes(pair.labels, modes)
-    table, labels = pair.table(kept, "plot.mosaic"), pair.labels.part(kept)
+    kept = tuple(find_modes(pair.labels, range(len(pair.labels.shape)) if modes is None else modes, "plot.mosaic"))
+    labels = pair.labels.part(kept)
+    if len(kept) > 4 or math.prod(labels.shape) > 600:
+        raise InvalidQuery(
+            f"plot.mosaic: {len(kept)} variables with {math.prod(labels.shape):,} tiles; at most 4 variables and 600 "
+            "tiles can be read. Name some: plot.mosaic(['a', 'b']); the others are summed over."
+        )
+    table = pair.table(kept, "plot.mosaic")
     residuals = table.x - table.q
     if pair.counts:  # mosaics have always had Pearson residuals
         residuals = np.divide(residuals, np.sqrt(table.q), out=np.zeros(table.q.shape), where=table.q > 0)
     starts, lengths = split_square(np.nan_to_num(table.x))
     ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
     bounds = [-8.0, -4.0, -2.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so; between them grey
-    low, high = ([colormaps[DIVERGING](at) for at in some] for some in ((0.06, 0.27), (0.73, 0.94)))
-    steps = ListedColormap([*low, (0.9, 0.9, 0.9, 1.0), *high])
-    shades = ScalarMappable(BoundaryNorm(bounds, steps.N), steps)
+    steps = colormaps[DIVERGING]([0.06, 0.27, 0.5, 0.73, 0.94])
+    steps[2] = 0.9, 0.9, 0.9, 1.0
+    shades = ScalarMappable(BoundaryNorm(bounds, 5), ListedColormap(steps))
     for cell in np.ndindex(table.x.shape):
         style: dict[str, Any] = {"fill": False, "linestyle": "--", "edgecolor": "0.2", "lw": 1.2}  # a structural zero
         if not np.isnan(table.x[cell]):
@@ -388,19 +381,6 @@ def _draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | Non
     return ax
 
 
-def _mosaic_modes(
-    labels: Labels, modes: Mode | Sequence[Mode] | None, most: int = 4, tiles: int = 600
-) -> tuple[int, ...]:
-    kept = tuple(find_modes(labels, range(len(labels.shape)) if modes is None else modes, "plot.mosaic"))
-    size = math.prod(labels.shape[k] for k in kept)
-    if len(kept) > most or size > tiles:
-        raise InvalidQuery(
-            f"plot.mosaic: {len(kept)} variables with {size:,} tiles; at most {most} variables and {tiles} "
-            "tiles can be read. Name some: plot.mosaic(['a', 'b']); the others are summed over."
-        )
-    return kept
-
-
 def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Split the unit square by the first variable from left to right, by the second from top to bottom, and so on.
 
@@ -414,12 +394,11 @@ def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
     for k, (n, gap) in enumerate(zip(counts.shape, (0.022, 0.016, 0.009, 0.006), strict=False)):
         sums, side = counts.sum(axis=tuple(range(k + 1, counts.ndim))), k % 2
         starts, lengths = (np.repeat(part[..., None], n, axis=-1) for part in (starts, lengths))
-        least, total = 0.3 * lengths[side] / n, sums.sum(axis=-1, keepdims=True)
-        shares = sums / np.where(total > 0, total, 1.0)
-        thin = np.where(sums > 0, shares, 1.0).min(axis=-1, keepdims=True) / 3 * lengths[side]
-        gaps, slivers = np.minimum(gap, least), np.where(sums == 0, np.minimum(np.minimum(0.012, thin), least), 0.0)
-        free = lengths[side] - gaps * (n - 1) - slivers.sum(axis=-1, keepdims=True)
-        lengths[side] = slivers + free * np.where(total > 0, shares, 1.0 / n)
+        total = np.maximum(sums.sum(axis=-1, keepdims=True), 1e-300)
+        thin = np.where(sums > 0, sums / total, 0.03).min(axis=-1, keepdims=True) / 3
+        shares = np.where(sums > 0, sums / total, thin)
+        gaps = np.minimum(gap, 0.3 * lengths[side] / n)
+        lengths[side] = (lengths[side] - gaps * (n - 1)) * shares / shares.sum(axis=-1, keepdims=True)
         starts[side] += np.cumsum(lengths[side] + gaps, axis=-1) - lengths[side] - gaps
     return starts, lengths
 
@@ -440,15 +419,12 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
         middles = ((low.min(axis=others) + high.max(axis=others)) / 2).ravel().tolist()
         names = [labels.level(k, i) for i in range(n)] * (len(middles) // n)
         if side:  # from top to bottom, but for those that would lie upon the one before
-            shown = [0]
-            for i, middle in enumerate(middles):
-                shown += [i] if abs(middle - middles[shown[-1]]) > 0.035 else []
-            axis.set_yticks([middles[i] for i in shown], [names[i] for i in shown])
+            apart = [i for i, middle in enumerate(middles) if not i or middle - middles[i - 1] > 0.035]
+            axis.set_yticks([middles[i] for i in apart], [names[i] for i in apart])
             axis.set_ylabel(labels.mode(k), fontsize=MEDIUM)
-        else:
-            axis.set_xticks(middles, names)
-            axis.set_xlabel(labels.mode(k), fontsize=MEDIUM)
-            if k or sum(len(name) + 2 for name in names) > 60:  # letters that have room; others are slanted
-                for text in axis.get_xticklabels():
-                    text.set(rotation=40, ha="left" if k else "right", va="bottom" if k else "top")
-                    text.set_rotation_mode("anchor")
+            continue
+        axis.set_xticks(middles, names)
+        axis.set_xlabel(labels.mode(k), fontsize=MEDIUM)
+        if k or sum(len(name) + 2 for name in names) > 60:  # names without room are slanted
+            for text in axis.get_xticklabels():
+                text.set(rotation=40, rotation_mode="anchor", ha="left" if k else "right", va="center")

@@ -220,8 +220,8 @@ class Completion(Result):
         )
 
     def _small_effects(self) -> list[Effect]:
-        """List what single modes and pairs do to the fit."""
-        return list(self.fit._small_effects())
+        """List what single modes and pairs do to the fit; a penalised one has no parameters of single modes."""
+        return [] if isinstance(self.fit, PenalisedFit) else self.fit._small_effects()
 
     def tables(self) -> list[Table]:
         """List what was filled in, what could not be, the cross-validation and the fit."""

@@ -34,7 +34,6 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.fit import Settings
 from legendre.results.base import Certificate
-from legendre.results.effects import Effect, effects_of_tensor
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.loop import Status, Step
@@ -144,10 +143,6 @@ class PenalisedFit:
         if not self.status.converged:
             return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
         return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
-
-    def _small_effects(self) -> list[Effect]:
-        """List what single modes and pairs do to the logarithm of the model's values; none where one is 0."""
-        return effects_of_tensor(self.means, self.origin)
 
     def tables(self) -> list[Table]:
         """List how well held-out cells were predicted, and the terms with the largest variances."""
