@@ -133,11 +133,12 @@ def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     along: Any = ax.xaxis if axis == "x" else ax.yaxis
-    low, high = along.get_view_interval()
-    decades = math.log10(high / low) if low > 0 else 1.0
-    if decades < 0.7:  # too short for 1, 2, 5
-        return
     ax.set(**{f"{axis}scale": "log"})
+    low, high = along.get_view_interval()
+    decades = math.log10(high / low)
+    if decades < 0.7:  # too short for 1, 2, 5
+        ax.set(**{f"{axis}scale": "linear"})
+        return
     along.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,)))
     along.set_major_formatter(plain_number)
     along.set_minor_formatter(NullFormatter())

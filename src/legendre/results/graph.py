@@ -72,7 +72,7 @@ class InteractionGraph:
         from scipy.stats import chi2
 
         near: list[set[int]] = [set() for _ in self.labels.shape]
-        p_values, out = chi2.sf(2 * self.gains, np.maximum(self.dfs, 1)), []
+        p_values, out = np.asarray(chi2.sf(2 * self.gains, np.maximum(self.dfs, 1))), []
         for (a, b), *numbers in zip(
             *(part.tolist() for part in (self.ends, self.gains, self.dfs, p_values)), strict=True
         ):
@@ -117,7 +117,7 @@ class InteractionGraph:
 
     def interactions(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
         """List the sets of modes that interact: all subsets of cliques, without modes of one level."""
-        parts = set()
+        parts = set[tuple[int, ...]]()
         for v, before in self.families:
             others = [k for k in before if shape[k] > 1]
             for size in range(len(others) + 1 if shape[v] > 1 else 0):

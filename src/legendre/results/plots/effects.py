@@ -320,7 +320,7 @@ def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
     values = [getattr(step, quantity) for step in fit.path]
     spread = [step.spread for step in fit.path] if quantity == "held_out" else None
     ax.errorbar(sizes, values, yerr=spread, fmt="o-", color=BLUE, markersize=4, linewidth=2, elinewidth=1)
-    ax.plot(sizes[-1:], values[-1:], "o", color=ORANGE, markersize=10)
+    ax.plot(sizes[-1:], values[-1:], "o", color=ORANGE, markersize=10, zorder=3)
     ax.text(0.98, 0.9, f"{sizes[-1]:,} parameters", transform=ax.transAxes, ha="right", color=ORANGE, fontsize=SMALL)
     ax.set(xlabel="parameters", ylabel=QUANTITIES[quantity])
     set_integer_ticks(ax)

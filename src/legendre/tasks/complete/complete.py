@@ -220,8 +220,12 @@ class Completion(Result):
         )
 
     def _small_effects(self) -> list[Effect]:
-        """List what single modes and pairs do to the fit; a penalised one has no parameters of single modes."""
-        return [] if isinstance(self.fit, PenalisedFit) else self.fit._small_effects()
+        """List what single modes and pairs do to the fit."""
+        fit = self.fit
+        if isinstance(fit, PenalisedFit):  # as a model of all interactions
+            whole = fit_recipe(observe(fit.means, "all"), as_basis("full"), Settings())
+            return replace(whole, origin=fit.origin)._small_effects()
+        return list(fit._small_effects())
 
     def tables(self) -> list[Table]:
         """List what was filled in, what could not be, the cross-validation and the fit."""
