@@ -15,8 +15,8 @@ fit = ld.decompose(X, ld.adaptive(400), names=["row", "column", "image"])
 print(fit)
 
 # %%
-# ``fit.at(n)`` is the exact fit with the n most important cells. With 50 parameters, the images share a broad shape; with
-# 200, the digits can be told apart; with 400, they look like the data.
+# ``fit.at(n)`` is the exact fit with the n most important cells. With 50 parameters, the images share a broad shape;
+# with 200, the digits can be told apart; with 400, they look like the data.
 
 sizes = [50, 100, 200, 400]
 figure, axes = plt.subplots(len(sizes) + 1, 10, figsize=(9, 5.2), layout="constrained")
