@@ -65,7 +65,6 @@ def results() -> dict[str, Any]:
         "balanced": ld.balance(COUNTS),
         "smoothed": ld.complete(GAPS),
         "hidden": ld.hidden(np.full((2, 2, 2), 3.0) + np.eye(2), rbm(3, 1)),
-        "plan": ld.plan(COUNTS, "B1"),
         "sparse tensor": ld.from_rows([["a", "x"], ["b", "<y>"]]),
     }
 
@@ -82,7 +81,7 @@ def test_every_result_is_a_table_in_a_notebook(shown: dict[str, Any], name: str)
     assert not {"script", "style"} & set(reader.tags)
 
 
-@pytest.mark.parametrize("name", [name for name in results() if name not in ("triangle", "plan", "sparse tensor")])
+@pytest.mark.parametrize("name", [name for name in results() if name not in ("triangle", "sparse tensor")])
 def test_the_notebook_shows_what_the_summary_says(shown: dict[str, Any], name: str) -> None:
     told = " ".join(" ".join(parsed(shown[name]._repr_html_()).texts).split())
     for line in shown[name].summary().splitlines():

@@ -39,7 +39,7 @@ def q_of(case: Case, engine: type[ReferenceEngine] | type[DenseEngine], outcome:
     model = Model.of(Support(case.X.shape, case.mask), case.base, case.basis)
     made: Engine = engine(model)
     with np.errstate(invalid="ignore"):
-        density = np.exp(made.log_probabilities(made.at(outcome.point.theta))) / model.weights
+        density = made.probabilities(made.at(outcome.point.theta)) / model.weights
     return case.on_omega(model.quotient.spread(density)) * case.r
 
 
@@ -127,7 +127,7 @@ def vecchia_at(case: Case, theta: FloatArray, m: int, candidates: int, gain: flo
     engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
     point = engine.at(theta)
     factor = Vecchia(engine._corner, engine._flat, engine.model.positions, m=m, candidates=candidates, gain=gain)
-    factor.refresh(point, point.cache.eta.ravel())
+    factor.refresh(point, point.cache.above.ravel())
     return factor, engine.fisher(point)
 
 

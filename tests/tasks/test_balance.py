@@ -243,10 +243,9 @@ def test_nearly_decomposable_matrices_take_few_steps(link: float, rng: np.random
     assert_allclose(result.tensor()[:20, 20:].sum() - result.tensor()[20:, :20].sum(), 0.01, rtol=1e-6)
 
 
-def test_larger_matrices_relax_and_hand_over(rng: np.random.Generator) -> None:
+def test_cycles_that_converge_slowly_hand_over_to_newtons_steps(rng: np.random.Generator) -> None:
     X = np.exp(5 * rng.normal(size=(120, 90)))
-    lengths = {step.step for step in ld.balance(X).history[1:]}
-    assert any(1.0 < length < 2.0 for length in lengths)
+    assert ld.balance(X).n_iter < 60
     assert_allclose(ld.balance(X).tensor(), ld.balance(X, solver="natural").tensor(), atol=1e-9)
 
 
@@ -280,7 +279,7 @@ def test_limits_and_callbacks(rng: np.random.Generator) -> None:
     assert short.n_iter == 2
     with pytest.warns(ld.ConvergenceWarning, match="callback asked"):
         assert ld.balance(X, callback=lambda step: step.iteration == 3).n_iter == 3
-    assert ld.balance(X, tol=1e-4).n_iter < ld.balance(X).n_iter
+    assert ld.balance(X, solver="scaling", tol=1e-4).n_iter < ld.balance(X, solver="scaling").n_iter
 
 
 NAN, INF = float("nan"), float("inf")

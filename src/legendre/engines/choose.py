@@ -5,10 +5,9 @@ from __future__ import annotations
 from legendre.core import limits
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.engines.cell_list import CellListEngine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.protocol import Engine
-from legendre.engines.reference import ReferenceEngine
+from legendre.engines.reference import CellListEngine, ReferenceEngine
 from legendre.model.cliques.tables import saturated
 from legendre.model.model import CellList, Cliques, Model
 

@@ -19,37 +19,17 @@ from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
-VISITS = 6  # how often a pair of sweeps visits each cell, roughly: small grids are swept by one thread
-
 
 @dataclass(frozen=True, eq=False)
 class DenseEngine(ReferenceEngine):
     """As `ReferenceEngine`, with compiled sums and a preconditioner for large bases."""
 
-    @cached_property
-    def _modes(self) -> IntArray:
-        return np.array(self._shape[1:], dtype=np.int64)
-
-    def _rows(self, grid: FloatArray) -> FloatArray:
-        """View a grid as (first mode) x (all others)."""
-        return grid.reshape(self._shape[0], -1)
-
     def _accumulate(self, grid: FloatArray, *, back: bool) -> None:
-        kernels.sum_grid(VISITS * grid.size, self._rows(grid), self._modes, back=back)
-
-    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute G x with two sweeps; minus the mean of x on the bottom cell centres every cell at no cost."""
-        grid = self._rows(self._scatter(vector))
-        grid[0, 0] -= float(point.eta @ vector)
-        work = VISITS * grid.size
-        kernels.sum_slabs(work, len(grid), grid, self._modes, False)
-        kernels.weigh_columns(work, kernels.column_blocks(grid), grid, self._rows(point.cache.q))
-        kernels.sum_slabs(work, len(grid), grid, self._modes, True)
-        return np.asarray(grid.ravel()[self._flat])
+        kernels.sum_grid(grid, back=back)
 
     def preconditioner(self, point: Point, last: Vecchia | None = None) -> Vecchia:
         made = Vecchia(self._corner, self._flat, self.model.positions) if last is None else last
-        made.refresh(point, point.cache.eta.ravel())
+        made.refresh(point, point.cache.above.ravel())
         return made
 
 
@@ -90,9 +70,8 @@ class SlabEngine(Engine):
         return psi, eta[back]
 
     def swing(self, vector: FloatArray) -> float:
-        """Return the range of ``zeta(vector)``, by a sweep only where the sum of its entries' sizes does not do."""
         bound = float(np.abs(vector).sum())
-        if bound <= 0.1:
+        if bound <= 0.1:  # a sweep takes long
             return bound
         low, high = slabs.log_range(self._plan, vector[self._plan.order])
         return high - low

@@ -11,7 +11,6 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
-from legendre.engines.reference import TINY
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import (
     Beliefs,
@@ -86,19 +85,16 @@ class JunctionEngine(Engine):
         found: Beliefs = propagate(self.tables, point.theta)[1] if point.cache is None else point.cache
         return found
 
-    def log_probabilities(self, point: Point) -> FloatArray:
+    def probabilities(self, point: Point) -> FloatArray:
         if not self.model.formable:
             raise InvalidSetting(
                 f"this solver needs all of {size_name(self.model.n_cells)} probabilities, which are never formed. "
                 "Use solver='natural' or 'natural-cg'."
             )
-        return super().log_probabilities(point)
+        return super().probabilities(point)
 
     def swing(self, vector: FloatArray) -> float:
-        """Return the range of ``zeta(vector)``, by messages that are maxima."""
-        bound = float(np.abs(vector).sum())
-        if bound <= TINY:
-            return bound
+        """Pass messages that are maxima."""
         high, low = (largest_sum(self.tables, self.tables.sums_below(sign * vector))[0] for sign in (1.0, -1.0))
         return high + low
 
@@ -110,6 +106,7 @@ class JunctionEngine(Engine):
         return closed_form(self.tables, sums)
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
+        """Bound KL(P, Q) above its minimum at a point near that answer; and the tilt, see `solvers.loop.State`."""
         sums = self._sums(problem)
         return (np.inf, np.inf) if sums is None else excess(self.tables, sums, self._beliefs(point).margins)
 

@@ -107,24 +107,19 @@ class MatrixEngine(Engine):
         return np.where(np.isnan(sums), -np.inf, sums)
 
     def probabilities(self, point: Point) -> FloatArray:
-        """Return Q as a matrix."""
         at = scaled(point)
         f, g = at.f - at.log_mass + at.g.max(), at.g - at.g.max()
         if f[self._seen[0]].max() < -np.log(SMALLEST) and min(f.min(), g.min()) > np.log(SMALLEST):
             q: FloatArray = self.weights * np.exp(f)[:, None]
             q *= np.exp(g)
-            return q
-        return np.exp(self.log_probabilities(point)).reshape(self.weights.shape)
+        else:
+            with np.errstate(divide="ignore"):
+                q = np.exp(np.log(self.weights) + at.f[:, None] + at.g - at.log_mass)
+        return q.reshape(self.model.quotient.merged_shape)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         grid = ReferenceEngine(self.model)
         return grid.fisher(grid.at(point.theta), out)
-
-    def log_probabilities(self, point: Point) -> FloatArray:
-        at = scaled(point)
-        with np.errstate(divide="ignore"):
-            log_q: FloatArray = np.log(self.weights) + at.f[:, None] + at.g - at.log_mass
-        return log_q.reshape(self.model.quotient.merged_shape)
 
     def swing(self, vector: FloatArray) -> float:
         """Bound the range of ``zeta(vector)``: the ranges of rows and columns add up."""

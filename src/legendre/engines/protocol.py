@@ -9,10 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from legendre.core.sums.linalg import rounding_level
-from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import FloatArray
 from legendre.model.model import Model
-from legendre.model.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,18 +83,14 @@ class Engine(Protocol):
         """Bound the range of ``zeta(vector)`` over the sample space: by how much a move in theta can tilt log q."""
         ...
 
-    def log_probabilities(self, point: Point) -> FloatArray:
-        """Compute the log probability of each merged cell, eq. (2); ``-inf`` where it is 0."""
+    def probabilities(self, point: Point) -> FloatArray:
+        """Compute the probability of each merged cell, eq. (2)."""
         with np.errstate(divide="ignore"):
-            return self.model.below(point.theta) + np.log(self.model.weights) - point.psi
+            return np.exp(self.model.below(point.theta) + np.log(self.model.weights) - point.psi)
 
     def sizes(self, point: Point) -> FloatArray:
         """How large the sums are altogether whose terms make up each eta: its rounding error is a share of that."""
         return point.eta
-
-    def eta_everywhere(self, point: Point) -> FloatArray:
-        """Compute eta of every merged cell of a grid, not only of those in B."""
-        return zeta_adjoint(np.exp(self.log_probabilities(point)))
 
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
         """Approximate the inverse of G at a point, by default its diagonal; `last` is this engine's at another one.
@@ -107,13 +101,3 @@ class Engine(Protocol):
         rest = 1.0 - point.eta
         rest[rest <= rounding_level(len(rest), self.model.n_summed)] = 0.0
         return Diagonal.inverting(point.eta * rest)
-
-    def closed_form(self, problem: Problem) -> FloatArray | None:
-        """Return theta of the answer where it can be written down; ``None`` elsewhere."""
-        del problem
-        return None
-
-    def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        """Bound KL(P, Q) above its minimum at a point near that answer; and the tilt, see `solvers.loop.State`."""
-        del problem, point
-        return np.inf, np.inf

@@ -1,37 +1,101 @@
-"""The reference engine: running sums on the merged grid, in NumPy."""
+"""Engines that sum over every merged cell, in NumPy and in the log domain: on a grid, or in a list of cells."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
-from legendre.core import limits
+from legendre.core.sums.cell_sums import second_moments
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
-from legendre.model.model import Model
+from legendre.model.model import CellList, Model
 
 BLOCK = 64  # rows of the Fisher matrix that are filled at a time: of 32, 64, 100 and 128 the fastest for 400 parameters
-TINY = 1e-3  # A range bounded by this need not be known better
 
 
 @dataclass(frozen=True, eq=False)
-class Grids:
-    """q and eta of every merged cell."""
+class Sums:
+    """The probability of every merged cell, and its sums above the cells of B, or above every merged cell."""
 
     q: FloatArray
-    eta: FloatArray
+    above: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class ReferenceEngine(Engine):
-    """On a dense merged grid, in the log domain."""
+class CellListEngine(Engine):
+    """A list of merged cells in a grid too large to form, by sums over the partial order between the list and B."""
 
     model: Model  # cells of weight 0 are not in the sample space
+
+    @cached_property
+    def _log_weights(self) -> FloatArray | None:
+        """The logarithm of the measure of each merged cell; ``None`` where all are 1."""
+        if self.model.measure is None and self.model.quotient.merged_shape == self.model.quotient.shape:
+            return None
+        with np.errstate(divide="ignore"):
+            return np.log(self.model.weights)
+
+    def _below(self, vector: FloatArray) -> FloatArray:
+        """Sum a vector on B at or below each merged cell, eq. (2)."""
+        return self.model.below(vector)
+
+    def _above(self, masses: FloatArray) -> FloatArray:
+        """Sum what merged cells hold at or above each cell of B, eq. (3); on a grid above every merged cell."""
+        return self.model.above(masses)
+
+    def _on_basis(self, sums: FloatArray) -> FloatArray:
+        """Read such sums at the cells of B."""
+        return sums
+
+    def at(self, theta: FloatArray) -> Point:
+        q = self._below(theta)
+        if self._log_weights is not None:
+            q += self._log_weights
+        peak = float(q.max())
+        q -= peak  # so that no exponential overflows
+        np.exp(q, out=q)
+        mass = float(q.sum())
+        q /= mass
+        above = self._above(q)
+        return Point(theta, self._on_basis(above), peak + math.log(mass), Sums(q, above))
+
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        assert isinstance(self.model, CellList)
+        g = np.empty((self.n_params, self.n_params)) if out is None else out
+        second_moments(self.model.quotient.merged_shape, self.model.cells, self.model.positions, point.cache.q, g)
+        for row, eta in zip(g, point.eta, strict=True):
+            row -= eta * point.eta
+        return g
+
+    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        change = self._below(vector)
+        change -= float(point.eta @ vector)
+        change *= point.cache.q
+        return self._on_basis(self._above(change))
+
+    def probabilities(self, point: Point) -> FloatArray:
+        return np.asarray(point.cache.q)
+
+    def swing(self, vector: FloatArray) -> float:
+        bound = float(np.abs(vector).sum())
+        if bound <= 1e-3:  # what is tiny need not be known better
+            return bound
+        change = self._below(vector)
+        return float(np.ptp(change if self.model.measure is None else change[self.model.alive]))
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceEngine(CellListEngine):
+    """A dense merged grid, by running sums."""
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return self.model.quotient.merged_shape
 
     @cached_property
     def _corner(self) -> IntArray:
@@ -44,81 +108,34 @@ class ReferenceEngine(Engine):
         """Where the cells of B stand."""
         return np.asarray(self._corner.sum(axis=0))
 
-    @cached_property
-    def _full(self) -> bool:
-        return self.model.measure is None
-
-    @cached_property
-    def _shape(self) -> tuple[int, ...]:
-        return self.model.quotient.merged_shape
-
-    @cached_property
-    def _log_weights(self) -> FloatArray | None:
-        """The logarithm of the measure of each merged cell; ``None`` where all are 1."""
-        quotient = self.model.quotient
-        if self._full:  # the measure is a product over modes
-            merged = self._shape != quotient.shape
-            return reduce(np.add.outer, [np.log(sides) for sides in quotient.lengths]) if merged else None
-        with np.errstate(divide="ignore"):
-            return np.log(self.model.weights)
-
-    def _scatter(self, vector: FloatArray) -> FloatArray:
-        """Put a vector on B on the merged grid, 0 elsewhere."""
-        grid = np.zeros(self._shape)
-        grid.ravel()[self._flat] = vector
-        return grid
-
     def _accumulate(self, grid: FloatArray, *, back: bool) -> None:
         """Replace a grid by its sums at or below each cell, in place; at or above each if `back`."""
         accumulate(grid[(slice(None, None, -1),) * grid.ndim] if back else grid)
 
-    def _sums_below(self, vector: FloatArray) -> FloatArray:
-        """Sum a vector on B at or below each merged cell, eq. (2)."""
-        grid = self._scatter(vector)
+    def _below(self, vector: FloatArray) -> FloatArray:
+        grid = np.zeros(self._shape)
+        grid.ravel()[self._flat] = vector
         self._accumulate(grid, back=False)
         return grid
 
-    def at(self, theta: FloatArray) -> Point:
-        if self._full and not theta.any():  # where most fits begin
-            return self._uniform(theta)
-        q = self._sums_below(theta)
-        if self._log_weights is not None:
-            q += self._log_weights
-        peak = float(q.max())
-        q -= peak  # so that no exponential overflows
-        np.exp(q, out=q)
-        mass = float(q.sum())
-        q /= mass
-        eta = q.copy()
-        self._accumulate(eta, back=True)
-        return Point(theta, eta.ravel()[self._flat], peak + math.log(mass), Grids(q, eta))
+    def _above(self, masses: FloatArray) -> FloatArray:
+        sums = masses.copy()
+        self._accumulate(sums, back=True)
+        return sums
 
-    def _uniform(self, theta: FloatArray) -> Point:
-        """Return the uniform distribution, a product over modes: a fifth of the time of a small fit less."""
-        lengths = self.model.quotient.lengths
-        q, eta = (
-            reduce(np.multiply.outer, parts) for parts in (lengths, [np.cumsum(sides[::-1])[::-1] for sides in lengths])
-        )
-        mass = math.prod(self.model.quotient.shape)
-        q, eta = q / mass, eta / mass
-        return Point(theta, eta.ravel()[self._flat], math.log(mass), Grids(q, eta))
+    def _on_basis(self, sums: FloatArray) -> FloatArray:
+        return np.asarray(sums.ravel()[self._flat])
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
-        grid = point.cache.eta.ravel()
-        k = len(point.eta)
+        grid, k = point.cache.above.ravel(), len(point.eta)
         g = np.empty((k, k)) if out is None else out
-        few = k <= limits.KEPT_JOINS
-        for start, joins in zip(range(0, k, BLOCK), self._kept_joins if few else self._joins(), strict=True):
+        for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
             rows, columns = slice(start, start + BLOCK), slice(0, start + len(joins))
             block = g[rows, columns]
             np.subtract(grid.take(joins), point.eta[rows, None] * point.eta[columns], out=block)
             g[columns, rows] = block.T
         return g
-
-    @cached_property
-    def _kept_joins(self) -> list[IntArray]:
-        return list(self._joins())
 
     def _joins(self) -> Iterator[IntArray]:
         """Compute the flat positions of max(u, v), block row by block row up to the diagonal."""
@@ -130,25 +147,3 @@ class ReferenceEngine(Engine):
             for mode in scaled[1:]:
                 joins += np.maximum(mode[start:stop, None], mode[:stop])
             yield joins.astype(np.int64)
-
-    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        change = self._sums_below(vector)
-        change -= float(point.eta @ vector)
-        change *= point.cache.q
-        self._accumulate(change, back=True)
-        return np.asarray(change.ravel()[self._flat])
-
-    def eta_everywhere(self, point: Point) -> FloatArray:
-        return np.asarray(point.cache.eta)
-
-    def log_probabilities(self, point: Point) -> FloatArray:
-        log_q = self._sums_below(point.theta) - point.psi
-        return log_q if self._log_weights is None else log_q + self._log_weights
-
-    def swing(self, vector: FloatArray) -> float:
-        """Return the range of ``zeta(vector)`` over the cells that carry probability, or a bound where it is tiny."""
-        bound = float(np.abs(vector).sum())
-        if bound <= TINY:
-            return bound
-        change = self._sums_below(vector)
-        return float(np.ptp(change if self._full else change[self.model.alive]))

@@ -36,7 +36,7 @@ class TiedEngine(Engine):
         """Compute ``A' G A``: from the features, from G of the cells, or column by column."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
-            q = self._probabilities(point)
+            q = self.probabilities(point)[self.model.alive]
             centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
             return np.matmul(centred.T, centred, out=g)
         if self.ties.n_cells <= limits.LARGEST_MATRIX:
@@ -59,7 +59,7 @@ class TiedEngine(Engine):
         """Invert the variances of the features, or of a sum of independent cells where that is quicker."""
         del last
         if self._design is not None:
-            q = self._probabilities(point)
+            q = self.probabilities(point)[self.model.alive]
             return Diagonal.inverting(q @ np.square(self._design - q @ self._design))
         eta, ties = point.cache.eta, self.ties
         return Diagonal.inverting(replace(ties, values=ties.values**2).collect(eta * (1.0 - eta)))
@@ -70,15 +70,8 @@ class TiedEngine(Engine):
     def sizes(self, point: Point) -> FloatArray:
         return self.ties.collect_sizes(self.inner.sizes(point.cache))
 
-    def log_probabilities(self, point: Point) -> FloatArray:
-        return self.inner.log_probabilities(point.cache)
-
-    def eta_everywhere(self, point: Point) -> FloatArray:
-        return self.inner.eta_everywhere(point.cache)
-
-    def _probabilities(self, point: Point) -> FloatArray:
-        """Compute q of the merged cells that the rows of the design belong to."""
-        return np.exp(self.inner.log_probabilities(point.cache)[self.model.alive])
+    def probabilities(self, point: Point) -> FloatArray:
+        return self.inner.probabilities(point.cache)
 
     @cached_property
     def _design(self) -> FloatArray | None:

@@ -25,7 +25,6 @@ from legendre.core.origin import rectangular
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
-from legendre.core.text import NamedValues, fragment
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
@@ -80,15 +79,7 @@ class Settings:
         return cls(read_solver(solver), float(tol), max_iter, callback)
 
 
-@dataclass(frozen=True, eq=False)
-class WarmStart:
-    """What growing a basis has computed that the fit of it need not compute again."""
-
-    boxes: BoxTotals | None = None  # sums of X from which those that the fit needs may follow
-    inverse: Preconditioner | None = None  # near the inverse of the Fisher matrix where the fit begins
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """A problem, the face that its minimum is on, its independent parameters, an engine and the solvers that will run.
 
@@ -129,37 +120,25 @@ class Plan:
         known = self.settings.solver is not None or self.settings.ranked or not _scales(self.problem)
         return rank_of(model.on_face(alive), self.columns if known else None)
 
-    def __str__(self) -> str:
-        return "\n".join(line for _, line in self._rows())
-
-    def _repr_html_(self) -> str:
-        """Return the same for a notebook."""
-        return fragment([NamedValues("Plan", self._rows())])
-
-    def _rows(self) -> list[tuple[str, str]]:
-        """List what is decided, each with a name."""
+    def __repr__(self) -> str:
         model, k = self.problem.model, len(self.columns)
         engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
         names = [*(["scaling"] if self.scales_first else []), *(solver.name for solver in self.solvers)]
-        rows = [
-            (
-                "sample space",
-                f"{size_name(model.support.n_cells)} cells in the sample space, merged into {size_name(model.n_alive)}",
-            ),
-            ("parameters", f"{model.n_params:,} parameters, {self.rank} of them independent"),
-            ("solver", f"solver {', then '.join(names)} on the {engine} engine"),
-            ("one sweep", f"one sweep: {self.target.problem.model.additions:.1e} additions"),
+        lines = [
+            f"{size_name(model.support.n_cells)} cells in the sample space, merged into {size_name(model.n_alive)}",
+            f"{model.n_params:,} parameters, {self.rank} of them independent",
+            f"solver {', then '.join(names)} on the {engine} engine",
         ]
         if isinstance(model, Cliques):
             tree = model.tables.tree
-            text = f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells"
-            rows.insert(3, ("cliques", text))
+            lines.append(f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells")
+        lines.append(f"one sweep: {self.target.problem.model.additions:.1e} additions")
         if not self.face.certain:
-            rows.append(("note", "X has zeros: whether cells vanish in the limit is known after the fit"))
+            lines.append("X has zeros: whether cells vanish in the limit is known after the fit")
         if isinstance(self.solvers[0], Natural):
-            matrix = f"a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor"
-            rows.append(("one step", f"one step: {matrix}"))
-        return rows
+            size = f"a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor"
+            lines.append(f"one step: {size}")
+        return "\n".join(lines)
 
 
 def plan(
@@ -202,13 +181,22 @@ def plan(
     return plan_on(data, recipe, settings)
 
 
-def plan_on(data: Observation, recipe: Basis, settings: Settings, known: WarmStart = WarmStart()) -> Plan:
-    """Plan for a tensor that has been read; nothing is searched for, see `with_face_search`."""
+def plan_on(
+    data: Observation,
+    recipe: Basis,
+    settings: Settings,
+    boxes: BoxTotals | None = None,
+    inverse: Preconditioner | None = None,
+) -> Plan:
+    """Plan for a tensor that has been read; nothing is searched for, see `with_face_search`.
+
+    `boxes` and `inverse` are what growing the basis has computed already: sums of X from which those that the fit needs
+    may follow, and something near the inverse of the Fisher matrix where the fit begins.
+    """
     terms = recipe.terms(data)
-    problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
-    # only cells without data can vanish
-    face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else structural_face(problem)
-    return _plan(problem, recipe, settings, face, known.inverse)
+    problem = Problem.of(data, terms.cells, terms.ties, boxes)
+    face = Face(None, np.zeros(len(problem.eta_hat))) if problem.known_to_exist else structural_face(problem)
+    return _plan(problem, recipe, settings, face, inverse)
 
 
 def with_face_search(plan: Plan) -> Plan:
@@ -255,24 +243,6 @@ def _scales(problem: Problem) -> bool:
     return margins is not None and scaling_pays(problem.model, margins)
 
 
-def independence(problem: Problem) -> FloatArray:
-    """Return theta of the best product over modes: a start that costs no sweep and saves steps.
-
-    A mode's factor is constant between the cells that B has on its axis; one that would vanish somewhere stays at 1.
-    """
-    model = problem.model
-    theta = np.zeros(model.n_params)
-    alone = np.count_nonzero(model.positions, axis=1) == 1
-    for k, margin in enumerate(problem.data.margins(model.quotient)):
-        rows = np.flatnonzero(alone & (model.positions[:, k] > 0))
-        rows = rows[np.argsort(model.positions[rows, k])]
-        cuts = np.concatenate([[0], model.positions[rows, k]])
-        mass, cells = np.add.reduceat(margin, cuts), np.add.reduceat(model.quotient.lengths[k], cuts)
-        if (mass > 0).all():
-            theta[rows] = np.diff(np.log(mass / cells))
-    return theta
-
-
 def fit_recipe(
     data: Observation,
     recipe: Basis,
@@ -298,7 +268,7 @@ def fit_recipe(
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
     totals = None if growth.grown is None else growth.grown.totals
-    fit = fit_on(data, basis, settings, start=growth.theta, known=WarmStart(totals, growth.inverse))
+    fit = fit_on(data, basis, settings, start=growth.theta, boxes=totals, inverse=growth.inverse)
     return replace(
         fit, recipe=repr(recipe), _rounds=tuple(growth.rounds), _negentropy=growth.negentropy, _grown=growth.grown
     )
@@ -310,17 +280,18 @@ def fit_on(
     settings: Settings,
     *,
     start: ArrayLike | None = None,
-    known: WarmStart = WarmStart(),
+    boxes: BoxTotals | None = None,
+    inverse: Preconditioner | None = None,
 ) -> Decomposition:
-    """Plan, solve and put the result together; no warning is given.
+    """Plan, solve and put the result together; no warning is given. For `boxes` and `inverse` see `plan_on`.
 
     With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
-    plan = plan_on(data, recipe, settings, known)
+    plan = plan_on(data, recipe, settings, boxes, inverse)
     with limit_blas(plan.problem.model.n_params):
         plan, outcome = _solve(plan, start)
     if not settings.ranked and not outcome.status.converged:
-        return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
+        return fit_on(data, recipe, replace(settings, ranked=True), start=start, boxes=boxes, inverse=inverse)
     problem, face = plan.problem, plan.face
     point = plan.target.complete(outcome.point)
     alone = replace(settings, max_iter=None, callback=None)  # for fits that the caller did not begin
@@ -362,7 +333,7 @@ def refit(
     basis = Cells(kept.cells, kept.ties)
     if counts is not None:
         return fit_on(with_counts(data, counts), basis, settings)
-    return warn_if_not_converged(fit_on(data, basis, settings, known=WarmStart(boxes)))
+    return warn_if_not_converged(fit_on(data, basis, settings, boxes=boxes))
 
 
 def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
@@ -432,11 +403,9 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
 
 
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
-    model, k = plan.problem.model, plan.problem.model.n_params
+    k = plan.problem.model.n_params
     if start is None:
-        newton = isinstance(plan.solvers[0], Natural) and model.ties is None and model.measure is None
-        costly = newton and model.n_cells >= limits.COSTLY_SWEEP
-        return independence(plan.problem) if costly else np.zeros(k)
+        return np.zeros(k)
     theta = rectangular(start, "start", InvalidSetting)
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
         raise InvalidSetting(
@@ -468,7 +437,8 @@ def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[
 
     The block gets the function to call after each step, and one that shows any text. ``None``: on a terminal only.
     """
-    if not (sys.stderr.isatty() if progress is None else check_flag(progress, "progress")):
+    shown = sys.stderr.isatty() if progress is None else progress
+    if shown is False or not check_flag(shown, "progress"):
         yield callback, None
         return
     with line("reading X") as say:
@@ -537,7 +507,7 @@ def decompose(
     max_iter
         How many steps at most; by default what the solver thinks reasonable.
     start
-        theta to start from; the answer does not depend on it. Default 0; for large grids the best product over modes.
+        theta to start from; the answer does not depend on it. Default 0.
     callback
         Called with a `Step` at the start and after every step; a true return value stops the fit.
     progress
@@ -566,7 +536,8 @@ def decompose(
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")
-    with show_progress(progress if asked is None or progress is not None else False, settings.callback) as (step, say):
+    quiet = progress is None and asked is not None
+    with show_progress(False if quiet else progress, settings.callback) as (step, say):
         settings = replace(settings, callback=step)
         rankings = None if asked is None else asked.rankings
         if isinstance(asked, Graph):

@@ -4,9 +4,9 @@ Every member of the model is constant (up to the base measure) on the boxes cut 
 one box are merged into one cell of weight ``w = sum of r over Omega ∩ box``; the problem on the merged grid is
 exactly the same problem, and often far smaller.
 
-A model has one of three forms, decided when it is made; all sums over cells go through it. `Grid`: an array with an
-entry for every merged cell, formed or swept slab by slab. `CellList`: the merged cells that hold some of Omega, in a
-grid too large to form. `Cliques`: tables over the modes that B couples, on a full grid of any size.
+A model has one of three forms, decided when it is made; all sums over cells go through it. `Model` itself: an array
+with an entry for every merged cell, formed or swept slab by slab. `CellList`: the merged cells that hold some of Omega,
+in a grid too large to form. `Cliques`: tables over the modes that B couples, on a full grid of any size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above, sums_below
 from legendre.core.sums.quotient import Quotient, volumes
-from legendre.core.sums.zeta import zeta, zeta_adjoint
+from legendre.core.sums.zeta import accumulate, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Support
@@ -52,7 +52,7 @@ class Model:
     def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Model:
         """Merge the sample space along the basis; decide in which form the merged cells are summed over."""
         quotient = Quotient.of(support.shape, basis)
-        grid = Grid(support, base, frozen(basis), quotient, quotient.boxes(basis), ties=ties)
+        grid = Model(support, base, frozen(basis), quotient, quotient.boxes(basis), ties=ties)
         if support.points is not None:
             return _of_points(grid, support.points)
         if support.mask is None and base is None:
@@ -136,21 +136,10 @@ class Model:
         vector = self.on_cells(vector)
         if not self.quotient.small:
             check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
-        if self.n_cells > limits.LARGEST_GRID and (np.count_nonzero(self.positions, axis=1) == 1).all():
-            return self._below_on_axes(vector)
         grid = np.zeros(self.quotient.merged_shape)
         grid[tuple(self.positions.T)] = vector
-        return zeta(grid)
-
-    def _below_on_axes(self, vector: FloatArray) -> FloatArray:
-        """Do the same where every cell of B lies on an axis, as a sum over modes: two passes in place of one a mode."""
-        out, size = np.zeros(self.n_cells), 1  # the last mode first, so that rows are added; level 0 is there
-        for n, column in zip(self.quotient.merged_shape[::-1], self.positions.T[::-1], strict=True):
-            part, rows = np.zeros(n), out[: size * n].reshape(n, size)
-            part[column[column > 0]] = vector[column > 0]
-            np.add(np.cumsum(part)[1:, None], rows[0], out=rows[1:])
-            size *= n
-        return out.reshape(self.quotient.merged_shape)
+        accumulate(grid)
+        return grid
 
     def above(self, masses: FloatArray) -> FloatArray:
         """Sum what merged cells hold at or above each cell of B, and add up what is tied."""
@@ -185,7 +174,7 @@ class Model:
         return replace(self, basis=frozen(self.basis[columns]), positions=self.positions[columns])
 
     def _as_grid(self) -> Model:
-        return Grid(self.support, self.base, self.basis, self.quotient, self.positions, self.measure, self.ties)
+        return Model(self.support, self.base, self.basis, self.quotient, self.positions, self.measure, self.ties)
 
     @cached_property
     def one_body(self) -> bool:
@@ -206,11 +195,6 @@ class Model:
     def every_cell(self) -> bool:
         """True when B has every merged cell but the bottom one, none tied: its margins are known without counting."""
         return self.ties is None and 0 < len(self.basis) == self.quotient.n_merged - 1
-
-
-@dataclass(frozen=True, eq=False)
-class Grid(Model):
-    """A grid of the merged cells, formed or swept slab by slab."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +299,7 @@ class Cliques(Model):
         return 2 * sum(clique.n_cells * len(clique.modes) for clique in self.tables.tree.cliques)
 
 
-def _full(grid: Grid) -> Model:
+def _full(grid: Model) -> Model:
     """Choose between a grid and cliques: by size, and by the time that sweeps and messages take.
 
     The tables must have far fewer cells than the grid, since each costs more; for the Fisher matrix a parameter is
@@ -338,7 +322,7 @@ def _full(grid: Grid) -> Model:
     return Cliques(grid.support, None, grid.basis, quotient, positions, ties=grid.ties, tables=tables)
 
 
-def _of_points(grid: Grid, points: IntArray) -> Model:
+def _of_points(grid: Model, points: IntArray) -> Model:
     """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
     quotient, n = grid.quotient, grid.quotient.n_merged
     formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)

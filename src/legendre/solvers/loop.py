@@ -214,7 +214,6 @@ class Solver(ABC):
     name: ClassVar[str] = "your own"  # the name by which `decompose` and summaries know it
     max_iter: int = 500
     patience: int = 5
-    convex: ClassVar[bool] = True  # of a fit that stalls, the point of smallest residual is the best one
     accepts_dependent: ClassVar[bool] = False  # parameters may be linearly dependent on the sample space
     needs_mass: ClassVar[bool] = False  # it needs P itself; balancing, which looks for a P, cannot use it
     needs_matrix: ClassVar[bool] = False  # it works on matrices of weights, with the engine for those
@@ -337,8 +336,8 @@ def run(
                 best = state if after.residual < best.point.residual else best
                 history.append(_record(state, len(history)))
                 continue
-            chosen = best if status is Status.STALLED and solver.convex else state
-            return _finish(solver, target, chosen, status, history)
+            # of a fit that stalls, the point of smallest residual is the best one
+            return _finish(solver, target, best if status is Status.STALLED else state, status, history)
 
 
 def _finish(solver: Solver, target: Target, state: State, otherwise: Status, history: list[Step]) -> Outcome:

@@ -17,6 +17,7 @@ from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import Factor, factorise, rounding_level
 from legendre.core.types import FloatArray, IntArray
+from legendre.engines.junction import JunctionEngine
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import search
@@ -74,8 +75,7 @@ class Natural(Solver):
             return replace(state, gap=found[0], tilt=found[1])
         # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
-        cheap = target.problem.model.n_cells < limits.COSTLY_SWEEP
-        for _ in range(4 if cheap and point.residual <= target.tol else 0):
+        for _ in range(4 if point.residual <= target.tol else 0):
             corrected = target.at(point.theta - work.factor.solve(point.gradient))
             if corrected.residual >= point.residual:
                 break
@@ -201,7 +201,8 @@ class Closed(Solver):
     needs_mass: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - the answer needs no start
-        answer = target.engine.closed_form(target.problem)
+        engine = target.engine
+        answer = engine.closed_form(target.problem) if isinstance(engine, JunctionEngine) else None
         if answer is None:
             raise InvalidSetting(
                 "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
@@ -213,6 +214,7 @@ class Closed(Solver):
         return Natural().advance(target, state)
 
     def finish(self, target: Target, state: State) -> State:
+        assert isinstance(target.engine, JunctionEngine)
         gap, tilt = target.engine.closed_gap(target.problem, state.point)
         return replace(state, gap=gap, tilt=tilt)
 

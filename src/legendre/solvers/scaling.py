@@ -4,9 +4,8 @@
 Decomposable sets of margins on a full grid are solved by one cycle in the right order.
 
 `MatrixScaling` works in the logarithms of row and column factors (the potentials). A cycle (`sinkhorn_cycle`) is two
-products with the matrix, and converges at a rate that the matrix dictates. Overstepping takes the square root of the
-number of cycles. Where there are still too many, Newton's method takes over: the Hessian in the potentials is
-``[D_r Q; Q' D_c]``, reduced to the shorter side.
+products with the matrix, and converges at a rate that the matrix dictates. Where too many would be left, Newton's
+method takes over: the Hessian in the potentials is ``[D_r Q; Q' D_c]``, reduced to the shorter side.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Scaling(Solver):
     def start(self, target: Target, theta: FloatArray) -> State:
         margins, point = _margins(target.problem), target.at(theta)
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
-        q = np.exp(target.engine.log_probabilities(point))
+        q = target.engine.probabilities(point)
         return State(point, memory=Scales(theta, point.psi, margins, q, none))
 
     def advance(self, target: Target, state: State) -> State | None:
@@ -161,27 +160,19 @@ def _point(scales: Scales) -> Point:
 
 
 class CycleMemory(NamedTuple):
-    """The margins to meet; the cycles that are affordable, and left; residuals since omega was set; 0 for Newton."""
+    """The margins to meet; how many more cycles cost less than Newton's steps, -1 for no more; the last residuals."""
 
     rows: FloatArray
     columns: FloatArray
-    affordable: int
     left: int
     residuals: tuple[float, ...] = ()
-    omega: float = 1.0
 
     def update(self, residual: float, tol: float) -> CycleMemory:
-        """Overstep more where that helps; leave cycles for good where too many would be left even so."""
-        memory = self._replace(residuals=(*self.residuals, residual)[-WINDOW:], left=self.left - 1)
+        """Count a cycle; leave cycles for good where at the present rate too many would be left."""
+        memory = self._replace(residuals=(*self.residuals, residual)[-WINDOW:], left=max(self.left - 1, -1))
         factor = rate(memory.residuals)
-        if not memory.omega or factor is None:
-            return memory
-        omega = relaxation(factor, memory.omega)
-        if factor >= 1 or memory.left < 0 or cycles_left(residual, tol, omega - 1.0) > memory.left:
-            return memory._replace(omega=0.0)
-        # omega is changed when it comes closer to 2, its limit, by 3 %
-        worthwhile = omega - memory.omega > 0.03 * (2.0 - memory.omega)
-        return memory._replace(omega=omega, residuals=()) if worthwhile else memory
+        ends = factor is not None and cycles_left(residual, tol, factor) > memory.left
+        return memory._replace(left=-1) if ends else memory
 
 
 @dataclass(frozen=True)
@@ -212,24 +203,21 @@ class MatrixScaling(Solver):
     needs_matrix: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
+        affordable = _affordable(target)
         sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
-        # as many cycles are affordable as cost as much as the few Newton steps that would replace them
-        affordable = 20 + min(_engine(target).weights.shape) // 4
         rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
-        return State(target.at(theta), memory=CycleMemory(rows, columns, affordable, affordable))
+        return State(target.at(theta), memory=CycleMemory(rows, columns, affordable))
 
     def advance(self, target: Target, state: State) -> State | None:
         engine, memory = _engine(target), state.memory.update(state.point.residual, target.tol)
-        if memory.omega:
-            point = sinkhorn_cycle(engine, state.point, memory.rows, memory.columns, memory.omega)
-            return State(target.evaluate(point), memory=memory, step=memory.omega)
-        landed = search(target, state.point, _direction(target, state), memory)
-        if landed is not None:
-            return landed
-        # links too weak for floating point: cycles go on, however slowly, and may strengthen them
-        afresh = memory._replace(omega=1.0, residuals=(), left=memory.affordable)
+        if memory.left < 0:
+            landed = search(target, state.point, _direction(target, state), memory)
+            if landed is not None:
+                return landed
+            # links too weak for floating point: cycles go on, however slowly, and may strengthen them
+            memory = memory._replace(residuals=(), left=_affordable(target))
         point = sinkhorn_cycle(engine, state.point, memory.rows, memory.columns)
-        return State(target.evaluate(point), memory=afresh, step=1.0)
+        return State(target.evaluate(point), memory=memory, step=1.0)
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `newton.newton_gap` does."""
@@ -241,22 +229,23 @@ class MatrixScaling(Solver):
         return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
 
 
-def sinkhorn_cycle(
-    engine: MatrixEngine, point: Point, rows: FloatArray, columns: FloatArray, omega: float = 1.0
-) -> Point:
-    """Scale the rows, then the columns, to their margins, overstepping by omega: two products with the matrix."""
+def _affordable(target: Target) -> int:
+    """As many cycles as cost as much as the few Newton steps that would replace them."""
+    return 20 + int(min(_engine(target).weights.shape)) // 4
+
+
+def sinkhorn_cycle(engine: MatrixEngine, point: Point, rows: FloatArray, columns: FloatArray) -> Point:
+    """Scale the rows, then the columns, to their margins: two products with the matrix."""
     old = scaled(point)
-    f = _step(rows, old.per_row, old.f, omega)
+    f = _factors(rows, old.per_row, old.f)
     per_column = engine.log_product(f, 0)
-    return engine.scaled_by(f, _step(columns, per_column, old.g, omega), per_column)
+    return engine.scaled_by(f, _factors(columns, per_column, old.g), per_column)
 
 
-def _step(wanted: FloatArray, log_sums: FloatArray, last: FloatArray, omega: float) -> FloatArray:
-    """Move towards the log factors that give the wanted sums; those of empty rows or columns stay."""
-    goal = np.log(wanted, where=wanted > 0, out=np.zeros_like(wanted))
-    np.subtract(goal, log_sums, out=goal, where=log_sums > -np.inf)
-    moved = last + omega * (goal - last)
-    return np.where((wanted > 0) & (log_sums > -np.inf), moved, last)
+def _factors(wanted: FloatArray, log_sums: FloatArray, last: FloatArray) -> FloatArray:
+    """Find the log factors that give the wanted sums; those of empty rows or columns stay."""
+    filled = (wanted > 0) & (log_sums > -np.inf)
+    return np.subtract(np.log(wanted, where=filled, out=last.copy()), log_sums, where=filled, out=last.copy())
 
 
 def _engine(target: Target) -> MatrixEngine:
@@ -270,7 +259,7 @@ def _engine(target: Target) -> MatrixEngine:
 def _direction(target: Target, state: State) -> FloatArray:
     """Compute Newton's direction in theta."""
     engine, at, memory = _engine(target), scaled(state.point), state.memory
-    q = engine.probabilities(state.point)
+    q = engine.probabilities(state.point).reshape(len(at.f), len(at.g))
     wanted = memory.rows - at.rows, memory.columns - at.columns
     if q.shape[0] < q.shape[1]:
         dg, df = reduced_newton(q.T, wanted[1], wanted[0])
@@ -307,9 +296,6 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     return df, dg
 
 
-# How fast cycles converge, and how far to overstep.
-
-
 def rate(residuals: tuple[float, ...]) -> float | None:
     """Return the mean factor from one residual to the next; ``None`` while too few have been seen.
 
@@ -337,16 +323,3 @@ def cycles_left(residual: float, tol: float, factor: float) -> float:
     if tol == 0 or not factor < 1:
         return math.inf
     return math.log(residual / tol) / -math.log(factor)
-
-
-def relaxation(factor: float, omega: float) -> float:
-    """From the factor per cycle that was seen with overstepping by omega, find the best omega (Young's formulas).
-
-    Alternating exact minimisation in two blocks is a Gauss-Seidel method near its limit. If it converges with factor
-    rho, then ``omega = 2 / (1 + sqrt(1 - rho))`` is best, and converges with factor ``omega - 1``.
-
-    >>> relaxation(0.75, 1.0).__round__(6)
-    1.333333
-    """
-    rho = (factor + omega - 1.0) ** 2 / (factor * omega**2) if factor > 0 else 0.0
-    return 2.0 / (1.0 + math.sqrt(max(1.0 - rho, 0.0)))

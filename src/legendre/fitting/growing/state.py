@@ -162,7 +162,7 @@ class Ground:
         if self.compiled:
             from legendre.core.sums.kernels.dense import sum_grid
 
-            sum_grid(0, grid.reshape(self.shape[0], -1), np.array(self.shape[1:], dtype=np.int64), back=back)
+            sum_grid(grid.reshape(self.shape), back=back)
         else:
             accumulate(np.flip(grid.reshape(self.shape)) if back else grid.reshape(self.shape))
 

@@ -63,8 +63,6 @@ def structural_face(problem: Problem) -> Face:
     """
     model = problem.model
     attained = Face(None, np.zeros(model.n_params))
-    if problem.known_to_exist:
-        return attained
     if (found := _empty_tables(problem)) is not None:
         return found
     if not problem.known or model.n_cells > limits.LARGEST_GRID:

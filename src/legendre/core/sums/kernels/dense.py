@@ -1,12 +1,14 @@
-"""Compiled running sums over a grid, fused with what the model needs from them.
+"""Compiled running sums over a grid, with the arithmetic of `legendre.core.sums.zeta`.
 
 A grid of shape ``(I_1, ..., I_N)`` is held as a matrix ``(I_1, R)``: row i is the slab ``v_1 = i`` with the other
 modes flattened. Sums over modes 2..N stay inside a slab (in cache, slabs in parallel); the sum over mode 1 runs down
 the columns (column blocks in parallel). No sum is ever split between threads, so results do not depend on their number.
 """
 
+import numpy as np
+
 from legendre.core.compiled import ParallelKernel, inner
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 
 BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-level cache for I_1 up to about 1000
 
@@ -71,28 +73,9 @@ def sum_columns(first, last, grid, back):
                 grid[to, j] += grid[before, j]
 
 
-@ParallelKernel
-def weigh_columns(first, last, grid, q):
-    """Prefix sums over mode 1, times q, then suffix sums over mode 1, while a block of columns is in cache."""
-    rows, width = grid.shape
-    for b in range(first, last):
-        lo, hi = b * BLOCK, min(width, (b + 1) * BLOCK)
-        for i in range(1, rows):
-            for j in range(lo, hi):
-                grid[i, j] += grid[i - 1, j]
-        for j in range(lo, hi):
-            grid[rows - 1, j] *= q[rows - 1, j]
-        for i in range(rows - 2, -1, -1):
-            for j in range(lo, hi):
-                grid[i, j] = grid[i, j] * q[i, j] + grid[i + 1, j]
-
-
-def column_blocks(grid: FloatArray) -> int:
-    """Count the blocks of columns that are swept together."""
-    return int(-(-grid.shape[1] // BLOCK))
-
-
-def sum_grid(work: float, grid: FloatArray, modes: IntArray, *, back: bool) -> None:
-    """Prefix sums over every mode; suffix sums if `back`."""
-    sum_slabs(work, len(grid), grid, modes, back)
-    sum_columns(work, column_blocks(grid), grid, back)
+def sum_grid(grid: FloatArray, *, back: bool) -> None:
+    """Prefix sums over every mode, in place; suffix sums if `back`."""
+    rows, modes = grid.reshape(len(grid), -1), np.array(grid.shape[1:], dtype=np.int64)
+    work = 6.0 * grid.size  # visits of cells by a pair of sweeps, roughly: small grids are swept by one thread
+    sum_slabs(work, len(rows), rows, modes, back)
+    sum_columns(work, -(-rows.shape[1] // BLOCK), rows, back)
