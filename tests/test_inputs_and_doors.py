@@ -197,6 +197,12 @@ def complete(X: Any, _: Path) -> Answer:
     return Answer([done.tensor()], [scores, done.fit.theta, done.determined, done.observed], done.summary())
 
 
+def complete_nonzero(X: Any, _: Path) -> Answer:
+    """Cells that a sparse X does not list are missing."""
+    done = ld.complete(X, ["empty", "B1", "adaptive(6)"], folds=3, rng=1, support="nonzero")
+    return Answer([done.tensor()], [done.theta])
+
+
 def balance(X: Any, _: Path) -> Answer:
     done = ld.balance(X, {0: [4, 3, 2, 1]})
     return Answer([done.tensor()], [done.theta, done.kl_to_X, done.log_factors[0]])
@@ -266,6 +272,7 @@ DOORS: dict[str, Door] = {
     "unordered": Door(unordered),
     "plan": Door(plan),
     "complete": Door(complete),
+    "complete of cells > 0": Door(complete_nonzero),
     "balance": Door(balance),
     "complete without a basis": Door(complete_without_basis),
     "hidden": Door(hidden),
@@ -315,3 +322,47 @@ def test_the_table(kind: str, door: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_sentences_are_of_pairs_that_exist() -> None:
     assert all(kind in INPUTS and door in DOORS for kind, door in REFUSED)
+
+
+NAIVE = ld.interactions([(0, 2), (1, 2)])
+TASKS: dict[str, Callable[[Any], Any]] = {
+    "complete": lambda X: ld.complete(X, "B1"),
+    "balance": ld.balance,
+    "hidden": lambda X: ld.hidden(X, NAIVE, 2, restarts=1, tol=1e-3),
+}
+UNFIT: dict[str, tuple[Any, str]] = {
+    "a large sparse tensor": (
+        ld.from_coords([[0, 0], [5, 7]], [1, 2], shape=(10_000, 10_000)),
+        r"^{task} needs every cell of X in memory, but X is sparse of shape \(10000, 10000\)",
+    ),
+    "a large dask array": (
+        da.ones((10_000, 10_000), chunks=5_000, dtype="u1"),
+        r"^{task} needs every cell of X in memory, but X is a dask array of shape \(10000, 10000\)",
+    ),
+    "sparse with NaN": (
+        scipy.sparse.coo_array(([1.0, np.nan], ([0, 1], [1, 0]))),
+        r"X\.data\[1\] = nan, stored for X\[1, 0\]\. .* Leave the entry out",
+    ),
+    "torch sparse": (torch.eye(3).to_sparse(), r"not a dense torch array .* Pass X\.to_dense\(\)"),
+    "ragged": ([[1, 2], [3]], "not a rectangular array"),
+    "text": (np.array([["a", "b"]]), "entries must be numbers"),
+    "infinite": (np.array([[1, np.inf], [1, 1]]), r"1 infinite entries, the first at X\[0, 1\]"),
+    "zero": (scipy.sparse.coo_array((3, 3)), "X is zero everywhere"),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_is_refused_is_refused_by_all_tasks_alike(kind: str, task: str) -> None:
+    X, text = UNFIT[kind]
+    with pytest.raises(ld.errors.InvalidTensor, match=text.format(task=task)):
+        TASKS[task](X)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_results_of_another_library_are_saved_and_read(task: str, tmp_path: Path) -> None:
+    done = TASKS[task](torch.asarray(counts((4, 3)).copy()))
+    done.save(tmp_path / "result.npz")
+    again = ld.load(tmp_path / "result.npz")
+    assert_allclose(again.tensor(), host(done.tensor()), rtol=0)
+    assert_allclose(again.eta, done.eta, rtol=0)

@@ -141,7 +141,6 @@ def test_columns_that_say_nothing_are_named() -> None:
     assert fit.graph.notes == (
         "one has one level, and is left out.",
         "id has a value of its own in each row, and no edge: it is taken for an identifier.",
-        "twin and a determine each other.",
     )
 
 

@@ -106,6 +106,11 @@ def base(rng: Rng, X: Array) -> Array | None:
     return r
 
 
+def question(rng: Rng, X: Array) -> dict[str, Any]:
+    """X with a sample space, a base measure, and a seed for what is asked of the answer."""
+    return {"X": X, "support": support(rng, X), "base": base(rng, X), "seed": int(rng.integers(1 << 30))}
+
+
 def basis(rng: Rng, dims: tuple[int, ...]) -> Any:
     """Draw a string or a list of cells."""
     return basis_string(rng, dims) if chance(rng, 0.55) else basis_list(rng, dims)

@@ -36,6 +36,17 @@ def close(found: Any, right: Any, allowed: Any, name: str) -> None:
         )
 
 
+def cell_set(cells: Any) -> set[tuple[int, ...]]:
+    """Return cells as a set, which is compared in any order."""
+    return {tuple(map(int, v)) for v in cells}
+
+
+def same_cells(found: Any, right: Any) -> None:
+    """Raise Wrong unless a basis has the cells of its definition, each once."""
+    need(cell_set(found) == cell_set(right), "the basis has other cells than its definition")
+    need(len(cell_set(found)) == len(found), "the basis repeats cells")
+
+
 def vanished(fit: Any, problem: Problem) -> Array:
     """Mark the cells of Omega that the fit does not list as vanishing."""
     gone = np.zeros(problem.shape, dtype=bool)

@@ -26,7 +26,7 @@ from legendre.data.readers.labelled import unwrap
 from legendre.fitting.fit import Settings, decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
-from legendre.tasks.compare import COMPARED, Comparison, Row, run_fits
+from legendre.tasks.compare import COMPARED, Comparison, Effort, Row, run_fits
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
@@ -151,7 +151,7 @@ def compare(
     stopped = False
     try:
         with line("compare", sys.stderr.isatty()) as say:
-            rows += run_fits(X, listed, support=support, peers=methods, n_starts=starts, hold_out=hold_out, say=say)
+            rows += run_fits(X, listed, support, None, methods, starts, hold_out, Effort(), say)
     except KeyboardInterrupt:  # what was measured is kept
         stopped = True
     found = Comparison(tuple(rows))

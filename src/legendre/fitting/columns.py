@@ -111,11 +111,9 @@ def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
     share = _best_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
     found = _grow(columns, recipe, labels, share)
     constant, identifiers = _useless(columns)
-    notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
     own = "has a value of its own in each row, and no edge: it is taken for an identifier."
-    notes += [f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist()]
-    twins = [f"{labels.mode(a)} and {labels.mode(b)}" for a, b in found.ends.tolist() if _equal(columns, a, b)]
-    return replace(found, notes=(*notes, *(f"{pair} determine each other." for pair in twins)))
+    notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
+    return replace(found, notes=(*notes, *(f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist())))
 
 
 def _useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
@@ -123,13 +121,6 @@ def _useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
     n_rows = columns.codes.shape[1]
     constant = columns.codes.min(axis=1) == columns.codes.max(axis=1)
     return constant, ~constant & (columns.sizes == n_rows) & (n_rows > few) & (columns.total == n_rows)
-
-
-def _equal(columns: Columns, a: int, b: int) -> bool:
-    """Whether each level of a goes with one level of b, and the other way round."""
-    pairs = columns.codes[a].astype(np.int64) * columns.sizes[b] + columns.codes[b]
-    n_pairs = np.count_nonzero(np.bincount(pairs))
-    return all(n_pairs == np.count_nonzero(np.bincount(columns.codes[k])) for k in (a, b))
 
 
 def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:

@@ -42,7 +42,7 @@ class InteractionGraph:
     penalty
         The nats that each parameter had to gain.
     notes
-        Sentences about modes that were left out, and modes that are equal.
+        Sentences about modes that were left out.
 
     See Also
     --------

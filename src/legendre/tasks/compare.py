@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 from legendre.basis.adaptive import adaptive
 from legendre.core.arguments import check_choice, check_int, check_number
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
-from legendre.core.progress import Say, line, silent
+from legendre.core.progress import Say, line
 from legendre.core.text import Columns
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import in_memory
@@ -76,10 +75,10 @@ def attempt(
 ) -> tuple[dict[str, Any], FloatArray | None]:
     """Run a peer on the cells of a mask; return fields of its row, and its reconstruction if there is one.
 
-    An error or a warning inside it becomes a note.
+    An error inside it becomes a note; its warnings are its own.
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         try:
             start = time.perf_counter()
             factors = peer.fit(X, peer.rank(X.shape, n_params), effort, seed, mask)
@@ -89,11 +88,9 @@ def attempt(
                 raise ValueError("the reconstruction is not finite")
         except Exception as error:  # another library's, so of any kind
             return {"status": "FAILED", "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
-    remarks = [f"{warning.category.__name__}: {warning.message}".splitlines()[0][:80] for warning in caught]
-    if factors.n_iter >= effort.max_iter:
-        remarks.insert(0, f"stopped at {effort.max_iter} iterations")
     facts = {"n_params": factors.n_params, "n_iter": factors.n_iter, "seconds": seconds}
-    return {"status": "DONE", **facts, "note": "; ".join(dict.fromkeys(remarks))}, Q
+    note = f"stopped at {effort.max_iter} iterations" if factors.n_iter >= effort.max_iter else ""
+    return {"status": "DONE", **facts, "note": note}, Q
 
 
 def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
@@ -205,7 +202,7 @@ class Row:
     held_out: float | None = None  # RMSE on cells held out of a second fit; None for a method that takes no mask
     seconds: float | None = None  # of the first fit alone
     residual: float | None = None  # max|eta - eta_hat|; peers have none
-    note: str = ""  # why there is no reconstruction, or what a peer warned of
+    note: str = ""  # why there is no reconstruction, or why a peer stopped
 
     @property
     def label(self) -> str:
@@ -279,15 +276,14 @@ def list_sizes(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
 
 def run_fits(
     X: TensorLike,
-    n_params: Sequence[int] | None = None,
-    *,
-    support: str = "all",
-    unordered: Unordered = None,
-    peers: Sequence[str] = COMPARED,
-    n_starts: int = 3,
-    hold_out: float = 0.1,
-    effort: Effort | None = None,
-    say: Say = silent,
+    n_params: Sequence[int] | None,
+    support: str,
+    unordered: Unordered,
+    peers: Sequence[str],
+    n_starts: int,
+    hold_out: float,
+    effort: Effort,
+    say: Say,
 ) -> Iterator[Row]:
     """Yield the rows of `compare`, one by one: the uniform distribution, then ours and peers by size.
 
@@ -301,17 +297,13 @@ def run_fits(
     hidden = np.random.default_rng(0).permutation(np.flatnonzero(known))[: int(hold_out * known.sum())]
     held_out = np.isin(np.arange(values.size), hidden).reshape(values.shape)
     jobs = _list_jobs(values, n_params, n_starts, peers)
-    fit = partial(_fit_cells, effort=effort or Effort(), unordered=unordered)
     for done, row in enumerate(jobs):
         say(f"fit {done + 1} of {len(jobs)}   {row.label}, {row.asked} parameters", done / len(jobs))
-        if row.note:
-            yield row
-            continue
-        facts, Q = fit(row, values)
+        facts, Q = ({}, None) if row.note else _fit_cells(row, values, effort, unordered)
         if Q is not None:
             facts |= score(values, Q)
             if hidden.size and (row.method not in PEERS or PEERS[row.method].takes_mask):
-                again = fit(row, np.where(held_out, np.nan, values))[1]
+                again = _fit_cells(row, np.where(held_out, np.nan, values), effort, unordered)[1]
                 facts["held_out"] = None if again is None else _rmse(values, again, held_out)
         yield replace(row, **facts)
 
@@ -432,8 +424,5 @@ def compare(
     [('adaptive', 5, 5), ('adaptive', 20, 20)]
     """
     with line("compare", progress) as say:
-        rows = run_fits(
-            X, n_params, support=support, unordered=unordered, peers=peers, n_starts=n_starts, hold_out=hold_out,
-            effort=effort, say=say,
-        )  # fmt: skip
+        rows = run_fits(X, n_params, support, unordered, peers, n_starts, hold_out, effort or Effort(), say)
         return Comparison(tuple(rows))

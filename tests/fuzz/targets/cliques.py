@@ -14,12 +14,12 @@ from legendre.core import limits
 
 from .. import draw
 from ..draw import chance, pick
-from ..fit_rules import check_fit, need
+from ..fit_rules import cell_set, need, same_cells
 from ..oracle import Problem, basis_cells
 from ..rules import Trial
 from . import Args, Target
-from .fits import fit_bits, moderate
-from .tied import basis_of, draw_spec, problem_for, stored_alike
+from .fits import fit_bits, judge_fit, moderate, problem_for, stored_alike
+from .tied import basis_of, draw_spec
 
 
 @contextmanager
@@ -72,11 +72,10 @@ def try_cliques(args: Args, folder: Path) -> Trial:
     def check(fit: Any) -> str:
         with only_cliques():
             if isinstance(basis, str) and not specs:
-                right = basis_cells(basis, X, mask)
-                need({tuple(map(int, v)) for v in fit.basis} == right, "the basis has other cells")
-            problem = problem_for(fit, X, mask) if specs else Problem.of(X, mask, fit.basis)
+                same_cells(fit.basis, basis_cells(basis, X, mask))
+            problem = problem_for(fit, X, mask)
             steady = args["tree"] and moderate(problem) and args["solver"] in ("auto", "natural")
-            kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=steady)
+            kind, _ = judge_fit(fit, args, steady, problem)
             if fit.status.name == "AT_BOUNDARY":
                 need(fit.n_vanishing == len(fit.vanishing_cells), f"n_vanishing is {fit.n_vanishing}")
                 _margins(fit, problem)
@@ -91,7 +90,7 @@ def _margins(fit: Any, problem: Problem) -> None:
     carries = problem.on_grid(problem.alive) > 0
     for modes, entries in fit.vanishing_margins.items():
         left = carries.any(axis=tuple(k for k in range(carries.ndim) if k not in modes))
-        need({tuple(v) for v in entries.tolist()} == {tuple(v) for v in np.argwhere(~left).tolist()}, f"margin {modes}")
+        need(cell_set(entries) == cell_set(np.argwhere(~left)), f"margin {modes}")
 
 
 TARGETS = [Target("cliques", draw_cliques, try_cliques, 0.05)]

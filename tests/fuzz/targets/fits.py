@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import legendre as ld
 
 from .. import draw
 from ..draw import chance, pick
-from ..fit_rules import check_fit, close, need
+from ..features import FeatureProblem, features_of
+from ..fit_rules import cell_set, check_fit, close, need, same_cells
 from ..oracle import EPS, LONG, Problem, basis_cells, covariance, omega_mask
-from ..rules import Trial, Wrong
+from ..rules import Trial
 from . import Args, Target
 
 Array = Any
@@ -24,36 +26,40 @@ def fit_bits(fit: Any) -> Any:
     return [fit.basis, fit.theta, fit.eta, fit.psi, fit.kl, fit.rmse, fit.status.name, fit.n_iter, fit.vanishing_cells]
 
 
-def problem_of(args: Args) -> Problem | None:
-    """State the problem for brute force; ``None`` where no cell of the sample space is positive."""
-    X, base = args["X"], args["base"]
-    mask = omega_mask(X, args["support"], base)
-    if not X[mask].any():
-        return None
-    cells = the_cells(args["basis"], X, mask)
-    return Problem.of(X, mask, np.array(sorted(cells), dtype=np.int64).reshape(len(cells), X.ndim), base)
+def problem_for(fit: Any, X: Array, mask: Array, base: Array | None = None) -> Problem:
+    """State the problem with the cells or the features that the fit has."""
+    if fit.ties is None and fit.labels.order is None:
+        return Problem.of(X, mask, fit.basis, base)
+    found: Problem = FeatureProblem.of_features(X, mask, *features_of(fit), base)
+    return found
+
+
+def judge_fit(fit: Any, args: Args, steady: bool | None = None, problem: Problem | None = None) -> tuple[str, Problem]:
+    """Judge a fit of X on its sample space; it has to converge if `steady`, by default where X is moderate."""
+    if problem is None:
+        base = args.get("base")
+        problem = problem_for(fit, args["X"], omega_mask(args["X"], args["support"], base), base)
+    steady = moderate(problem) if steady is None else steady
+    return check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=steady), problem
 
 
 def the_cells(basis: Any, X: Array, mask: Array) -> set[tuple[int, ...]]:
     """List the cells of a basis by its definition."""
-    return basis_cells(basis, X, mask) if isinstance(basis, str) else {tuple(map(int, v)) for v in np.asarray(basis)}
+    return basis_cells(basis, X, mask) if isinstance(basis, str) else cell_set(np.asarray(basis))
 
 
-def moderate(problem: Problem | None) -> bool:
+def moderate(problem: Problem) -> bool:
     """Whether X and the base measure are in a range where float64 has room for every answer."""
-    if problem is None:
-        return False
     x, r = problem.x[problem.x > 0], np.exp(problem.log_r)
     span, size = float(x.max() / x.min()), float(x.max())
     return span < 1e8 and 1e-100 < size < 1e100 and float(r.max() / r.min()) < 1e4 and 1e-50 < float(r.max()) < 1e50
 
 
-def ordinary(args: Args, problem: Problem | None) -> bool:
+def ordinary(args: Args, problem: Problem) -> bool:
     """Whether the call has to converge: a moderate X, Newton's steps, a tolerance within reach, and enough steps."""
     start = args.get("start")
     return (
-        problem is not None
-        and moderate(problem)
+        moderate(problem)
         and args.get("solver", "auto") in ("auto", "natural")
         and args.get("max_iter") is None
         and args.get("tol", 1e-10) >= 1e-12
@@ -66,43 +72,43 @@ def ordinary(args: Args, problem: Problem | None) -> bool:
 
 def draw_decompose(rng: np.random.Generator) -> Args:
     X = draw.tensor(rng)
-    args: Args = {
-        "X": X,
-        "basis": draw.basis(rng, X.shape),
-        "support": draw.support(rng, X),
-        "base": draw.base(rng, X),
-        **draw.settings(rng),
-        "start": None,
-        "seed": int(rng.integers(1 << 30)),
-    }
+    question = {**draw.question(rng, X), **draw.settings(rng)}
+    args: Args = {**question, "basis": draw.basis(rng, X.shape), "start": None}
     if chance(rng, 0.1) and not isinstance(args["basis"], str):
         k = len(np.unique(args["basis"], axis=0))
         args["start"] = rng.normal(size=k) * pick(rng, 1.0, 1.0, 5.0, 50.0, 1000.0)
     return args
 
 
-def fitted(args: Args, **more: Any) -> Any:
-    names = ("support", "base", "solver", "tol", "max_iter", "start")
-    given = {name: args[name] for name in names if name in args}
-    return ld.decompose(args["X"], args["basis"], **given, **more)
-
-
 def try_decompose(args: Args, folder: Path) -> Trial:
-    del folder
-    problem = problem_of(args)
-    steady = ordinary(args, problem)
+    X, mask = args["X"], omega_mask(args["X"], args["support"], args["base"])
+    cells = the_cells(args["basis"], X, mask) if X[mask].any() else set()
+    problem = Problem.of(X, mask, np.array(sorted(cells), dtype=np.int64), args["base"])
+    steady = bool(X[mask].any()) and ordinary(args, problem)
+
+    def call() -> Any:
+        return ld.decompose(X, **{name: value for name, value in args.items() if name not in ("X", "seed")})
 
     def check(fit: Any) -> str:
-        if problem is None:
-            raise Wrong("brute force finds no problem in these arguments, but there is an answer")
-        found = {tuple(map(int, v)) for v in fit.basis}
-        need(found == {tuple(map(int, v)) for v in problem.basis}, "the basis has other cells than its definition")
-        need(len(found) == len(fit.basis), "the basis repeats cells")
-        own = Problem.of(args["X"], omega_mask(args["X"], args["support"], args["base"]), fit.basis, args["base"])
-        return check_fit(fit, own, np.random.default_rng(args["seed"]), steady=steady)
+        same_cells(fit.basis, cells)
+        kind, own = judge_fit(fit, args, steady)
+        if args["seed"] % 8 == 0:
+            stored_alike(fit, folder, own)
+        return kind
 
     held = tuple(args[name] for name in ("X", "basis", "support", "base", "start"))
-    return Trial(lambda: fitted(args), check, held, fit_bits, benign=steady)
+    return Trial(call, check, held, fit_bits, benign=steady)
+
+
+def stored_alike(fit: Any, folder: Path, problem: Problem | None = None) -> None:
+    """Save and load, and pickle: the same bits, and the same answers."""
+    fit.save(folder / "fit.npz")
+    for back in (ld.load(folder / "fit.npz"), pickle.loads(pickle.dumps(fit))):
+        for name in ("theta", "eta", "psi", "basis", "vanishing_cells", "rank", "residual", "kl", "rmse", "status"):
+            need(np.array_equal(getattr(back, name), getattr(fit, name)), f"{name} of the stored fit is another")
+        need(np.array_equal(back.tensor(), fit.tensor(), equal_nan=True), "the tensor of the stored fit is another")
+        if problem is not None:
+            check_fit(back, problem, np.random.default_rng(0))
 
 
 # --- adaptive --------------------------------------------------------------------------------------------------------
@@ -110,23 +116,13 @@ def try_decompose(args: Args, folder: Path) -> Trial:
 
 def draw_adaptive(rng: np.random.Generator) -> Args:
     dims = draw.shape(rng, 30, (1, 2, 2, 3, 3, 4))
-    X = draw.tensor(rng, dims)
     size: Any = pick(rng, *range(1, 7), 12, 40, "aic", "bic", "cv")
     extra = {"swaps": int(rng.integers(0, 3))} if chance(rng, 0.4) else {}
     if chance(rng, 0.3):
         extra["include"] = pick(rng, "B1", "interactions(1)", draw.basis_list(rng, dims, 3))
     if chance(rng, 0.3):
         extra["candidates"] = pick(rng, "full()", "interactions(2)", "B3(2)", draw.basis_list(rng, dims, 9))
-    support, base = draw.support(rng, X), draw.base(rng, X)
-    return {
-        "X": X,
-        "size": size,
-        "extra": extra,
-        "support": support,
-        "base": base,
-        "tol": 1e-10,
-        "seed": int(rng.integers(1 << 30)),
-    }
+    return {**draw.question(rng, draw.tensor(rng, dims)), "size": size, "extra": extra}
 
 
 def try_adaptive(args: Args, folder: Path) -> Trial:
@@ -134,31 +130,26 @@ def try_adaptive(args: Args, folder: Path) -> Trial:
     X, extra = args["X"], args["extra"]
 
     def call() -> Any:
-        return ld.decompose(
-            X, ld.adaptive(args["size"], **extra), support=args["support"], base=args["base"], tol=args["tol"]
-        )
+        return ld.decompose(X, ld.adaptive(args["size"], **extra), support=args["support"], base=args["base"])
 
     def check(fit: Any) -> str:
         mask = omega_mask(X, args["support"], args["base"])
-        problem = Problem.of(X, mask, fit.basis, args["base"])
-        rng = np.random.default_rng(args["seed"])
-        kind = check_fit(fit, problem, rng, steady=moderate(problem))
-        found = {tuple(map(int, v)) for v in fit.basis}
+        kind, problem = judge_fit(fit, args)
+        found = cell_set(fit.basis)
         need(len(found) == fit.n_params, "cells are repeated")
         first = the_cells(extra.get("include", "empty"), X, mask)
         need(first <= found, "included cells are missing")
         if "candidates" in extra:
             need(found <= first | the_cells(extra["candidates"], X, mask), "cells that are no candidates")
         else:
-            need(found - first <= {tuple(map(int, v)) for v in problem.omega}, "cells outside the support")
+            need(found - first <= cell_set(problem.omega), "cells outside the support")
         if isinstance(args["size"], int):
             need(fit.n_params <= max(args["size"], len(first)), f"{fit.n_params} cells, {args['size']} were asked for")
         close(fit.path[-1].kl, fit.kl, 1e-9 * (1 + fit.kl), "path[-1].kl")
         if fit.n_params:
-            part = fit.at(int(rng.integers(0, fit.n_params)))
-            own = Problem.of(X, mask, part.basis, args["base"])
+            part = fit.at(args["seed"] % fit.n_params)
             need(np.array_equal(part.basis, fit.basis[fit.order()[: part.n_params]]), "at(k) has other cells")
-            check_fit(part, own, rng, steady=moderate(own))
+            judge_fit(part, args)
         return kind
 
     return Trial(call, check, (X, args["support"], args["base"], extra), fit_bits, twice=args["seed"] % 4 == 0)
@@ -194,8 +185,7 @@ def try_inference(args: Args, folder: Path) -> Trial:
 
     def check(found: Any) -> str:
         fit, tests, intervals, residuals = found
-        problem = Problem.of(args["X"], omega_mask(args["X"], args["support"], None), fit.basis)
-        kind = check_fit(fit, problem, np.random.default_rng(args["seed"]))
+        kind, problem = judge_fit(fit, args, steady=False)
         check_inference(tests, problem, intervals, args["level"], residuals, args["kind"])
         return kind
 
@@ -250,16 +240,9 @@ def check_inference(tests: Any, problem: Problem, intervals: Array, level: float
             V = np.linalg.inv(G) / float(N)
             close(tests.covariance(), V, 1e3 * relative * np.linalg.cond(G) * np.abs(V).max(), "covariance")
     if kind == "pearson":
-        r = (n - mu) / np.sqrt(mu)
-        right = np.full(problem.shape, np.nan, dtype=LONG)
-        whole = np.zeros(len(alive), dtype=LONG)
-        whole[alive] = r
-        right[tuple(problem.omega.T)] = whole
-        slack = np.zeros(problem.shape, dtype=LONG)
-        every = np.zeros(len(alive), dtype=LONG)
-        every[alive] = 4 * relative * (n + mu) / np.sqrt(mu)
-        slack[tuple(problem.omega.T)] = every
-        close(residuals, right, slack, "residuals")
+        right, slack = (np.zeros(len(alive), dtype=LONG) for _ in range(2))
+        right[alive], slack[alive] = (n - mu) / np.sqrt(mu), 4 * relative * (n + mu) / np.sqrt(mu)
+        close(residuals, problem.on_grid(right, np.nan), problem.on_grid(slack), "residuals")
     if kind == "deviance":
         close(np.nansum(residuals**2), tests.g2, 1e-9 * (1 + tests.g2) + loose, "deviance residuals")
 

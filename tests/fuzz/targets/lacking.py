@@ -12,12 +12,12 @@ import legendre as ld
 
 from ..draw import chance, pick
 from ..features import FeatureProblem, defined, features_of, same_features
-from ..fit_rules import check_fit, close, need, vanished
+from ..fit_rules import close, need, vanished
 from ..oracle import EPS, LONG, independent, omega_mask, rank_of
 from ..rules import Trial
 from . import Args, Target
-from .fits import moderate
-from .tied import bare, draw_formulas, problem_for
+from .fits import judge_fit, problem_for
+from .tied import bare, draw_formulas, stored_model_alike
 
 Array = Any
 ROUNDS = 300  # of expectation-maximisation for the saturated model; the gap says how far that leads
@@ -41,17 +41,12 @@ def draw_lacking(rng: np.random.Generator) -> Args:
         counts = [10**6 * n for n in counts]
     scale = pick(rng, 1.0, 1.0, 5.0, 40.0)
     return {
+        **{name: args[name] for name in ("names", "formula", "groups", "specs", "support", "seed")},
         "dims": X.shape,
-        "names": names,
-        "formula": args["formula"],
-        "groups": args["groups"],
-        "specs": args["specs"],
         "rows": rows,
         "form": pick(rng, "dict", "pandas"),
         "counts": counts,
         "offset": None if args["offset"] is None else scale * args["offset"],
-        "support": args["support"],
-        "seed": int(rng.integers(1 << 30)),
     }
 
 
@@ -139,14 +134,11 @@ def try_lacking(args: Args, folder: Path) -> Trial:
         if table.whole.all():
             X = (table.n @ table.matrix).astype(np.float64).reshape(args["dims"])
             whole = problem_for(fit, X, omega_mask(X, args["support"], base), base)
-            return check_fit(bare(fit), whole, np.random.default_rng(args["seed"]), steady=moderate(whole))
+            return judge_fit(bare(fit), args, problem=whole)[0]
         problem = FeatureProblem.of_features(ones, omega_mask(ones, args["support"], base), found, terms, base)
         rows = Rows.of(args, problem.omega)
         check_partial(model, problem, rows)
-        model.save(folder / "model.npz")
-        back = ld.load(folder / "model.npz")
-        need(back.g2 == model.g2 and back.df == model.df and back.formula == model.formula, "the loaded model differs")
-        need(bool(model.summary() and repr(model)), "no summary")
+        stored_model_alike(model, folder)
         return "unconverged" if not model.converged else "boundary" if fit.n_vanishing else "right"
 
     def bits(model: Any) -> Any:

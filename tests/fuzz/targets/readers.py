@@ -15,11 +15,11 @@ import legendre as ld
 
 from .. import draw
 from ..draw import chance, pick
-from ..fit_rules import check_fit, close, need
+from ..fit_rules import close, need, same_cells
 from ..oracle import EPS, LONG, Problem
 from ..rules import Trial
 from . import Args, Target
-from .fits import fit_bits, the_cells
+from .fits import fit_bits, judge_fit, the_cells
 
 Array = Any
 SPARSE = ("scipy-coo", "scipy-csr", "scipy-array", "pydata", "coords", "columns", "tns", "tns.gz")
@@ -100,13 +100,10 @@ def try_sparse(args: Args, folder: Path) -> Trial:
         if X is not None and args["kind"] not in ("scipy-coo", "scipy-array"):  # it adds its duplicates itself
             dense = (X.todense() if hasattr(X, "todense") else X.toarray()).astype(LONG)
         mask = dense > 0 if args["support"] == "nonzero" else np.ones(dense.shape, dtype=bool)
-        need(
-            {tuple(map(int, v)) for v in fit.basis} == the_cells(args["basis"], dense, mask),
-            "the basis has other cells than its definition",
-        )
+        same_cells(fit.basis, the_cells(args["basis"], dense, mask))
         problem = Problem.of(dense, mask, fit.basis)
         x = problem.x[problem.x > 0]
-        return check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=bool(x.max() / x.min() < 1e8))
+        return judge_fit(fit, args, bool(x.max() / x.min() < 1e8), problem)[0]
 
     return Trial(call, check, (args["cells"], args["values"]), fit_bits, outer=True)
 

@@ -12,11 +12,11 @@ import legendre as ld
 
 from .. import draw
 from ..draw import chance, pick
-from ..fit_rules import check_fit, close, need, vanished
-from ..oracle import EPS, LONG, Problem, omega_mask, possible, up_sums
+from ..fit_rules import cell_set, close, need, same_cells, vanished
+from ..oracle import EPS, LONG, Problem, basis_cells, omega_mask, possible, up_sums
 from ..rules import Trial
 from . import Args, Target
-from .fits import fit_bits, moderate, the_cells
+from .fits import fit_bits, judge_fit, the_cells
 
 Array = Any
 
@@ -38,15 +38,12 @@ def gaps(rng: np.random.Generator, kind: str | None = None) -> Array:
 def draw_complete(rng: np.random.Generator) -> Args:
     X, folds = gaps(rng), pick(rng, None, None, None, 2, 3)
     return {
-        "X": X,
+        **draw.question(rng, X),
         "basis": draw.basis(rng, X.shape),
-        "support": draw.support(rng, X),
-        "base": draw.base(rng, X),
         "undetermined": pick(rng, "nan", "nan", "theta0"),
         "folds": folds,
         "hold_out": "cells" if folds is None else pick(rng, "cells", "cells", 0, [0]),
         "criterion": pick(rng, "deviance", "rmse"),
-        "seed": int(rng.integers(1 << 30)),
     }
 
 
@@ -62,10 +59,8 @@ def try_complete(args: Args, folder: Path) -> Trial:
         mask = omega_mask(X, args["support"], args["base"])
         seen = omega_mask(X, args["support"], None)
         fit = done.fit
-        grid_cells = the_cells(args["basis"], np.where(mask, X, 0.0), np.ones(X.shape, dtype=bool))
-        need({tuple(map(int, v)) for v in fit.basis} == grid_cells, "the basis is not that of the whole grid")
-        problem = Problem.of(X, mask, fit.basis, args["base"])
-        kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=moderate(problem))
+        same_cells(fit.basis, the_cells(args["basis"], np.where(mask, X, 0.0), np.ones(X.shape, dtype=bool)))
+        kind, problem = judge_fit(fit, args)
         need(np.array_equal(done.observed, seen), "observed cells are others")
         filled = done.tensor()
         need(bool((filled[seen] == X[seen]).all()), "an observed cell was changed")
@@ -111,11 +106,8 @@ def _filled(done: Any, problem: Problem, seen: Array, base: Array | None, undete
 
 
 def draw_smooth(rng: np.random.Generator) -> Args:
-    X = gaps(rng)
     return {
-        "X": X,
-        "support": draw.support(rng, X),
-        "base": draw.base(rng, X),
+        **draw.question(rng, gaps(rng)),
         "folds": pick(rng, 2, 3),
         "hold_out": pick(rng, "cells", "cells", 0, [0]),
         "criterion": pick(rng, "deviance", "rmse"),
@@ -129,7 +121,7 @@ def try_smooth(args: Args, folder: Path) -> Trial:
     X = args["X"]
 
     def call() -> Any:
-        return ld.complete(X, **{name: value for name, value in args.items() if name != "X"})
+        return ld.complete(X, **{name: value for name, value in args.items() if name not in ("X", "seed")})
 
     def check(done: Any) -> str:
         seen = omega_mask(X, args["support"], None)
@@ -236,17 +228,10 @@ def try_balance(args: Args, folder: Path) -> Trial:
         if T is not None and done.converged and decided and _span(T[T > 0]) < 1e9:
             omega = np.argwhere(X > 0)
             sets = [(key,) if isinstance(key, int) else key for key in margins]
-            cells = [
-                v
-                for v in np.ndindex(X.shape)
-                if any(v) and any({k for k, i in enumerate(v) if i} <= set(s) for s in sets)
-            ]
-            Z = (omega[:, None, :] >= np.array(cells).reshape(-1, X.ndim)[None]).all(axis=2).astype(np.float64)
-            alive = possible(Z, T[X > 0] > 0)
-            gone = {tuple(map(int, v)) for v in done.vanishing_cells}
-            right = {tuple(map(int, v)) for v in omega[~alive]}
-            need(not gone - right, f"cells vanish that can be positive: {sorted(gone - right)[:4]}")
-            need(not right - gone, f"cells do not vanish that must: {sorted(right - gone)[:4]}")
+            basis = sorted(basis_cells(f"interactions({sets})", X, X > 0))
+            alive = possible(Problem.of(X, X > 0, np.array(basis)).Z, T[X > 0] > 0)
+            gone, right = cell_set(done.vanishing_cells), cell_set(omega[~alive])
+            need(gone == right, f"vanish, but need not: {sorted(gone - right)[:4]}; must: {sorted(right - gone)[:4]}")
         elif steady and not done.converged:
             need(False, f"{done.status.name} though margins are those of a tensor: error {done.margin_error:.2e}")
         need(bool(done.summary() and repr(done)), "no summary")
@@ -290,11 +275,9 @@ def draw_hidden(rng: np.random.Generator) -> Args:
         rng, f"interactions({ties})", f"interactions({ties})", f"interactions({both})", "interactions(2)", "B1"
     )
     return {
-        "X": X,
+        **draw.question(rng, X),
         "basis": basis,
         "sizes": sizes,
-        "support": draw.support(rng, X),
-        "base": draw.base(rng, X),
         "restarts": int(rng.integers(1, 4)),
         "rng": int(rng.integers(9)),
         "tol": pick(rng, 1e-8, 1e-8, 1e-5),
@@ -307,26 +290,23 @@ def try_hidden(args: Args, folder: Path) -> Trial:
     X = args["X"]
 
     def call() -> Any:
-        return ld.hidden(
-            X, args["basis"], args["sizes"], **{n: v for n, v in args.items() if n not in ("X", "basis", "sizes")}
-        )
+        given = {name: value for name, value in args.items() if name not in ("X", "basis", "sizes", "seed")}
+        return ld.hidden(X, args["basis"], args["sizes"], **given)
 
     def check(done: Any) -> str:
         fit, n = done.fit, X.ndim
         mask = omega_mask(X, args["support"], args["base"])
-        shape = fit.shape
-        over = np.broadcast_to(np.expand_dims(mask, tuple(range(n, len(shape)))), shape)
-        ones = np.broadcast_to(np.expand_dims(np.where(mask, X, 0.0), tuple(range(n, len(shape)))), shape)
-        base = (
-            None
-            if args["base"] is None
-            else np.broadcast_to(np.expand_dims(args["base"], tuple(range(n, len(shape)))), shape)
-        )
-        joint = Problem.of(ones, over, fit.basis, base)
+        shape, hidden = fit.shape, tuple(range(n, len(fit.shape)))
+
+        def spread(values: Array) -> Array:
+            return np.broadcast_to(np.expand_dims(values, hidden), shape)
+
+        base = None if args["base"] is None else spread(args["base"])
+        joint = Problem.of(spread(np.where(mask, X, 0.0)), spread(mask), fit.basis, base)
         alive = vanished(fit, joint)
         log_q, _ = joint.log_q(fit.theta, alive)
         q = joint.on_grid(np.exp(log_q))
-        visible = q.sum(axis=tuple(range(n, len(shape))))
+        visible = q.sum(axis=hidden)
         relative = 4 * joint.rounding(fit.theta) + 64 * EPS * q.size
         if not done.converged and relative > 1e-3:
             return "unconverged"  # a theta of 1e20 that did not converge, and said so, leaves no digit to a view
@@ -352,7 +332,7 @@ def try_hidden(args: Args, folder: Path) -> Trial:
             share = np.where(
                 visible > 0, np.where(mask, X, 0).astype(LONG) / total / np.where(visible > 0, visible, 1), 0
             )
-            filled = q * np.expand_dims(share, tuple(range(n, len(shape))))
+            filled = q * np.expand_dims(share, hidden)
             gradient = joint.expectations((q - filled)[tuple(joint.omega.T)])
             worst = float(np.abs(gradient).max(initial=0.0))
             need(
@@ -360,7 +340,7 @@ def try_hidden(args: Args, folder: Path) -> Trial:
                 f"converged with a gradient of {worst:.2e}, tol {done.tol:g}",
             )
         posterior = done.posterior()
-        sums = posterior.sum(axis=tuple(range(n, len(shape))))
+        sums = posterior.sum(axis=hidden)
         close(sums[visible > 1e-290], np.ones(int((visible > 1e-290).sum())), 1e-12, "posterior")
         need(bool(done.summary()), "no summary")
         return "right" if done.converged else "unconverged"
@@ -424,32 +404,19 @@ def _machine(args: Args) -> Trial:
         machine, scores = found
         fit = machine.decomposition_
         X = counted(rows, fit.shape, args["weights"], args["alpha"])
-        edges = args["edges"]
-        k = rows.shape[1]
-        groups = (
-            [g for s in range(2, min(edges, k) + 1) for g in combinations(range(k), s)]
-            if isinstance(edges, int)
-            else edges
-        )
-        sets = [(i,) for i in range(k)] + [g for g in groups if len(g) > 1]
-        cells = {
-            v for v in np.ndindex(X.shape) if any(v) and {i for i, c in enumerate(v) if c} in [set(s) for s in sets]
-        }
-        need({tuple(map(int, v)) for v in fit.basis} == cells, "the basis has other cells")
-        problem = Problem.of(X, np.ones(X.shape, dtype=bool), fit.basis)
-        kind = check_fit(fit, problem, np.random.default_rng(seed), steady=True)
+        edges, k = args["edges"], rows.shape[1]
+        if isinstance(edges, int):
+            edges = [g for size in range(2, min(edges, k) + 1) for g in combinations(range(k), size)]
+        sets = [{i} for i in range(k)] + [set(g) for g in edges]
+        same_cells(fit.basis, [v for v in np.ndindex(X.shape) if set(np.flatnonzero(v)) in sets])
+        kind, problem = judge_fit(fit, {"X": X, "support": "all", "seed": seed}, True)
         log_q, _ = problem.log_q(fit.theta, problem.alive)
         grid = problem.on_grid(log_q)
         right = grid[tuple(rows.T.astype(int))]
         close(scores, right, 1e-11 * (1 + np.abs(np.where(np.isfinite(right), right, 0))), "score_samples")
-        other = (
-            machine.conditional({0: int(rows[0, 0])})
-            if k > 1 and np.isfinite(grid[tuple(rows[0].astype(int))])
-            else None
-        )
-        if other is not None:
+        if k > 1 and np.isfinite(grid[tuple(rows[0].astype(int))]):
             part = np.exp(grid)[int(rows[0, 0])]
-            close(other, part / part.sum(), 1e-10, "conditional")
+            close(machine.conditional({0: int(rows[0, 0])}), part / part.sum(), 1e-10, "conditional")
         drawn = machine.sample(5, rng=seed % 1000)
         need(bool(np.isfinite(grid[tuple(drawn.T)]).all()), "sample drew an impossible row")
         return kind
@@ -484,9 +451,9 @@ def _density(args: Args) -> Trial:
             codes.append(code)
         cells = np.stack(codes, axis=1)
         X = counted(cells, fit.shape, None if weights is None else weights[weights > 0], args["alpha"])
-        problem = Problem.of(X, np.ones(X.shape, dtype=bool), fit.basis)
-        kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=True) if X.size <= 300 else "right"
+        kind = "right"
         if X.size <= 300:
+            kind, problem = judge_fit(fit, {"X": X, "support": "all", "seed": args["seed"]}, True)
             log_q, _ = problem.log_q(fit.theta, problem.alive)
             right = problem.on_grid(log_q)[tuple(cells.T)] - widths
             close(scores, right, 1e-10 * (1 + np.abs(right)), "score_samples")

@@ -14,12 +14,12 @@ from legendre.basis.basis import cells
 
 from .. import draw
 from ..draw import chance, pick
-from ..features import FeatureProblem, defined, features_of, is_box, same_features, steps
-from ..fit_rules import check_fit, close, need
+from ..features import defined, features_of, is_box, same_features, steps
+from ..fit_rules import close, need
 from ..oracle import LONG, omega_mask
 from ..rules import Trial
 from . import Args, Target
-from .fits import check_inference, fit_bits, moderate, the_cells
+from .fits import check_inference, fit_bits, judge_fit, moderate, problem_for, stored_alike, the_cells
 
 Array = Any
 
@@ -71,12 +71,6 @@ def _part(spec: dict[str, Any]) -> Any:
     return getattr(ld.ties, kind)(*modes, **({"scores": spec["scores"]} if kind == "linear" else {}))
 
 
-def problem_for(fit: Any, X: Array, mask: Array, base: Array | None = None) -> FeatureProblem:
-    """State the problem with the features that the fit has."""
-    found: FeatureProblem = FeatureProblem.of_features(X, mask, *features_of(fit), base)
-    return found
-
-
 # --- ties ------------------------------------------------------------------------------------------------------------
 
 
@@ -90,13 +84,10 @@ def draw_ties(rng: np.random.Generator) -> Args:
     if chance(rng, 0.6):
         specs.insert(0, {"kind": "interactions", "sets": [(k,) for k in range(len(dims))]})
     return {
-        "X": X,
+        **draw.question(rng, X),
         "specs": specs,
-        "support": draw.support(rng, X),
-        "base": draw.base(rng, X),
         "solver": pick(rng, "auto", "auto", "auto", "natural", "natural-cg", "gradient"),
         "tol": draw.tolerance(rng),
-        "seed": int(rng.integers(1 << 30)),
     }
 
 
@@ -109,25 +100,13 @@ def try_ties(args: Args, folder: Path) -> Trial:
         return ld.decompose(X, basis_of(specs), solver=solver, max_iter=steps_at_most, **given)
 
     def check(fit: Any) -> str:
-        mask = omega_mask(X, args["support"], args["base"])
-        found, _ = features_of(fit)
-        same_features(found, defined(specs, X.shape))
-        problem = problem_for(fit, X, mask, args["base"])
+        same_features(features_of(fit)[0], defined(specs, X.shape))
+        problem = problem_for(fit, X, omega_mask(X, args["support"], args["base"]), args["base"])
         steady = moderate(problem) and solver in ("auto", "natural") and args["tol"] >= 1e-12 * problem.size
-        kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=steady)
         stored_alike(fit, folder)
-        return kind
+        return judge_fit(fit, args, steady, problem)[0]
 
     return Trial(call, check, (X, specs, args["support"], args["base"]), fit_bits)
-
-
-def stored_alike(fit: Any, folder: Path) -> None:
-    """Save and load: the same bits, and the same Q."""
-    fit.save(folder / "fit.npz")
-    back = ld.load(folder / "fit.npz")
-    for name in ("theta", "eta", "psi", "basis", "vanishing_cells", "rank", "residual"):
-        need(np.array_equal(getattr(back, name), getattr(fit, name)), f"{name} of the loaded fit is another")
-    need(np.array_equal(back.tensor(), fit.tensor(), equal_nan=True), "the tensor of the loaded fit is another")
 
 
 # --- boxes -----------------------------------------------------------------------------------------------------------
@@ -137,14 +116,8 @@ def draw_boxes(rng: np.random.Generator) -> Args:
     dims = draw.shape(rng, 30, (1, 2, 2, 2, 3, 3), 6)
     X = draw.tensor(rng, dims)
     start = pick(rng, "empty", "empty", "B1", "interactions(1)", draw.basis_list(rng, dims, 3))
-    return {
-        "X": X,
-        "size": int(rng.integers(1, 7)) + (0 if isinstance(start, str) and start == "empty" else 8),
-        "start": start,
-        "support": draw.support(rng, X),
-        "base": draw.base(rng, X),
-        "seed": int(rng.integers(1 << 30)),
-    }
+    more = 0 if isinstance(start, str) and start == "empty" else 8
+    return {**draw.question(rng, X), "size": int(rng.integers(1, 7)) + more, "start": start}
 
 
 def try_boxes(args: Args, folder: Path) -> Trial:
@@ -155,8 +128,7 @@ def try_boxes(args: Args, folder: Path) -> Trial:
 
     def check(fit: Any) -> str:
         mask = omega_mask(X, args["support"], args["base"])
-        problem = problem_for(fit, X, mask, args["base"])
-        kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=moderate(problem))
+        kind, _ = judge_fit(fit, args)
         first = the_cells(start, X, mask)
         need(fit.n_params <= max(size, len(first)), f"{fit.n_params} parameters, {size} were asked for")
         found, _ = features_of(fit)
@@ -182,14 +154,8 @@ def draw_arranged(rng: np.random.Generator) -> Args:
     chosen: Any = [int(k) for k in rng.permutation(X.ndim)[: int(rng.integers(0, X.ndim + 1))]]
     if chance(rng, 0.3):
         chosen = {k: rng.permutation(X.shape[k]).tolist() for k in chosen}
-    return {
-        "X": X,
-        "unordered": chosen,
-        "basis": pick(rng, *[f"adaptive({n})" for n in range(1, 6)], "boxes(2)", "B1", "B3(2)", "interactions(2)"),
-        "support": draw.support(rng, X),
-        "base": draw.base(rng, X),
-        "seed": int(rng.integers(1 << 30)),
-    }
+    bases = *[f"adaptive({n})" for n in range(1, 6)], "boxes(2)", "B1", "B3(2)", "interactions(2)"
+    return {**draw.question(rng, X), "unordered": chosen, "basis": pick(rng, *bases)}
 
 
 def try_arranged(args: Args, folder: Path) -> Trial:
@@ -201,18 +167,16 @@ def try_arranged(args: Args, folder: Path) -> Trial:
         return ld.decompose(X, basis, unordered=args["unordered"], support=args["support"], base=args["base"])
 
     def check(fit: Any) -> str:
-        mask, order = omega_mask(X, args["support"], args["base"]), fit.labels.order
-        for k, places in enumerate(order or ()):
+        for k, places in enumerate(fit.labels.order or ()):
             if places is None:
                 continue
             need(sorted(places.tolist()) == list(range(X.shape[k])), f"mode {k} has no arrangement of its levels")
             if isinstance(args["unordered"], dict) and k in args["unordered"]:
                 need(places.tolist() == list(args["unordered"][k]), f"mode {k} has another order than the given one")
-        problem = problem_for(fit, X, mask, args["base"])
-        kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=moderate(problem))
-        if name in ("B1", "interactions(2)"):  # whole margins are what they are in any order
+        kind, _ = judge_fit(fit, args)
+        if name == "interactions(2)":  # whole margins are what they are in any order
             plain = ld.decompose(X, name, support=args["support"], base=args["base"])
-            if plain.converged and fit.converged and name == "interactions(2)":
+            if plain.converged and fit.converged:
                 close(fit.kl, plain.kl, 1e-7 * (1 + plain.kl), "KL of another arrangement")
         stored_alike(fit, folder)
         return kind
@@ -286,31 +250,29 @@ def try_formulas(args: Args, folder: Path) -> Trial:
         return ld.loglinear(table, args["formula"], base=base, support=args["support"])
 
     def check(model: Any) -> str:
-        fit, base = model.fit, None if offset is None else np.exp(offset)
-        mask = omega_mask(X, args["support"], base)
+        fit, mask = model.fit, omega_mask(X, args["support"], base)
         specs = [{"kind": "interactions", "sets": args["groups"]}, *args["specs"]]
-        found, _ = features_of(fit)
-        same_features(found, defined(specs, X.shape))
-        problem = problem_for(fit, X, mask, base)
-        kind = check_fit(bare(fit), problem, np.random.default_rng(args["seed"]), steady=moderate(problem))
+        same_features(features_of(fit)[0], defined(specs, X.shape))
+        kind, problem = judge_fit(bare(fit), args, problem=problem_for(fit, X, mask, base))
         check_inference(model, problem, model.intervals(0.9), 0.9, None, "none")
-        close(
-            np.asarray(model.fitted(), dtype=LONG).ravel().sum(), LONG(X[mask].sum()), 1e-8 * X.sum(), "fitted counts"
-        )
+        close(np.asarray(model.fitted(), dtype=LONG).sum(), LONG(X[mask].sum()), 1e-8 * X.sum(), "fitted counts")
         again = model.update(model.formula)
         close(again.g2, model.g2, 1e-7 * (1 + model.g2), f"G2 of its own formula {model.formula!r}")
-        model.save(folder / "model.npz")
-        back = ld.load(folder / "model.npz")
-        need(
-            back.g2 == model.g2 and back.df == model.df and back.formula == model.formula, "the loaded model is another"
-        )
-        need(bool(model.summary() and repr(model)), "no summary")
+        stored_model_alike(model, folder)
         return kind
 
     def bits(model: Any) -> Any:
         return [model.g2, model.x2, model.df, model.fit.theta, model.formula]
 
     return Trial(call, check, (X, offset, args["support"], args["formula"]), bits)
+
+
+def stored_model_alike(model: Any, folder: Path) -> None:
+    """Save and load a log-linear model: the same numbers."""
+    model.save(folder / "model.npz")
+    back = ld.load(folder / "model.npz")
+    need(back.g2 == model.g2 and back.df == model.df and back.formula == model.formula, "the loaded model is another")
+    need(bool(model.summary() and repr(model)), "no summary")
 
 
 def bare(fit: Any) -> Any:
