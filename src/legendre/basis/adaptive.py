@@ -67,37 +67,37 @@ def adaptive(
 ) -> Basis:
     """Let the data choose the basis, a few cells at a time.
 
-    Each candidate cell is scored by how much its parameter would lower KL(P, Q) with all others fitted again, to second
-    order: ``g^2 / (2 s)``, where g is ``eta_hat - eta`` and s the variance of the cell's feature given those of the
-    basis. A round adds a tenth of the cells, each scored given those before it, so that near-duplicates are left out.
-    Up to 500 parameters the basis is grown to 1.5 times that number, and the least useful cells are dropped again. In a
-    larger one the least useful cells are replaced by better ones at the end.
+    Each candidate cell is scored by how much its parameter would lower KL(P, Q) after all others are refitted, to
+    second order: ``g^2 / (2 s)``, where g is ``eta_hat - eta`` and s the variance of the cell's feature given those of
+    the basis. A round adds a tenth of the cells, each scored given those before it, so that near-duplicates are left
+    out. Up to 500 parameters the basis is grown to 1.5 times that number, and the least useful cells are dropped again.
+    In a larger one the least useful cells are replaced by better ones at the end.
 
     Parameters
     ----------
     n
         The number of parameters, or how to choose it.
 
-        For counts, ``"bic"`` and ``"aic"`` keep a cell if it pays for itself: without it, with all others fitted again,
-        the criterion would be higher. ``"bic"`` is the extended criterion, which charges ``log N + 2 log M`` for each
-        parameter because the best of M candidates is taken (Chen and Chen 2008); it finds next to nothing in pure
-        noise. ``"aic"`` charges 2 for each and overfits readily.
+        For counts, ``"bic"`` and ``"aic"`` keep a cell only if the criterion is higher without it, after all others are
+        refitted. ``"bic"`` is the extended criterion, whose penalty is ``log N + 2 log M`` for each parameter because
+        the best of M candidates is taken (Chen and Chen 2008); it finds next to nothing in pure noise. The penalty of
+        ``"aic"`` is 2 for each, and it overfits easily.
 
         ``"cv"`` cross-validates: it splits the events into `folds` and takes the size whose fits give held-out events
         the largest likelihood. It predicts well, and keeps some false cells. If X has fractions, cells are held out
         instead of events, and the loss is the I-divergence (the squared error if X has zeros). ``fit.path`` has the
         losses with their standard errors.
 
-        A number may choose cells above which X is empty, and so may ``"cv"`` if X has fractions; Q is then 0 there. For
-        counts the criteria do not consider such cells.
+        If n is a number, cells may be chosen above which X is empty, and Q is then 0 there; so may they for ``"cv"`` if
+        X has fractions. For counts, the criteria do not consider such cells.
     include
         A basis whose cells are in every basis that is tried; they count towards `n`.
     candidates
         The cells to choose from, as a basis; by default all of the support.
     swaps
-        The largest number of times, at the end and for a criterion also on the way, that a share of the cells is
-        dropped and chosen anew, as long as that pays; 0 is fastest. Default: 1, but up to 500 parameters the basis is
-        grown past n instead, to 1.5 times that number.
+        The largest number of times that a share of the cells is dropped and chosen again, as long as that improves the
+        fit: at the end, and for a criterion also while growing. 0 is fastest. Default: 1; but up to 500 parameters, the
+        basis is instead grown to 1.5 times n and then cut back.
     folds
         For ``"cv"``: the number of parts that the events or cells are split into.
     max_params
@@ -144,17 +144,17 @@ def boxes(n: int | Literal["aic", "bic"], *, include: Basis | str | ArrayLike = 
     Parameters
     ----------
     n
-        The number of parameters, those of `include` too. Or, for counts, ``"bic"`` or ``"aic"``: boxes are added as
-        long as one pays for itself, and those that do not, with all others fitted again, are dropped. A box is charged
-        like a cell in `adaptive`, ``log N + 2 log M`` or 2, but M is the number of all boxes of the grid, far more than
-        cells.
+        The number of parameters, those of `include` too. Or, for counts, ``"bic"`` or ``"aic"``: boxes are added while
+        each lowers the criterion, and dropped if they no longer do after all others are refitted. The penalty is that
+        of `adaptive`, ``log N + 2 log M`` or 2, but M is the number of all boxes of the grid, which is far larger than
+        that of cells.
     include
         A basis of cells that are in every basis that is tried; they count towards `n`.
 
     Notes
     -----
-    This goes beyond the models of the paper. A box is described by up to two cuts for each mode, a cell by one. In a
-    comparison at equal numbers of parameters, say so: a box carries more information.
+    This goes beyond the models of the paper. A box is described by up to two cuts for each mode, a cell by one, so a
+    box carries more information. Say so when you compare fits with equal numbers of parameters.
 
     See Also
     --------

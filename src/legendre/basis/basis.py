@@ -329,8 +329,7 @@ class B2(_Sliced):
 class B3(_Sliced):
     """The l largest entries of each slice. Of equal entries the one first in C order.
 
-    Each kind of X ranks its own (`Observation.largest`), of equal entries those first in C order. Only cells of the
-    support compete; the bottom competes but is then left out, as in the paper.
+    Only cells of the support compete; the bottom competes but is then left out, as in the paper.
 
     Parameters
     ----------

@@ -74,20 +74,20 @@ class Tied(Basis):
 
 
 def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode | None = None) -> Basis:
-    """Give each of some functions of cells a parameter: ``log q`` is a sum of ``beta_j f_j`` and what else B holds.
+    """Give each of some functions of cells a parameter: ``beta_j f_j`` is added to ``log q``.
 
     Parameters
     ----------
     functions
-        By name: arrays of real numbers, of X's shape or what broadcasts to it; or functions that are called with one
-        array of levels per mode (their labels, or indices where there are none), the k-th along the k-th axis.
+        By name: arrays of real numbers that broadcast to X's shape; or functions that are called with one array of
+        levels for each mode (labels, or indices if there are none), the k-th along the k-th axis.
     modes
-        The modes that the functions depend on, if not on all: their axes or arguments are these, in the order given.
+        The modes that the functions depend on, if not all: their axes or arguments, in the order given.
 
     Notes
     -----
-    A feature counts from its value at the first cell of X, because normalisation removes constants: theta does not
-    change, and eta is the expectation minus that value. Features may depend on each other linearly: `rank` says how
+    Normalisation removes constants, so a feature's value at the first cell of X is subtracted from it: theta does not
+    change, and eta is the expectation minus that value. Features may depend on each other linearly; `rank` says how
     many are independent.
 
     See Also

@@ -36,9 +36,9 @@ def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
     """Let the data choose which modes interact: all interactions within the cliques of a chordal graph.
 
     The graph grows edge by edge. An edge between a and b gains ``N I(a; b | S)`` nats of log-likelihood, where S are
-    their common neighbours, and may be added if S separates them, so that the graph stays chordal. The edge that gains
-    most, less what its parameters cost, is added as long as one pays. The fit then has a closed form. The greedy choice
-    is not the best of all graphs; it always contains the best forest (Chow and Liu 1968) whose edges pay.
+    their common neighbours, and may be added if S separates them, so that the graph stays chordal. The edge with the
+    largest gain minus penalty is added, as long as that is positive. The fit then has a closed form. The greedy choice
+    need not be the best of all graphs; it always contains the best forest (Chow and Liu 1968) of such edges.
 
     With this basis `decompose` reads an array of two modes, and a data frame, as rows: a mode for each column.
 
@@ -46,7 +46,7 @@ def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
     ----------
     criterion
         What a parameter must gain: ``"bic"``, half the logarithm of the number of rows; ``"aic"``, one nat; a number of
-        nats; or ``"held-out"``, a share of ``"bic"`` that predicts every tenth row best when the others are fitted.
+        nats; or ``"held-out"``, the share of ``"bic"`` that best predicts every tenth row when the others are fitted.
     cells
         The largest number of cells of a clique's table. Two modes alone may have more.
 
@@ -58,8 +58,8 @@ def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
 
     Notes
     -----
-    Gains of edges are equal where columns determine each other. They are rounded to 1e-5 nats, and of equal ones the
-    pair with the lowest numbers comes first, so that the order of the columns decides.
+    Edges have equal gains where columns determine each other. Gains are rounded to 1e-5 nats, and of equal ones the
+    pair with the lowest numbers comes first, so the order of the columns decides.
 
     Examples
     --------

@@ -65,9 +65,9 @@ def interactions(sets: int | Iterable[Iterable[Mode]]) -> Basis:
     Parameters
     ----------
     sets
-        An order (2: all two-body interactions and what they contain), or a list of sets of modes, which are counted
-        from 0 or named as X names them: ``[("carrier", "dest")]``. On binary modes these are the edges of a Boltzmann
-        machine, and sets of single modes its biases.
+        An order (2: all interactions of pairs, and single modes), or a list of sets of modes, by name or counted from
+        0: ``[("carrier", "dest")]``. On binary modes these are the edges of a Boltzmann machine, and sets of single
+        modes its biases.
 
     See Also
     --------

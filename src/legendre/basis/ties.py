@@ -78,7 +78,7 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
 
 
 def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
-    """Give each level of the first mode its own effect of the second one's steps, or scores: row effects.
+    """Give each level of the first mode its own slope in the scores of the second mode: row effects.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
 
 
 def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
-    """Give each level of the second mode its own effect of the first one's steps, or scores: column effects.
+    """Give each level of the second mode its own slope in the scores of the first mode: column effects.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
 
 
 def symmetric(a: Mode, b: Mode) -> Basis:
-    """Make the model in which two modes with the same levels may change places: ``q_ij = q_ji``.
+    """Make the model in which two modes with the same levels are exchangeable: ``q_ij = q_ji``.
 
     See Also
     --------
@@ -175,7 +175,7 @@ def diagonal(a: Mode, b: Mode) -> Basis:
 
 
 def topological(levels: ArrayLike, *modes: Mode) -> Basis:
-    """Give all cells of a table that have the same level one parameter: Hauser's levels models.
+    """Give all cells that have the same value in a table of values one parameter: Hauser's levels models.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ class InvalidBasis(LegendreError):
 
 
 class InvalidLabels(LegendreError):
-    """Names of modes or of levels that do not fit X, or that do not tell them apart.
+    """Names of modes or of levels do not fit X, or are not unique.
 
     See Also
     --------
@@ -101,7 +101,7 @@ class InvalidLabels(LegendreError):
 
 
 class InvalidMargins(LegendreError):
-    """Prescribed margins are no margins, contradict each other, or no tensor on X's support has them.
+    """Prescribed margins are not valid, contradict each other, or no tensor on X's support has them.
 
     See Also
     --------
@@ -187,7 +187,7 @@ class InvalidSamples(LegendreError):
 
 
 class TooLarge(LegendreError, MemoryError):
-    """An answer does not fit in memory; the message says how much it takes, and which question has a smaller one.
+    """An answer does not fit in memory; the message says how large it is, and what to ask for instead.
 
     See Also
     --------
@@ -258,7 +258,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class BasisWarning(UserWarning):
-    """The fit is what was asked for, but the basis has no cell on this sample space: nothing of X was fitted.
+    """The basis has no cell on this sample space, so the fit does not depend on X.
 
     See Also
     --------

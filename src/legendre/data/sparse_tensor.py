@@ -39,8 +39,8 @@ class SparseTensor:
     shape
         The grid ``(I_1, ..., I_N)``.
     origin
-        The object that it was counted from: its names of modes and levels, its library, and sentences about how it was
-        read. Answers of a fit go back there.
+        The object that it was counted from: its names of modes and levels, its library, and notes on how it was read.
+        Answers of a fit have the same form.
 
     See Also
     --------
@@ -131,7 +131,7 @@ class SparseTensor:
         return merge(cells, self.values, shape, self.origin.part(kept))
 
     def to_frame(self, values: str = "count") -> Any:
-        """Return a data frame of pandas with a row for each cell, zeros included."""
+        """Return a pandas data frame with a row for each cell, zeros included."""
         return replace(self.origin, labels=self._labels, form="rows").give(self.toarray(), what=values)
 
     def _lay_out(self) -> Columns | None:

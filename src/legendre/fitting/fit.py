@@ -472,40 +472,40 @@ def decompose(
     Parameters
     ----------
     X
-        A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. A DataArray of
-        xarray, a cross table or a Series with a MultiIndex of pandas keep their labels, and answers have the same form.
-        Or a sparse one: `SparseTensor`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy
-        are copied to NumPy, and results go back to their device, in float64. A dask array is read block by block, by a
-        distributed client where there is one; its sample space is the full grid.
+        A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. An xarray
+        DataArray, a pandas cross table or a pandas Series with a MultiIndex keeps its labels, and answers have the same
+        form. X may be sparse: a `SparseTensor`, or a SciPy or pydata/sparse array. torch, JAX and CuPy tensors are
+        copied to NumPy, and answers are copied back to their device, in float64. A dask array is read block by block,
+        by a distributed client if there is one.
     basis
-        A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based). ``None`` leaves it to the
-        data: for counts a basis grown while it pays, ``adaptive("bic")``, for other tensors the smallest that predicts
-        cells held out as well as the best does; `Decomposition.reason` and the summary say which it is and why.
+        A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based). With ``None`` the data
+        choose: for counts ``adaptive("bic")``, for other tensors the smallest basis that predicts held-out cells about
+        as well as the best does. `Decomposition.reason` and the summary say which it is and why.
     support
         The sample space Omega: ``"all"``, ``"nonzero"`` or a boolean array of X's shape.
     base
         A base measure r of X's shape: ``q_v`` is proportional to ``r_v exp(sum of theta_u, u <= v)``. Default 1.
     counts
-        Whether X holds counts, which have standard errors and choose a basis by a criterion. ``None``: it does if all
-        entries are whole numbers. Measurements that were rounded are no counts: False.
+        Whether X holds counts. Counts have standard errors, and a criterion chooses the basis. ``None``: X holds counts
+        if all entries are whole numbers. Rounded measurements are not counts: pass False.
     names, levels
-        What the modes are called, and for each mode (a list, or by name) the labels of its levels, in order. A labelled
-        X (xarray, pandas, `from_rows`) has its own; a plain array may be given some.
+        The names of the modes, and for each mode (in a list, or by name) the labels of its levels, in order. A labelled
+        X (xarray, pandas, `from_rows`) has its own.
     unordered
         Modes whose levels have no order, such as names of places: ``["zone"]`` or their numbers. The data put these
-        levels in an order before the fit, and all answers put them back as they were in X. ``{"zone": [...]}`` lists
-        all levels in an order of your own. ``None``: where a basis grows, the modes whose labels are names; ``()``:
-        no mode. Cells of `basis` count levels in the new order.
+        levels in an order before the fit, and answers have them in the order of X again. ``{"zone": [...]}`` lists all
+        levels in an order of your own. ``None``: where a basis grows, the modes whose labels are names; ``()``: no
+        mode. Cells of `basis` refer to levels in the new order.
     solver
         ``"auto"`` (by structure and size; `plan` shows which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
         without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"scaling"``, ``"closed"``, or a solver
         object with settings, e.g. ``ld.solvers.Gradient(learning_rate=0.1)``.
     tol
-        The fit has converged exactly when `residual`, ``max|eta - eta_hat|`` on all of B at the theta that is
-        returned, is at most tol. Sums of float64 are seldom better than 1e-16: a smaller tol (0 is allowed) mostly
-        ends STALLED, as near as rounding lets it come.
+        The fit has converged exactly when `residual`, ``max|eta - eta_hat|`` on all of B at the theta that is returned,
+        is at most tol. Sums of float64 are seldom more precise than 1e-16: with a smaller tol (0 is allowed), most fits
+        end STALLED, as close as rounding permits.
     max_iter
-        How many steps at most; by default what the solver thinks reasonable.
+        The largest number of steps; by default the solver's own limit.
     start
         theta to start from; the answer does not depend on it. Default 0.
     callback

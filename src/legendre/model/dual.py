@@ -96,7 +96,7 @@ def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
 
 
 def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
-    """Compute eta of every cell: the probability of all that lies at or above it, eq. (3).
+    """Compute eta of every cell: the probability of all cells at or above it, eq. (3).
 
     See Also
     --------
@@ -112,7 +112,7 @@ def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
 
 
 def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> Any:
-    """Compute the probabilities with these eta; at the bottom eta is 1, whatever stands there.
+    """Compute the probabilities with these eta; the entry at the bottom is taken to be 1.
 
     See Also
     --------

@@ -54,7 +54,7 @@ class Storable(ABC):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to an npz file, which `legendre.load` reads; if writing fails, an old file stays.
 
-        X itself is not written, except where it is part of the result. What comes back has arrays of NumPy.
+        X itself is not written, unless it is part of the result. A result that is read from a file has NumPy arrays.
         """
         from legendre.results import files
 
@@ -66,7 +66,7 @@ class Result(Storable):
 
     Fields of some results and properties of others: the `shape` of X; `theta` and `eta` on the basis; `residual`, how
     far the fit is from the exact condition, ``max|eta - eta_hat|`` unless the result says otherwise; `gap`, an upper
-    bound of what is minimised above its minimum; `status` and `history`.
+    bound on how far the objective is above its minimum; `status` and `history`.
     """
 
     theta: FloatArray  # natural parameters on B
@@ -91,7 +91,7 @@ class Result(Storable):
 
     @abstractmethod
     def certificate(self) -> Certificate:
-        """Say in plain words what has been proved of the result."""
+        """Say in plain words what has been proved about the result."""
 
     def _repr_html_(self) -> str:
         """Return the certificate in words and the tables of the summary, for a notebook."""
@@ -100,13 +100,14 @@ class Result(Storable):
     def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
         """Write one HTML page with everything about the result; it loads nothing and opens in any browser.
 
-        What was asked, the certificate in words, effects, slices of X and Q, the worst residuals, the path of a basis
-        that grew, the parameters, and how to repeat it. Of a large X the page shows a part, and says which.
+        It shows the settings and results, the certificate in words, effects, slices of X and Q, the worst residuals,
+        the path of a basis that grew, the parameters, and how to repeat the fit. If X is large, the page shows a part,
+        and says which.
 
         Parameters
         ----------
         path
-            Where to write it; a file that is there is replaced, whole or not at all.
+            Where to write it; an existing file is replaced. If writing fails, it stays.
         data
             X, for a decomposition that was read from a file, which does not hold it.
 

@@ -64,9 +64,9 @@ class Decomposition(ModelResult):
     total
         The sum of X over the support; ``X ~ total * q``.
     residual, gap, status, converged, history
-        ``max|eta - eta_hat|``, which is 0 exactly at the minimum of KL(P, Q); an upper bound of the excess of KL(P, Q)
-        over that minimum; how the fit ended; whether the residual is at most tol; one `Step` per iteration, the start
-        first.
+        ``max|eta - eta_hat|``, which is 0 exactly at the minimum of KL(P, Q); an upper bound on the excess of KL(P, Q)
+        over that minimum; how the fit ended; whether the residual is at most tol; one `Step` for each iteration, the
+        start first.
     rank, rank_is_bound
         The number of independent parameters on the support; at the boundary, on the cells that keep probability. Beyond
         10,000 parameters it may be an upper bound: then `rank_is_bound` is True.
@@ -82,9 +82,9 @@ class Decomposition(ModelResult):
     recession
         A direction in theta along which those cells lose probability: Q is the limit of ``theta + t * recession``.
     labels, origin
-        The names of modes and levels; and the type of X: a DataArray, a Series or a cross table of pandas, an array of
-        torch, ... Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`, `marginal`, `condition`) have the same
-        type; what has the length of the basis is a NumPy array.
+        The names of modes and levels; and the type of X: a DataArray, a pandas Series or cross table, a torch tensor,
+        ... Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`, `marginal`, `condition`) have the same type; what
+        has the length of the basis is a NumPy array.
 
     See Also
     --------
@@ -96,8 +96,8 @@ class Decomposition(ModelResult):
 
     Notes
     -----
-    `kl`, `rmse` and `path` read X when they are first used. A small X is copied; one of half a million cells or more is
-    held by reference: use them before you change it.
+    `kl`, `rmse` and `path` read X when they are first used. A small X is copied; an X of half a million cells or more
+    is held by reference, so use them before you change it.
 
     Examples
     --------
@@ -158,7 +158,7 @@ class Decomposition(ModelResult):
 
     @cached_property
     def gap(self) -> float:
-        """Upper bound of KL(P, Q) minus its minimum: the squared Newton decrement, or KL(P, Q) if that is less."""
+        """Upper bound on KL(P, Q) minus its minimum: the squared Newton decrement, or KL(P, Q) if that is less."""
         return self._newton_gap if self._newton_gap < np.inf else self.kl
 
     @cached_property
@@ -184,7 +184,7 @@ class Decomposition(ModelResult):
 
     @cached_property
     def kl_independence(self) -> float:
-        """KL from P to the best product over modes, in nats; a fit, where the sample space is not the full grid."""
+        """KL from P to the best product over modes, in nats; a fit, if the sample space is not the full grid."""
         if self.data is None:
             return self._measured["kl_independence"]
         if self.model.support.full and self.model.base is None:
@@ -197,7 +197,7 @@ class Decomposition(ModelResult):
 
     @property
     def explained(self) -> str:
-        """How much of the way from simple models to P the fit goes: shares of KL, in words.
+        """How much better the fit is than simple models, in words: shares of KL.
 
         Examples
         --------
@@ -213,7 +213,7 @@ class Decomposition(ModelResult):
 
     @cached_property
     def path(self) -> tuple[GrowthStep, ...]:
-        """The stages in which an adaptive basis grew, measured when first asked for; empty for other bases."""
+        """The stages in which an adaptive basis grew, measured at first use; empty for other bases."""
         if self.data is None or not self._rounds:
             return self._rounds
         return measure_rounds(self._rounds, self, self._negentropy)
@@ -249,7 +249,7 @@ class Decomposition(ModelResult):
 
     @property
     def arrangement(self) -> dict[Any, list[Any]]:
-        """The levels of each mode that was arranged, in the order in which cells of `basis` count them.
+        """The levels of each mode that was arranged, in the order to which cells of `basis` refer.
 
         Examples
         --------
@@ -294,7 +294,8 @@ class Decomposition(ModelResult):
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2).
 
-        Levels stand as in X. Bottom, `basis` and eq. (2) count them as arranged: ``labels.arrange`` puts arrays so.
+        Levels are in the order of X. The bottom, `basis` and eq. (2) refer to levels as arranged; ``labels.arrange``
+        puts arrays in that order.
 
         Examples
         --------
@@ -307,7 +308,7 @@ class Decomposition(ModelResult):
         return self.origin.give(queries.theta_tensor(self))
 
     def eta_tensor(self) -> Any:
-        """Return eta of every cell, eq. (3): the probability at or above it, as arranged; levels stand as in X."""
+        """Return eta of every cell, eq. (3): the probability at or above it, as arranged. Levels are in X's order."""
         return self.origin.give(queries.eta_tensor(self))
 
     def fisher(self) -> FloatArray:
@@ -322,8 +323,8 @@ class Decomposition(ModelResult):
         Parameters
         ----------
         cells
-            Rows of labels; of a mode without labels, indices counted from 0. Columns of a data frame or of a mapping
-            are found by the names of the modes.
+            Rows of labels, or of indices counted from 0 for modes without labels. Columns of a data frame or of a
+            mapping are found by the names of the modes.
         indices
             Whether all of them are indices in X, also of modes with labels.
 
@@ -382,10 +383,10 @@ class Decomposition(ModelResult):
         ----------
         f
             An array of X's shape, finite wherever Q is positive (booleans give the probability of an event); or a
-            function that is called with one array of levels per mode (their labels, or indices where there are none),
-            the k-th along the k-th axis, and returns what broadcasts to the grid.
+            function that is called with one array of levels for each mode (labels, or indices if there are none), the
+            k-th along the k-th axis, and returns an array that broadcasts to the grid.
         modes
-            The modes that f depends on, if not on all: its axes or arguments are these, in the order given.
+            The modes that f depends on, if not all: its axes or arguments, in the order given.
 
         Examples
         --------
@@ -442,7 +443,7 @@ class Decomposition(ModelResult):
     def effects(self, *, measure: Measure = "fitted", max_order: int | None = None) -> Effects:
         """Write log Q as a sum of effects of modes, pairs of modes, and so on, up to sets of `max_order` modes.
 
-        Effects have mean 0 under `measure`: "fitted" weights levels by the margins of Q, "uniform" all alike.
+        Effects have mean 0 under `measure`: "fitted" weights levels by the margins of Q, "uniform" weights all equally.
 
         Examples
         --------
@@ -460,8 +461,8 @@ class Decomposition(ModelResult):
         Parameters
         ----------
         kl_lost
-            "refit": fit again without each parameter in turn, exact. "estimate": from the curvature at the minimum.
-            "auto": refit if that takes about a second at most, otherwise estimate. None: leave it out.
+            "refit": refit without each parameter in turn, which is exact. "estimate": from the curvature at the
+            minimum. "auto": refit if that takes about a second at most, otherwise estimate. None: leave it out.
 
         Examples
         --------
@@ -484,9 +485,9 @@ class Decomposition(ModelResult):
     def order(self) -> IntArray:
         """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
 
-        For every m the first m are a good basis of m cells: again and again the cells that are missed least are left
-        out and the others fitted anew, and the last to go come first. Cells of `adaptive(..., include=)` stay in front.
-        Computed when it is first asked for, in about the time of growing, and kept.
+        For every m, the first m are a good basis of m cells. The least important cells are dropped and the others
+        refitted, again and again; the last to be dropped come first. Cells of `adaptive(..., include=)` stay in front.
+        The order is computed at first use, in about the time of growing.
 
         Examples
         --------

@@ -104,8 +104,8 @@ class Effects:
     variance
         The variance of ``log(Q / base)``, the sum of the variances of all effects.
     measure
-        "fitted": levels count as in the margins of Q, so that nearly empty cells do not decide. "uniform": every level
-        of a mode counts the same.
+        "fitted": levels are weighted by the margins of Q, so nearly empty cells do not dominate. "uniform": all levels
+        of a mode have the same weight.
 
     See Also
     --------
@@ -115,9 +115,9 @@ class Effects:
     Notes
     -----
     Means are taken over the whole grid, cells outside the support included, under a measure that is a product over
-    modes: effects are then uncorrelated, and their variances add up. Where cells vanish in the limit log Q is -inf in
-    them. The fitted measure is then Q itself on the other cells, and effects are those of least squares: first of
-    single modes, then of pairs to what is left, and so on; their shares need not add up to 100 %.
+    modes: effects are then uncorrelated, and their variances add up. If cells vanish in the limit, log Q is -inf there.
+    The fitted measure is then Q itself on the other cells, and effects are fitted by least squares: first those of
+    single modes, then those of pairs to what is left, and so on; their shares need not add up to 100 %.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class Effects:
         return len(self.parts)
 
     def observed(self, mode: int | str) -> FloatArray:
-        """Return the observed mean at each level of a mode, as a factor of all: beside ``exp(effects[mode].values)``.
+        """Return the observed mean at each level of a mode, as a factor, to compare with ``exp(effects[mode].values)``.
 
         1 is the geometric mean under the measure. The means are those of X over the base measure, on the sample space.
         """
@@ -192,9 +192,9 @@ class Effects:
         return pandas.concat(map(pandas.DataFrame, parts), ignore_index=True)
 
     def kl_lost(self, modes: int | str | Sequence[int | str]) -> float:
-        """Return by how much KL(P, Q) rises if these modes may have no joint effect: the model is fitted without it.
+        """Return how much KL(P, Q) rises if these modes have no joint effect: the model is refitted without it.
 
-        All parameters in which these modes take part together are left out, those of larger sets included.
+        All parameters that involve these modes together are left out, also those of larger sets.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class Effects:
         Parameters
         ----------
         kl_lost
-            Also list by how much KL(P, Q) rises without each effect: one fit more for each of them.
+            Also list how much KL(P, Q) rises without each effect, which takes one more fit for each.
         """
         return "\n\n".join(table.text() for table in self.tables(kl_lost=kl_lost))
 

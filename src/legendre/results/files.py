@@ -63,8 +63,8 @@ def save(result: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a result from the file that its `save` wrote: the same type, with the same numbers.
 
-    X is not in the file, so compute what needs it (`inference`, `at`) before saving. Of a decomposition eta, psi and
-    the residual are computed anew from theta, and the residual decides whether the fit counts as converged.
+    X is not in the file, so compute what needs it (`inference`, `at`) before saving. For a decomposition, eta, psi and
+    the residual are recomputed from theta, and the residual decides whether the fit has converged.
 
     Parameters
     ----------

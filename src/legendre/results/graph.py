@@ -38,9 +38,9 @@ class InteractionGraph:
         One `Edge` for each, in the order in which they were added: its ends ``a`` and ``b``, ``given`` (their common
         neighbours then), ``gain`` in nats of log-likelihood, ``df`` and ``p_value``.
     cliques
-        Sets of modes that all interact with each other, as large as possible.
+        Maximal sets of modes that all interact with each other.
     penalty
-        The nats that each parameter had to gain.
+        The gain in nats that was required of each parameter.
     notes
         Sentences about modes that were left out.
 
@@ -83,7 +83,7 @@ class InteractionGraph:
 
     @property
     def cliques(self) -> list[tuple[str | int, ...]]:
-        """The largest sets of modes that all interact with each other; a mode without edges is one by itself."""
+        """The maximal sets of modes that all interact with each other; a mode without edges is a set of its own."""
         return [tuple(self._key(k) for k in sorted(clique)) for clique in self.clique_modes]
 
     def _key(self, mode: int) -> str | int:
@@ -135,7 +135,7 @@ class InteractionGraph:
         return pd.DataFrame(self.edges, columns=list(Edge._fields))
 
     def to_networkx(self) -> Any:
-        """Return a graph of networkx, whose edges have `gain`, `df` and `p_value`."""
+        """Return a networkx graph, whose edges have `gain`, `df` and `p_value`."""
         try:
             import networkx as nx
         except ImportError:

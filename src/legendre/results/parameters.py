@@ -31,7 +31,7 @@ COLUMNS = ("theta", "factor", "eta", "eta_hat", "standard_error", "kl_lost")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Parameters:
-    """The table of parameters: for each its name, theta, eta, standard error, and what would be lost without it.
+    """The table of parameters: for each its name, theta, eta, standard error, and how much the fit loses without it.
 
     A parameter multiplies the probability of every cell at or above its own by `factor`: ``hour >= 8, dest >= SFO``
     acts on hour 8 and later together with SFO and the levels after it. Modes in which the parameter acts on all levels
@@ -40,8 +40,8 @@ class Parameters:
     Attributes
     ----------
     labels, cells
-        What modes and levels are called; the cell of each parameter, in the order of the rows: -1 in every mode for a
-        tied one, which acts on several.
+        Names of modes and levels; the cell of each parameter, in the order of the rows: -1 in every mode for a tied
+        one, which acts on several cells.
     theta, factor
         Natural parameters, and ``exp(theta)``.
     eta, eta_hat
@@ -51,14 +51,14 @@ class Parameters:
     standard_error
         For counts. NaN for other tensors, and where `notes` says why.
     kl_lost
-        By how much KL(P, Q) rises if the parameter is left out and the others are fitted again, in nats.
+        How much KL(P, Q) rises if the parameter is left out and the others are refitted, in nats.
     exact
-        True if `kl_lost` comes from fitting again. False if it is estimated from the curvature of KL at the minimum,
+        True if `kl_lost` comes from refitting. False if it is estimated from the curvature of KL at the minimum,
         ``theta^2 / (2 v)``, where v is the parameter's entry on the diagonal of the inverse Fisher matrix. The estimate
         is off by up to 15 % where theta is within 0.5 of 0, by 30 % within 1, and beyond 3 it is a tenth to three times
         the truth.
     notes
-        For each parameter the reason why it has no standard error, or an empty text.
+        For each parameter the reason why it has no standard error, or an empty string.
 
     See Also
     --------
@@ -101,7 +101,7 @@ class Parameters:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Each parameter in words: the levels from which on it acts."""
+        """Each parameter in words: the levels on which it acts."""
         return names_of(self.labels, self.cells, self.titles)
 
     def sorted_by(self, column: str) -> Parameters:

@@ -22,9 +22,10 @@ class Gradient(Solver):
     Parameters
     ----------
     learning_rate
-        The paper's epsilon. ``None``: for the sweep 4, the rate that lowers KL most for certain; for the batch form the
-        Barzilai-Borwein rate of the last step, shortened where KL would rise. A sweep never raises KL up to a rate of
-        8, the batch form up to 8 divided by the number of parameters: 2 / (the largest eigenvalue of G there can be).
+        The paper's epsilon. ``None``: for the sweep 4, the rate with the largest guaranteed decrease of KL; for the
+        batch form the Barzilai-Borwein rate of the last step, shortened where KL would rise. A sweep never raises KL up
+        to a rate of 8, the batch form up to 8 divided by the number of parameters: 2 / (the largest eigenvalue of G
+        there can be).
     form
         ``"sweep"``: Algorithm 1 as printed, which decodes and encodes again after each single update; one iteration is
         a pass over B. ``"batch"``: all parameters at once.

@@ -20,8 +20,8 @@ from legendre.model.problem import Problem
 class Status(Enum):
     """How the fit ended and what to do next.
 
-    It speaks of ``max|eta - eta_hat|`` as the result reports it, over all of B, dependent parameters included. That
-    number is at most tol if and only if the fit has `converged`.
+    ``max|eta - eta_hat|`` is over all of B, dependent parameters included. It is at most tol if and only if the fit has
+    `converged`.
 
     See Also
     --------
@@ -187,9 +187,9 @@ class State:
 class Solver(ABC):
     """A method: its settings, what it needs, and its step. Derive from it to write your own.
 
-    A solver of your own defines `start` and `advance`; everything else has a default here. Settings of every solver:
-    `max_iter`, the steps that are allowed when the caller names no number, and `patience`, the steps without any
-    progress that end the fit, because what remains is rounding error.
+    A solver of your own defines `start` and `advance`; everything else has a default here. Every solver has the
+    settings `max_iter`, the largest number of steps unless the caller sets one, and `patience`, the number of steps
+    without progress that end the fit, because what remains is rounding error.
 
     See Also
     --------

@@ -115,7 +115,7 @@ class NaturalCG(Solver):
     Parameters
     ----------
     max_products
-        Fisher-vector products at most in one step.
+        The largest number of Fisher-vector products in one step.
 
     See Also
     --------
@@ -179,9 +179,9 @@ class NaturalCG(Solver):
 
 @dataclass(frozen=True)
 class Closed(Solver):
-    """Write the answer down: the outer product of the data's margins, or a product along a tree of cliques.
+    """Compute the closed form: the outer product of the data's margins, or a product along a tree of cliques.
 
-    Natural-gradient steps follow only if rounding left more than tol.
+    Natural-gradient steps follow only if the rounding error is above tol.
 
     See Also
     --------

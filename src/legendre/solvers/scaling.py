@@ -59,7 +59,7 @@ class Scaling(Solver):
     Parameters
     ----------
     horizon
-        Give up, for another solver to go on, when at the present rate more cycles than this are left.
+        Stop, and let another solver continue, when at the present rate more cycles than this are left.
 
     See Also
     --------

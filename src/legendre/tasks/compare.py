@@ -376,10 +376,10 @@ def compare(
     effort: Effort | None = None,
     progress: bool = False,
 ) -> Comparison:
-    """Compare error against number of parameters on a tensor: ours, nonnegative CP and Tucker, CP-APR.
+    """Compare errors of this method, nonnegative CP, Tucker and CP-APR on a tensor, at several numbers of parameters.
 
-    For each number of parameters n, ours is ``adaptive(n)``; a peer has the smallest rank with at least n, and several
-    random starts.
+    For each number of parameters n, this method is ``adaptive(n)``; a peer has the smallest rank with at least n, and
+    several random starts.
 
     Parameters
     ----------
@@ -393,8 +393,8 @@ def compare(
     unordered
         Modes whose levels have no order, as in `decompose`. Peers do not depend on it.
     peers
-        Names of peers, see `legendre.tasks.compare.PEERS`; by default all that start at random, ``()`` for none. One
-        that is not installed is a row that says so.
+        Names of peers, see `legendre.tasks.compare.PEERS`; by default all that start at random, ``()`` for none. A peer
+        that is not installed has a row that says so.
     n_starts
         Random starts of each peer.
     hold_out
@@ -408,7 +408,7 @@ def compare(
     Returns
     -------
     Comparison
-        A row for the uniform distribution, then rows of ours and of the peers; printed as a table.
+        A row for the uniform distribution, then rows for this method and for the peers; it prints as a table.
 
     See Also
     --------

@@ -90,7 +90,7 @@ MISSING, UNKNOWN = -1, -2  # codes of a gap, and of a value that is no level
 class Estimator(ABC):
     """A distribution of rows of observations.
 
-    It keeps the constructor's arguments as they came, so that scikit-learn can copy and search over them.
+    It keeps the constructor's arguments unchanged, so that scikit-learn can copy and search over them.
 
     >>> import legendre as ld
     >>> ld.BoltzmannMachine(2).set_params(alpha=1.0)
@@ -159,7 +159,7 @@ class Estimator(ABC):
     def score_samples(self, X: Rows) -> FloatArray:
         """Return the log-likelihood of each row: of its cell, divided by the widths of bins.
 
-        Columns that have names are found by them, in whatever order they come.
+        Columns that have names are found by name, in any order.
         """
         cells = self._encode(X)
         out = np.full(len(cells), -np.inf)
@@ -257,7 +257,8 @@ class Estimator(ABC):
     def predict_proba(self, X: Rows, of: Hashable = None) -> FloatArray:
         """Return the probability of each level of one column (default: the last) given the others, n x levels.
 
-        An array holds that column too, whose values do not matter: NaN will do. A table with names need not have it.
+        An array must contain that column too, but its values are not used: they may be NaN. A table with names need not
+        contain it.
         """
         from scipy.special import softmax
 
@@ -407,19 +408,19 @@ class LegendreDensity(Estimator):
         ``None``: the sorted distinct values of a column are its levels; ordered categories of a data frame keep their
         list and its order. Or one entry for each column: a list of all its levels in their order, or None.
     n_bins
-        Cut columns that hold fractions into this many bins of about equal size. Default: every value is a level.
-        The log-likelihood is then a density, and values beyond those seen count as the outermost ones seen.
+        Cut columns that hold fractions into this many bins of about equal size. Default: every value is a level. The
+        log-likelihood is then that of a density, and values beyond those seen are moved to the nearest value seen.
     alpha
         Observations added to the data, spread evenly over all cells: a pseudo-count. Default: none; for ``ld.graph``
-        the power of 2 that predicts each row best from all others, so that rows never seen have a probability.
+        the power of 2 that best predicts each row from all others, so that rows never seen have a probability.
     classes
         With ``basis=ld.graph()``: how many classes of rows there are, each with a graph of its own; ``"auto"`` doubles
-        them as long as held-out rows (`valid`, else every tenth row) are predicted better. Which class a row is of was
-        not observed: the likelihood is not concave, and `tried_` has what was tried.
+        them as long as that improves the prediction of held-out rows (`valid`, else every tenth row). The classes are
+        not observed, so the likelihood is not concave; `tried_` has what was tried.
     handle_unknown
         What to do about values that are not a level: ``"error"``, the default, or ``"-inf"`` for a log-likelihood of
-        ``-inf``. With ``basis=ld.graph()`` the default is to give such a value the probability 1 / (N + 1), N being the
-        number of rows that were fitted, and to take it for missing otherwise.
+        ``-inf``. With ``basis=ld.graph()`` such a value by default has probability 1 / (N + 1), where N is the number
+        of fitted rows, and is otherwise treated as missing.
     tol
         As in `decompose`.
 
@@ -553,10 +554,10 @@ class LegendreDensity(Estimator):
         self.mixture_ = Mixture(np.zeros(1), [network])
 
     def impute(self, X: Rows, *, draw: bool = False, rng: int | np.random.Generator | None = None) -> AnyArray:
-        """Fill the gaps of rows by what the others say, if values are missing at random.
+        """Fill in the missing values of rows, given the others, if values are missing at random.
 
-        Numbers are filled by their conditional mean, other values by the most probable one; with `draw`, all gaps of a
-        row by one draw from their joint distribution.
+        Numbers are filled in by their conditional mean, other values by the most probable one; with `draw`, all gaps of
+        a row are filled in by one draw from their joint distribution.
         """
         cells, mixture = self._encode(X), self._mixture
         source, rows = generator_from(rng, InvalidSetting), self._as_columns(cells)
@@ -618,9 +619,9 @@ Weight = float | FloatArray
 class BoltzmannMachine(Estimator):
     """A Boltzmann machine with any interactions, fitted exactly.
 
-    ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``. The maximum of the likelihood is
-    found exactly: on the grid of all states up to 26 binary variables, and beyond where the edges form small cliques,
-    such as chains, trees, narrow grids: 100 variables and more.
+    ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``. The maximum of the likelihood is found exactly, on
+    the grid of all states for up to 26 binary variables. With more variables (100, say), the edges must form small
+    cliques, as chains, trees and narrow grids do.
 
     Parameters
     ----------
@@ -646,8 +647,8 @@ class BoltzmannMachine(Estimator):
     decomposition_
         The `Decomposition`, with its certificate.
     n_levels_, columns_, n_features_in_, feature_names_in_
-        What the columns of the data are: numbers of levels, how each is read (its `values`), and names if they have
-        some, by which other tables are read.
+        The columns of the data: their numbers of levels, how each is read (its `values`), and their names, if any, by
+        which columns of other tables are found.
 
     See Also
     --------

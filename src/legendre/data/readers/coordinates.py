@@ -24,7 +24,7 @@ def from_coords(
     ----------
     cells
         One row per entry: nnz x N indices counted from 0. Or a tuple of N columns, as ``np.nonzero(X)`` gives it.
-        Floats that are whole numbers will do. A cell may be listed more than once.
+        Floats that are whole numbers are accepted. A cell may be listed more than once.
     values
         One number >= 0 per entry; values of the same cell are added, zeros are left out. Without values each entry
         counts 1.
@@ -39,8 +39,8 @@ def from_coords(
     Raises
     ------
     InvalidTensor
-        With the place and the value of what is wrong. NaN is refused, too: a cell that is not listed is 0, so a list
-        cannot say which cells are missing.
+        The message names the place and the value. NaN is refused too: a cell that is not listed is 0, so a list cannot
+        say which cells are missing.
 
     See Also
     --------

@@ -26,28 +26,29 @@ def from_rows(
     levels: int | Sequence[Any] | Mapping[Any, Any] | None = None,
     missing: Literal["error", "drop"] = "error",
 ) -> SparseTensor:
-    """Count the rows of a table, or of many: one row per event, sample or cell, one column per mode.
+    """Count the rows of a table or of several: a row for each event, sample or cell, a column for each mode.
 
-    The levels of a mode are the values that occur in its column, sorted: dates, whole numbers, or texts, of which those
-    that mean numbers, times, days or months are sorted as these. Ordered categories (of pandas and pyarrow, and Enum of
-    polars) keep their list and its order.
+    The levels of a mode are the values that occur in its column, sorted: dates, whole numbers or strings. Strings that
+    represent numbers, times, days or months are sorted as such. Ordered categories (of pandas and pyarrow, and polars
+    Enum) keep their list and its order.
 
     Parameters
     ----------
     data
-        A data frame of pandas, polars or any other library that narwhals reads, a pyarrow table, a mapping of names to
-        columns, or an array with one row per event. Or several of these, of which only a few are in memory at a time:
-        an iterator or a list, such as the batches of a parquet file (``pyarrow.parquet.ParquetFile(path)
-        .iter_batches()``) and the pieces of a CSV file (``pandas.read_csv(path, chunksize=100_000)``), a dataset of
-        pyarrow, or a dask data frame, whose parts are counted by the scheduler of dask.
+        A pandas or polars data frame, or one of any other library that narwhals reads; a pyarrow table; a mapping of
+        names to columns; or an array with a row for each event. Or several of these, of which only a few are in memory
+        at a time: an iterator or a list, such as the batches of a parquet file (``pyarrow.parquet.ParquetFile(path)
+        .iter_batches()``) and the pieces of a CSV file (``pandas.read_csv(path, chunksize=100_000)``), a pyarrow
+        dataset, or a dask data frame, whose parts are counted by dask's scheduler.
     columns
         Which columns are modes, and in which order: names, or numbers for an array. ``None``: all columns except
         `counts`.
     counts
         The number of times each row counts: numbers >= 0, or the name of the column that holds them. ``None``: once.
     levels
-        For each column (a mapping, or a sequence with one item per mode) its levels in order; for a column of indices
-        counted from 0, their number; ``None``: the values that occur. A single number is the size of every mode.
+        For each column (a mapping, or a sequence with an item for each mode) its levels in order; for a column of
+        indices counted from 0, their number; ``None``: the values that occur. A single number is the size of every
+        mode.
     missing
         What to do with rows that lack a value: "error" names the first of them; "drop" leaves them out, and `notes`
         says how many. (`loglinear` can use them: ``missing="em"``.)

@@ -26,7 +26,7 @@ def read_tns(
     *,
     first_index: int = 1,
 ) -> SparseTensor:
-    r"""Read a tensor from a text file, compressed by gzip or not.
+    r"""Read a tensor from a text file, which may be compressed by gzip.
 
     Each line lists the indices of a cell and its value, separated by blanks, as in the files of FROSTT; ``#`` begins a
     comment. There is no header. For files of the Tensor Toolbox use ``pyttb.import_data``: what it returns is an X.
@@ -38,7 +38,7 @@ def read_tns(
     shape
         The grid; ``None`` is the smallest that holds the cells.
     first_index
-        The first index of each mode: 1, as is the custom, or 0.
+        The first index of each mode: 1, as usual, or 0.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def read_tns(
     Raises
     ------
     InvalidFile
-        With the number of the entry and what is wrong in it.
+        The message names the entry and says what is wrong with it.
 
     See Also
     --------

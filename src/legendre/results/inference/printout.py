@@ -22,7 +22,7 @@ LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 
 class Printed:
-    """What prints as its `table`."""
+    """A result that prints as its `table`."""
 
     table: Callable[[], Table]
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 class Inference(Storable):
     """Tests of fit, standard errors and residuals of a decomposition whose X holds counts.
 
-    X is taken as a multinomial sample of size N = `fit.total`, Q as its maximum likelihood estimate. p-values and
+    X is treated as a multinomial sample of size N = `fit.total`, and Q as the maximum likelihood estimate. p-values and
     standard errors are the usual asymptotic ones.
 
     Attributes
@@ -61,13 +61,13 @@ class Inference(Storable):
     g2_p_value, x2_p_value
         From the chi-square distribution; NaN without degrees of freedom.
     log_likelihood
-        Multinomial, with all constants.
+        Multinomial, with all constants: ``log N! - sum log n! + sum n log(mu / N)``.
     rank
         The number of independent parameters on the support; NaN where it is not known. `fit.rank`, used in `df`,
         counts those on the cells with positive fitted values: at the boundary it is smaller, because parameters that
         only keep cells empty are left out.
     aic
-        As R's ``glm(family = poisson)``: ``-2 L + 2 (rank + 1)``, where L is the Poisson log-likelihood (independent
+        As in R's ``glm(family = poisson)``: ``-2 L + 2 (rank + 1)``, where L is the Poisson log-likelihood (independent
         counts, N random). It exceeds ``-2 log_likelihood + 2 rank`` by a number that depends on N alone.
     bic
         The same with ``log N`` in place of 2. (R's ``BIC`` takes the logarithm of the number of cells instead.)
@@ -103,9 +103,9 @@ class Inference(Storable):
         return self.x2 / self.df if self.df > 0 else float("nan")
 
     def scaled(self, dispersion: float | None = None) -> Self:
-        """Return the same with variances times the dispersion, as R's ``family = quasipoisson`` has them.
+        """Return the same with variances multiplied by the dispersion, as in R's ``family = quasipoisson``.
 
-        Standard errors, tests and intervals of coefficients, contrasts, odds ratios and means follow it.
+        This changes standard errors, tests and intervals of coefficients, contrasts, odds ratios and means.
 
         Parameters
         ----------
@@ -215,13 +215,13 @@ class Inference(Storable):
             "treatment": against a reference level of each variable. "sum": against the mean over its levels. "local":
             each level against the one before, which is theta itself.
         reference
-            For treatment contrasts the reference level of some variables; of the others it is the first.
+            For treatment contrasts, the reference levels of some variables; for the others it is the first level.
         exp
-            Print factors, ``exp(estimate)``: of interactions of two variables these are odds ratios.
+            Print factors, ``exp(estimate)``; for interactions of two variables these are odds ratios.
         confidence
             Of the intervals.
         profile
-            Intervals of the profile likelihood, as R's ``confint`` gives them, in place of Wald's.
+            Profile likelihood intervals, as in R's ``confint``, in place of Wald intervals.
 
         Examples
         --------
@@ -254,8 +254,8 @@ class Inference(Storable):
     def means(self, by: Mode | Sequence[Mode], *, confidence: float = 0.95) -> Coefficients:
         """Return the mean for each level of some variables, with its standard error and interval.
 
-        It is the geometric mean of the fitted means over all levels of the other variables, each weighted alike, as in
-        R's ``emmeans(..., type = "response")``.
+        It is the geometric mean of the fitted means over all levels of the other variables, equally weighted, as in R's
+        ``emmeans(..., type = "response")``.
 
         Parameters
         ----------
@@ -289,12 +289,12 @@ class Inference(Storable):
         Parameters
         ----------
         weights
-            A row for each combination: weights of theta; with `cells` weights of the logarithms of their means. Or one
-            combination of coefficients of `coef` by their names, ``{"mode 0[1]": 1, "mode 0[2]": -1}``.
+            A row for each combination: weights of theta or, with `cells`, of the logarithms of the cells' means. Or one
+            combination of coefficients of `coef`, by name: ``{"mode 0[1]": 1, "mode 0[2]": -1}``.
         cells
-            Cells, each a list of its levels: their labels, or indices where there are none.
+            Cells, each a list of its levels: labels, or indices if there are none.
         names
-            What the combinations are called.
+            Names of the combinations.
         exp, confidence
             As in `coef`.
 
@@ -328,7 +328,7 @@ class Inference(Storable):
         first, second
             The variables, by name or number.
         given
-            Levels of other variables. Where the odds ratios depend on variables that are not given, they are listed for
+            Levels of other variables. If the odds ratios depend on variables that are not given, they are listed for
             each of their levels.
         contrasts, reference
             "local": of neighbouring levels. "treatment": against reference levels, by default the first.
@@ -362,12 +362,12 @@ class Inference(Storable):
         Parameters
         ----------
         n
-            How many tables are drawn.
+            The number of tables to draw.
         rng
             A seed or a generator.
         conditional
-            Draw tables with the margins that the model fits, for decomposable models: p-values are then exact however
-            few the counts are, as in R's ``chisq.test(simulate.p.value = TRUE)``.
+            For decomposable models, draw tables with the margins that the model fits: p-values are then exact, however
+            few the counts, as in R's ``chisq.test(simulate.p.value = TRUE)``.
 
         Examples
         --------
@@ -384,9 +384,9 @@ class Inference(Storable):
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
 
-        The prior is the conjugate one, as if `alpha` cases had been seen before, spread evenly over the cells. It is
-        exact, and so for decomposable models only, whose margins form a tree. Differences between models are logarithms
-        of Bayes factors.
+        The prior is the conjugate (hyper-Dirichlet) one, as if `alpha` cases in total had been seen before, spread
+        evenly over the cells. The result is exact, and so available for decomposable models only, whose margins form a
+        tree. Differences between models are logarithms of Bayes factors.
 
         Examples
         --------
@@ -406,10 +406,11 @@ class Inference(Storable):
         kind
             ``"pearson"``, ``(n - mu) / sqrt(mu)``; ``"deviance"``, signed square roots of the terms of `g2`; or
             ``"adjusted"``, Pearson's over ``sqrt(1 - leverage)``: about standard normal if the model holds. Cells that
-            vanish have residual 0, but no adjusted one (NaN): nor has any cell whose mean is always its count.
+            vanish have residual 0, but no adjusted residual (NaN), nor does any cell whose fitted mean always equals
+            its count.
         cells
             Cells, k x N, for a vector of their residuals, also where no array of X's shape can be formed. They are
-            named by labels where there are some, as in `Decomposition.log_prob`.
+            given by labels, if there are any, as in `Decomposition.log_prob`.
         indices
             Whether all of them are indices in X, also of modes with labels.
 

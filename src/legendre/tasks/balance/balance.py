@@ -77,12 +77,12 @@ class Balanced(ModelResult):
     basis, theta, eta, eta_hat
         The cells of B (all interactions within the margins' modes), and both coordinate systems on it.
     gap
-        Upper bound of KL(Q*, Q), where Q* is the tensor with exactly these margins; infinite if the solver has no
+        Upper bound on KL(Q*, Q), where Q* is the tensor with exactly these margins; infinite if the solver has no
         bound.
     solver, history, n_iter, tol
-        The solver that found it, and its steps.
+        The solver, its steps and its tolerance.
     X, values
-        X as it was read, and the balanced tensor, as arrays of NumPy; `tensor()` gives it in the form of X.
+        X as it was read, and the balanced tensor, as NumPy arrays; `tensor()` returns it in the form of X.
 
     See Also
     --------
@@ -124,7 +124,7 @@ class Balanced(ModelResult):
 
     @property
     def labels(self) -> Labels:
-        """What the modes of X and their levels are called."""
+        """Names of the modes of X and of their levels."""
         return self.origin.of(self.shape)
 
     @cached_property
@@ -134,7 +134,7 @@ class Balanced(ModelResult):
 
     @cached_property
     def kl_to_X(self) -> float:
-        """KL(Q, X) in nats, both normalised: how much balancing changed X, the least that meets the margins."""
+        """KL(Q, X) in nats, both normalised: how much balancing changed X. No tensor with the margins has less."""
         from scipy.special import rel_entr
 
         tensor = self.values
@@ -158,7 +158,7 @@ class Balanced(ModelResult):
         return ArrayPair(self.labels, arrays, "X, scaled", "balanced", may_count=False)
 
     def certificate(self) -> Certificate:
-        """Say in plain words what has been proved of the tensor."""
+        """Say in plain words what has been proved about the tensor."""
         off = f"The margins are met to {self.margin_error:.1e} in their own units"
         n = len(self.vanishing_cells)
         gone = f"{n:,} cells with X > 0 are 0 in every tensor with these margins." if n else ""

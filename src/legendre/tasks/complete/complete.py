@@ -49,17 +49,17 @@ class Completion(Result):
     Attributes
     ----------
     values
-        The filled tensor as an array of NumPy; `tensor()` gives it in the form of X.
+        The filled tensor as a NumPy array; `tensor()` returns it in the form of X.
     fit
         The decomposition of the observed cells; without a basis the `PenalisedFit`, with the variances of its terms and
         the error on held-out cells. ``fit.tensor()`` has the model's values.
     determined
-        True where the observed cells determine the model's value; ``None`` if that was too large to decide. Without a
-        basis the penalty determines all.
+        True where the observed cells determine the model's value; ``None`` if the problem is too large to decide.
+        Without a basis, the penalty determines all cells.
     observed
         True where X was observed.
     rank, n_params
-        The number of parameters that are independent on the observed cells, and of all parameters.
+        The number of parameters that are independent on the observed cells, and the number of all parameters.
     cv
         The table of the cross-validation, if there was one.
 
@@ -91,10 +91,10 @@ class Completion(Result):
         return self.fit.origin.give(self.values)
 
     def interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Bound the entry of each missing cell, of a completion without a basis: two tensors in the form of X.
+        """Return intervals for the missing cells of a completion without a basis: two tensors in the form of X.
 
-        The model's standard deviation, scaled by the errors of held-out cells that lay in gaps of the same shape: of
-        those, a share `level` was inside. Observed cells are their own bounds.
+        The bounds are the model's standard deviations, scaled by the errors of held-out cells in gaps of the same
+        shape: of those, a share `level` was inside. Observed cells are their own bounds.
 
         Examples
         --------
@@ -114,10 +114,10 @@ class Completion(Result):
 
     @cached_property
     def filled(self) -> Decomposition:
-        """The filled tensor as a distribution over all cells, which answers what a decomposition does.
+        """The filled tensor as a distribution over all cells, which answers the questions that a decomposition does.
 
-        ``done.filled.marginal("hour")``, ``.expectation(...)`` and so on count missing cells with what was filled in;
-        `fit` leaves them out.
+        ``done.filled.marginal("hour")``, ``.expectation(...)`` and so on include the cells that were filled in; `fit`
+        leaves them out.
 
         Examples
         --------
@@ -144,12 +144,12 @@ class Completion(Result):
         return self.filled.sample(n, rng)
 
     def effects(self) -> list[Effect]:
-        """List effects of modes and of pairs of modes on the logarithm of what the model says of all cells."""
+        """List effects of modes and of pairs of modes on the logarithm of the model's values at all cells."""
         return self._small_effects()
 
     @property
     def labels(self) -> Labels:
-        """What the modes of X and their levels are called."""
+        """Names of the modes of X and of their levels."""
         labels: Labels = self.fit.labels
         return labels
 
@@ -172,7 +172,7 @@ class Completion(Result):
 
     @property
     def plot(self) -> Plots:
-        """Pictures as of a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
+        """Pictures, as for a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
         from legendre.results.plots.effects import FitPlots
         from legendre.results.plots.plots import Plots
 
@@ -188,7 +188,7 @@ class Completion(Result):
         return ArrayPair(self.labels, arrays=lambda: (observed, model_tensor(fit, extend=True)))
 
     def certificate(self) -> Certificate:
-        """Say in plain words what has been proved of the fit, and of the cells that were filled in."""
+        """Say in plain words what has been proved about the fit, and about the cells that were filled in."""
         known = self.fit.certificate()
         if self.determined is None:
             more = "Whether the observed cells determine all that was filled in was too large a question to decide."
@@ -296,9 +296,10 @@ def complete(
     """Fill in the missing cells of X by one convex fit to the observed cells.
 
     Without a basis the model has all interactions, with a penalty that is learned from X by EM: how much each term (a
-    set of modes) varies, which levels of a mode are alike, and how noisy the data are. For what was learned the fit is
-    convex: minimise ``w n KL(P, Q) + sum of a_c^2 / (2 v_c)``, where a are the coordinates of log Q in the waves that
-    were learned, another frame of theta's space. `Completion.interval` bounds the cells that were filled in.
+    set of modes) varies, which levels of a mode are alike, and how noisy the data are. Given what was learned, the fit
+    is convex: it minimises ``w n KL(P, Q) + sum of a_c^2 / (2 v_c)``, where a are the coordinates of log Q in the
+    learned waves, which are linear functions of theta. `Completion.interval` gives intervals for the cells that were
+    filled in.
 
     Parameters
     ----------
@@ -306,35 +307,36 @@ def complete(
         A nonnegative tensor of any kind that `decompose` takes; NaN means missing. In a sparse tensor, cells that are
         not listed are 0, or missing with ``support="nonzero"``. Every cell is held in memory.
     basis
-        ``None``: all interactions, with a penalty; every cell gets a value, and where the observed cells say nothing it
-        is that of the surroundings. Otherwise as in `decompose`, but laid out on all cells, missing ones included; or
-        several candidates, a list of `Basis` objects and strings, from which cross-validation chooses, see `folds`.
-        Parameters may be tied (`legendre.ties`, `features`, `boxes`): with fewer of them more cells are determined.
+        ``None``: all interactions, with a penalty; every cell gets a value, also where the observed cells do not
+        determine it. Otherwise as in `decompose`, but on all cells, missing ones included; or several candidates, a
+        list of `Basis` objects and strings, from which cross-validation chooses, see `folds`. Parameters may be tied
+        (`legendre.ties`, `features`, `boxes`): with fewer of them more cells are determined.
     support
         Which cells were observed: ``"all"`` that are numbers, ``"nonzero"`` (0 means missing), or a boolean array. A
         cell outside is missing, whatever its value in X.
     base
         As in `decompose`. It must be a number at missing cells too; where it is 0 the value is 0.
     names, levels
-        What the modes and their levels are called, see `decompose`.
+        Names of the modes and of their levels, see `decompose`.
     undetermined
         What to put where the observed cells do not determine the model's value: ``"nan"``, or ``"theta0"``, the value
         if undetermined parameters are 0 (for large sets of margins, which scaling fits: if undetermined factors are 1);
         still NaN where theta diverges.
     folds
         The number of folds of observed cells that are held out in turn; ``None``: no cross-validation, or 5 without a
-        basis. For an ``adaptive(n)`` basis, the size is also chosen, among several up to n. Without a basis they tell
-        after how many rounds to stop, and how wide intervals are; of a large tensor only some folds are held out.
+        basis. For an ``adaptive(n)`` basis, the size is also chosen, among several up to n. Without a basis, folds
+        decide after how many rounds to stop and how wide intervals are; for a large tensor only some of them are held
+        out.
     hold_out
         What is held out together. ``None``: the shapes in which cells are missing, single cells, fibres or slabs, in
         the same proportions; the summary says which. ``"cells"``: single cells. A mode or several, by name or counted
-        from 0: all of a fibre along it, as if a sensor had failed.
+        from 0: an entire fibre along it, as if a sensor had failed.
     criterion
-        ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the least is fitted to all observed cells. Without
-        a basis, rounds are taken while it falls.
+        ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the lowest one is fitted to all observed cells.
+        Without a basis, learning goes on while it falls.
     rng
-        Assigns the observed cells to folds: an integer, a `numpy.random.Generator`, or ``None`` for other folds each
-        time. The fit itself needs no random numbers.
+        Assigns the observed cells to folds: an integer, a `numpy.random.Generator`, or ``None`` for different folds
+        each time. The fit itself needs no random numbers.
     solver, tol, max_iter, progress
         As in `decompose`; without a basis there is one solver, and tol bounds the largest entry of the gradient, for a
         total of 1 and coordinates of standard deviation 1.

@@ -48,7 +48,7 @@ class CrossValidation(Storable):
     n_folds, folds
         The number of folds, and what they consist of: ``"cells"`` or the modes of the fibres.
     held_out, scored
-        The number of cells that were held out, and of those among them that every candidate determines.
+        The number of cells that were held out, and the number of those that every candidate determines.
     criterion
         The criterion by which `best` is chosen.
 

@@ -109,7 +109,7 @@ class PenalisedFit:
 
     @property
     def labels(self) -> Labels:
-        """What the modes of X and their levels are called."""
+        """Names of the modes of X and of their levels."""
         return self.origin.of(self.shape)
 
     @property

@@ -40,18 +40,18 @@ class LikelihoodRatio:
 class Anova(Printed):
     """Fits of one tensor, from the smallest to the largest, and tests of each against the one before.
 
-    What `drop1` and `add1` return is the same, with a test of each model against the first.
+    `drop1` and `add1` return it too, with a test of each model against the first.
 
     Attributes
     ----------
     models, names
         The fits, and what they are called in the table.
     tests
-        For each fit but the first its likelihood ratio: `statistic`, `df`, `p_value`. Empty where no tests were asked
-        for; without counts the statistic is NaN.
+        For each fit but the first, its likelihood ratio: `statistic`, `df`, `p_value`. Empty with ``nested=False``; the
+        statistic is NaN if X does not hold counts.
     kl, explained, share
-        KL(P, Q) of each fit; for each but the first by how much it is lower than before, which is KL(Q, Q') between
-        the two by Pythagoras, and which share of the first KL that is. If the first fit has no parameter
+        KL(P, Q) of each fit; for each but the first, how much lower it is than the one before, which by Pythagoras is
+        KL(Q, Q') between the two; and which share of the first KL that is. If the first fit has no parameter
         (``decompose(X, "empty")``), the shares are those of KL(P, uniform).
 
     See Also
@@ -79,7 +79,7 @@ class Anova(Printed):
 
     @property
     def explained(self) -> FloatArray:
-        """By how much each fit but the first lowers KL(P, Q); only rounding can raise it if fits are nested."""
+        """How much each fit but the first lowers KL(P, Q); if fits are nested, only rounding can raise it."""
         gain = -np.diff(self.kl)
         return np.maximum(gain, 0.0) if self.tests else gain
 
@@ -158,7 +158,7 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
         come from small to large or from large to small: every feature of a smaller one must be a linear combination of
         those of the larger one (and the constant) on the support. The bases need not contain each other.
     nested
-        False: no tests, so that any fits of one tensor may stand side by side.
+        False: no tests, so that any fits of one tensor can be listed side by side.
 
     Notes
     -----
@@ -182,7 +182,7 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     2  A*B + A*C + B*C   1    0.3740    0.541   63.417  103.529  187.3803          1  <2e-16  ***
     LRT: each model against the one above
 
-    What single modes carry, what pairs add, and so on:
+    What single modes explain, what pairs add, and so on:
 
     >>> ld.anova(*(ld.decompose(X, b) for b in ("empty", "interactions(1)", "interactions(2)")))
     #  model            parameters  KL(P, Q)  explained   share        LRT  df of LRT       p

@@ -78,44 +78,44 @@ def loglinear(
     ----------
     data
         A data frame (pandas, polars, pyarrow) or a mapping of names to columns, with a row for each case or for each
-        cell; a cross table or a Series with a MultiIndex of pandas, a DataArray of xarray, a `SparseTensor`, an array
+        cell; a pandas cross table or a pandas Series with a MultiIndex, an xarray DataArray, a `SparseTensor`, an array
         of counts.
     formula
         As in R: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, where a dot is all variables. By
         generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
         blanks are put in quotes. ``"1"`` is the model with equal means. Association models of `legendre.ties` are
-        functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``. Before a
-        colon stands a variable for each level of which they have parameters of their own: ``"c:uniform(a, b)"``.
+        functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``. A variable
+        before a colon gives each of its levels its own association: ``"c:uniform(a, b)"``.
     counts
-        For a data frame: the column of frequencies, or these numbers; ``"rows"`` counts every row once. It may also
-        stand before a ``~`` in the formula. If a column looks like frequencies, an error asks for it.
+        For a data frame: the column of frequencies, or these numbers; ``"rows"`` counts every row once. The column can
+        also be named before a ``~`` in the formula. If a column looks like frequencies, an error asks which it is.
     columns
-        For a data frame: the variables of the table; by default those of the formula. Other data are taken whole: if
-        the formula does not name a variable, the model gives its levels equal frequencies.
+        For a data frame: the variables of the table; by default those of the formula. Of other data all variables are
+        used: if the formula does not name one, the model gives its levels equal frequencies.
     levels
         For each variable its levels in order; by default those that occur, sorted (ordered categories keep their
         order).
     names
         Names of the variables of an array; by default A, B, C, ...
     missing
-        What to do with rows of a data frame that lack a value. "error" names the first of them.
-        "drop" leaves them out, and says how many. "em" uses them: each counts for the margin of the variables that it
-        has, by expectation-maximisation, which is right if values are missing at random.
+        What to do with rows of a data frame that lack a value. "error" names the first of them. "drop" leaves them out,
+        and says how many. "em" uses them, by expectation-maximisation: each counts towards the margin of the variables
+        that it has. This is right if values are missing at random.
     support
         A boolean array of the table's shape, False at structural zeros (cells that cannot occur); or "nonzero", if
         every zero is structural.
     base
         Known factors of the means, an array of the table's shape: ``base=exposure`` for R's ``offset(log(exposure))``.
-        One with labels (pandas, xarray) is matched by these. For a data frame also the name of the column that has
-        them; rows of the same cell are added up.
+        A labelled one (pandas, xarray) is matched by its labels. For a data frame, it may be the name of a column; rows
+        of the same cell are added.
     features
         Functions of your own, by their names in the formula: ``near(a, b)`` calls ``features["near"]`` with the levels
         of both (their labels, or numbers if there are none), as `legendre.features` does. An array is indexed by these
         levels. A name without brackets depends on all variables, in the order of the table, or is a basis. Each feature
         has one coefficient.
     hierarchical
-        Add to each term the terms that it contains. False takes the terms literally; their meaning then depends on
-        which levels come first.
+        Add to each term the terms that it contains. False takes the terms literally; the model is then not invariant to
+        the choice of reference level.
     tol
         As in `decompose`.
 
@@ -230,29 +230,31 @@ def _incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any, bas
 class LogLinear(Inference):
     """A log-linear model fitted to a contingency table: made by `loglinear`. It is an `Inference`.
 
-    With ``missing="em"`` a row that lacks values counts for the margin of the variables that it has. This is right if
-    values are missing at random: whether one is missing may depend on what was observed, but not on the value itself.
-    All answers are then from the likelihood of what was observed; standard errors come from its information (Louis
-    1982), so they include what the missing values cost. `g2` and `df` compare with the saturated model of the same
-    rows; Pearson's statistic has no counterpart. That likelihood is not concave in general: `residual` certifies a
-    stationary point, and `local_maximum` that no direction leads up from it; another start might lead to a higher one.
+    With ``missing="em"``, a row that lacks values counts towards the margin of the variables that it has. This is right
+    if values are missing at random: whether one is missing may depend on what was observed, but not on the value
+    itself. All answers are then from the likelihood of what was observed; standard errors come from its information
+    (Louis 1982), so they include what the missing values cost. `g2` and `df` compare with the saturated model of the
+    same rows; Pearson's statistic has no counterpart. That likelihood is not concave in general: `residual` certifies a
+    stationary point, and `local_maximum` that the likelihood rises in no direction from it; another start might lead to
+    a higher maximum.
 
     Attributes
     ----------
     fit
-        The decomposition; if rows lack values, of the completed table: such rows are shared out by Q itself.
+        The decomposition; if rows lack values, that of the completed table, in which such rows are divided by Q itself.
     formula, generators
         The model as a formula, and by its largest terms.
     g2, x2, df, g2_p_value, x2_p_value, aic, bic, log_likelihood
-        As in `Inference`. Degrees of freedom are counted by rank, on the cells that have positive means.
+        As in `Inference`. Degrees of freedom are computed from the rank, on the cells with positive fitted means.
     path
         For a model that `step` chose, the moves that led to it.
     residual, converged
         The largest entry of the gradient of the log-likelihood per row, and whether it is at most tol.
     log_likelihoods
-        Of rows that lack values, without constants, after each round of expectation-maximisation: they never fall.
+        Log-likelihoods of rows that lack values, without constants, after each round of expectation-maximisation: they
+        never fall.
     missing_information
-        The largest share of information, along any direction of theta, that the missing values took away.
+        The largest share of information that is lost to missing values, in any direction of theta.
     mcar
         The likelihood ratio test that values are missing completely at random: the margins of all patterns agree.
 
@@ -293,7 +295,7 @@ class LogLinear(Inference):
 
     @property
     def hierarchical(self) -> bool:
-        """Whether the model has with each term all that it contains."""
+        """Whether the model contains, with each term, all terms that it includes."""
         return self.model.hierarchical
 
     @property
@@ -340,7 +342,7 @@ class LogLinear(Inference):
 
     @property
     def plot(self) -> FitPlots:
-        """Pictures: ``m.plot.mosaic()``, ``.odds()``, ``.residuals()``, ...; of rows that lack values as completed."""
+        """Pictures: ``m.plot.mosaic()``, ``.odds()``, ``.residuals()``, ...; incomplete rows are completed first."""
         return replace(self.fit.plot, tests=self)
 
     def report(self, path: Any, data: Any = None) -> None:
@@ -370,7 +372,7 @@ class LogLinear(Inference):
 
     @cached_property
     def missing_information(self) -> float:
-        """The largest share of information that the missing values took away; NaN where fitted counts tend to 0."""
+        """The largest share of information that is lost to missing values; NaN where fitted counts tend to 0."""
         from scipy.linalg import eigh
 
         if self.em is None or self.missing is None:
@@ -385,7 +387,7 @@ class LogLinear(Inference):
 
     @property
     def local_maximum(self) -> bool:
-        """Whether every direction of theta leads down; shares of the information below 1e-7 are rounding."""
+        """Whether the likelihood falls in every direction; shares of the information below 1e-7 are rounding."""
         return self.missing_information <= 1.0 - 1e-7
 
     @cached_property
@@ -479,14 +481,14 @@ class LogLinear(Inference):
         type: Kind = "hierarchical",  # noqa: A002, the word that gRim uses
         scope: str | Sequence[Any] | None = None,
     ) -> LogLinear:
-        """Add or leave out one term after the other as long as that lowers a criterion; `path` lists the steps.
+        """Add or drop one term at a time as long as that lowers a criterion; `path` lists the steps.
 
         Parameters
         ----------
         criterion
-            "aic", "bic", or a number: what a parameter costs.
+            "aic", "bic", or a number: the penalty for each parameter.
         direction
-            "both", "forward" (terms are added) or "backward" (they are left out).
+            "both", "forward" (add terms) or "backward" (drop terms).
         type
             "hierarchical": single terms. "decomposable": edges of a graph without long cycles, whose cliques are the
             generators; all fits are then in closed form.
