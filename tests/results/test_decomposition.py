@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray as xr
 from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import Case
 from legendre.results.distribution import FittedTensor
-from oracles import below, distribution, divergence, fisher_matrix
+from oracles import distribution, divergence, fisher_matrix
 from strategies import problems
 
 NAN = float("nan")
@@ -40,41 +39,23 @@ def test_fisher(case: Case) -> None:
     assert_allclose(fit.fisher(), fisher_matrix(case.omega, case.basis, case.q(fit)), atol=1e-12)
 
 
-@given(problems(max_cells=24))
-def test_eta_tensor(case: Case) -> None:
-    fit = case.fit()
-    q, eta = fit.tensor() / fit.total, fit.eta_tensor()
-    for u in np.ndindex(case.X.shape):
-        assert eta[u] == pytest.approx(sum(q[v] for v in np.ndindex(q.shape) if below(u, v)), abs=1e-12)
-    assert_allclose(eta[tuple(fit.basis.T)], fit.eta, atol=1e-12)
-
-
-@pytest.mark.parametrize("how", ["array", "saved", "DataArray", "base"])
-def test_equations_2_and_3_hold_in_the_arranged_order(how: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("saved", [False, True])
+def test_equations_2_and_3_hold_in_the_arranged_order(saved: bool, tmp_path: Path) -> None:
     x = np.random.default_rng(3).poisson(5 * np.exp(np.random.default_rng(4).normal(size=(6, 5)))).astype(float)
-    r = np.linspace(1.0, 2.0, 30).reshape(6, 5) if how == "base" else np.ones((6, 5))
-    levels = [list("uvwxyz"), list("klmno")]
-    given = xr.DataArray(x, dims=["a", "b"], coords=dict(zip("ab", levels, strict=True)))
-    named: dict[str, Any] = {} if how == "DataArray" else {"names": ["a", "b"], "levels": levels}
-    fit = ld.decompose(given if how == "DataArray" else x, ld.adaptive(4), base=r, **named)
-    if how == "saved":
+    levels, r = [list("uvwxyz"), list("klmno")], np.linspace(1.0, 2.0, 30).reshape(6, 5)
+    fit = ld.decompose(x, ld.adaptive(4), base=r, names=["a", "b"], levels=levels)
+    if saved:
         fit.save(tmp_path / "fit.npz")
         fit = ld.load(tmp_path / "fit.npz")
-    assert list(fit.arrangement) == ["a", "b"]
     places = [[own.index(label) for label in fit.arrangement[name]] for name, own in zip("ab", levels, strict=True)]
-    plain = fit.without_labels()
-    views = (plain.theta_tensor(), plain.eta_tensor(), plain.tensor() / fit.total, r)
+    views = fit.theta_tensor(), fit.eta_tensor(), fit.tensor() / fit.total, r
     T, eta, q, measure = (view[np.ix_(*places)] for view in views)
-    for view, taken in zip(views, (T, eta, q, measure), strict=True):
-        assert_array_equal(fit.labels.arrange(view), taken)
-    if how == "DataArray":
-        assert_array_equal(fit.theta_tensor().sel(fit.arrangement), T)
+    assert_array_equal(fit.labels.arrange(views[0]), T)
     assert_array_equal(T[tuple(fit.basis.T)], fit.theta)
     assert T[0, 0] == -fit.psi
     assert_allclose(T.cumsum(axis=0).cumsum(axis=1), np.log(q / measure), atol=1e-12)
     assert_allclose(eta[tuple(fit.basis.T)], fit.eta, atol=1e-12)
-    for u in np.ndindex(6, 5):
-        assert eta[u] == pytest.approx(q[u[0] :, u[1] :].sum(), abs=1e-12)
+    assert_allclose(eta, q[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1], atol=1e-12)
 
 
 def test_rmse_is_over_every_number_of_x() -> None:
@@ -88,40 +69,30 @@ def test_rmse_is_over_every_number_of_x() -> None:
     assert fit.rmse == pytest.approx(float(np.sqrt(sum(squares) / 5)), rel=1e-12)
 
 
-BAD_CELLS: list[tuple[Any, str]] = [
-    ([[0, 3]], r"cell \[0, 3\] is outside the grid \(3, 3\)\. Indices start at 0"),
-    ([[0, 0], [-1, 0]], r"cell \[-1, 0\] is outside the grid"),
-    ([0], r"cells must be integers, k x 2; got shape \(1, 1\), dtype int64"),
-    ([[0.0, 1.0]], r"cells must be integers, k x 2; got shape \(1, 2\), dtype float64"),
-    (np.zeros((1, 1, 2), dtype=int), r"got shape \(1, 1, 2\)"),
-]
-
-
-@pytest.mark.parametrize(("cells", "message"), BAD_CELLS, ids=str)
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([[0, 0], [-1, 0]], r"cell \[-1, 0\] is outside the grid \(3, 3\)\. Indices start at 0"),
+        ([0], r"cells must be integers, k x 2; got shape \(1, 1\), dtype int64"),
+        ([[0.0, 1.0]], r"cells must be integers, k x 2; got shape \(1, 2\), dtype float64"),
+        ([[0, 1], [1]], "cells is not a rectangular array: its rows differ in length"),
+    ],
+)
 def test_cells_that_are_not_there(cells: Any, message: str) -> None:
     with pytest.raises(ld.errors.InvalidBasis, match=message):
         ld.decompose(X, "B1").log_prob(cells)
 
 
-def same(back: ld.Decomposition, fit: ld.Decomposition) -> None:
-    """Compare what is stored to the last bit, and what is computed anew from theta up to rounding."""
-    for field in ("theta", "eta_hat", "basis", "vanishing_cells", "recession"):
-        assert_array_equal(getattr(back, field), getattr(fit, field), err_msg=field)
-    for field in ("total", "status", "rank", "gap", "solver", "tol", "recipe", "shape", "history", "kl", "rmse"):
-        assert getattr(back, field) == getattr(fit, field), field
-    for view in ("tensor", "theta_tensor", "eta_tensor", "fisher"):
-        assert_allclose(getattr(back, view)(), getattr(fit, view)(), rtol=1e-12, atol=1e-13, err_msg=view)
-    assert_allclose(back.tensor(extend=True), fit.tensor(extend=True), rtol=1e-12)
-    assert_array_equal(back.missing, fit.missing)
-
-
 @settings(max_examples=40)
 @given(problems(zeros=True, max_cells=24))
 def test_random_fits_survive_the_file(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
-    path = tmp_path_factory.mktemp("fits") / "fit.npz"
-    for fit in (case.fit(), ld.decompose([[1.0, 2.0], [3.0, NAN]], "B1")):
-        fit.save(path)
-        same(ld.load(path), fit)
+    path, fit = tmp_path_factory.mktemp("fits") / "fit.npz", case.fit()
+    fit.save(path)
+    back = ld.load(path)
+    assert_array_equal(back.theta, fit.theta)
+    assert_array_equal(back.vanishing_cells, fit.vanishing_cells)
+    for view in ("tensor", "eta_tensor", "fisher"):
+        assert_allclose(getattr(back, view)(), getattr(fit, view)(), rtol=1e-12, atol=1e-13, err_msg=view)
 
 
 @pytest.mark.parametrize("with_base", [False, True])

@@ -89,11 +89,6 @@ def test_the_notebook_shows_what_the_summary_says(shown: dict[str, Any], name: s
             assert word in told or set(word) == {"-"}, word
 
 
-def test_fits_say_their_certificate(shown: dict[str, Any]) -> None:
-    reader = parsed(shown["decomposition"]._repr_html_())
-    assert any("This is the minimum. On the basis the expectations of Q" in text for text in reader.texts)
-
-
 def test_what_has_not_converged_is_said() -> None:
     with pytest.warns(ld.ConvergenceWarning):
         fit = ld.decompose(COUNTS, ld.interactions(2), max_iter=1)

@@ -63,16 +63,11 @@ def test_names_say_from_which_level_on() -> None:
 
 
 def test_rows_are_sorted_by_size(rng: np.random.Generator) -> None:
-    fit = ld.decompose(rng.poisson(9.0, (4, 5)) + 1, ld.full())
-    table = fit.parameters()
+    table = ld.decompose(rng.poisson(9.0, (4, 5)) + 1, ld.full()).parameters()
     for column in ("theta", "kl_lost", "standard_error", "eta"):
-        sizes = np.abs(getattr(table.sorted_by(column), column))
-        assert (np.diff(sizes) <= 0).all()
-    by_factor = table.sorted_by("factor")
-    np.testing.assert_array_equal(by_factor.theta, table.sorted_by("theta").theta)
-    assert by_factor.names[0] == table.names[int(np.argmax(np.abs(table.theta)))]
-    assert table[:3].names == table.names[:3]
-    assert table[2].names == table.names[2:3]
+        assert (np.diff(np.abs(getattr(table.sorted_by(column), column))) <= 0).all()
+    np.testing.assert_array_equal(table.sorted_by("factor").theta, table.sorted_by("theta").theta)
+    assert table[[2, 0]].names == (table.names[2], table.names[0])
 
 
 def test_the_text_shows_the_first_rows_and_shortens_names(rng: np.random.Generator) -> None:

@@ -73,12 +73,6 @@ def test_odds_ratios_are_drawn_with_their_intervals() -> None:
     assert ax.get_title() == "class and age"
 
 
-def test_a_perfect_fit_is_grey() -> None:
-    X = np.array([[18, 7, 3], [6, 19, 4]])
-    colours = {patch.get_facecolor() for patch in ld.decompose(X, ld.full()).plot.mosaic().patches}
-    assert colours == {(0.9, 0.9, 0.9, 1.0)}
-
-
 def test_an_empty_column_is_thinner_than_one_of_six_people() -> None:
     tiles: Any = ld.decompose([[6, 0, 2000]], "full").plot.mosaic([1]).patches
     widths = [tile.get_width() for tile in tiles]

@@ -142,10 +142,7 @@ def test_rare_events_are_conditioned_on_all_the_same() -> None:
 def test_ties_go_to_the_first_cell(support: Any) -> None:
     fit = ld.decompose(np.ones((2, 3)), ld.full(), support=support)
     assert fit.most_probable() == ((0, 0) if isinstance(support, str) else (0, 1))
-
-
-def test_ties_up_to_rounding() -> None:
-    X = np.array([[2.0, 5.0, 0.3], [5.0, 0.1, 5.0]])
+    X = np.array([[2.0, 5.0, 0.3], [5.0, 0.1, 5.0]])  # which the solver meets up to rounding
     assert ld.decompose(X, ld.full(), solver="natural").most_probable() == (0, 1)
 
 
@@ -179,29 +176,20 @@ def test_samples_from_none_differ() -> None:
 
 BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("marginal", (2,), r"2 is no mode of X, which has 2, counted from 0 to 1"),
-    ("marginal", ([0, -1],), r"-1 is no mode"),
     ("marginal", ([0, 0],), r"marginal: \[0, 0\] names a mode twice"),
     ("marginal", ([True],), r"True is no mode"),
-    ("marginal", (1.0,), r"marginal: 1.0 is no set of modes; pass a mode such as 0"),
-    ("marginal", ("01",), r"marginal: '01' is no mode of X, which has 2"),
-    ("marginal", (np.array(0),), r"pass a mode such as 0, or modes such as \[0, 2\]"),
-    ("condition", ({2: 0},), r"2 is no mode"),
-    ("condition", ({-1: 0},), r"-1 is no mode"),
+    ("marginal", (1.0,), r"marginal: 1.0 is not a set of modes; pass a mode such as 0"),
+    ("marginal", (np.array(0),), r"pass a mode such as 0, or several such as \[0, 2\]"),
     ("condition", ({0: -1},), r"mode 0 has no index -1; its indices are integers from 0 to 1"),
-    ("condition", ({1: 3},), r"mode 1 has no index 3; its indices are integers from 0 to 2"),
-    ("condition", ({1: 1.0},), r"mode 1 has no index 1.0"),
     ("condition", ([0, 1],), r"condition\(\[0, 1\]\): pass a dict"),
     ("expectation", ([[1.0, 2.0]],), r"f has shape \(1, 2\), X has shape \(2, 3\)"),
-    ("expectation", ([[1.0], [2.0, 3.0]],), r"f is not a rectangular array"),
     ("expectation", ([["a"] * 3] * 2,), r"f has dtype <U1"),
     ("expectation", ([[1.0, 2.0, 3.0], [4.0, NAN, 5.0]],), r"f\[1, 1\] = nan; f must be finite wherever Q is positive"),
     ("expectation", (lambda i, j: i + 1j * j,), r"what f returned has dtype complex128"),
     ("expectation", (lambda *_: np.ones(7),), r"returned has shape \(7,\), which does not broadcast to \(2, 3\)"),
     ("expectation", (lambda *_: [[1.0], [2.0, 3.0]],), r"what f returned is not a rectangular array: its rows differ"),
     ("sample", (-1,), r"sample\(-1\): the number of cells must be an integer >= 0"),
-    ("sample", (2.0,), r"sample\(2.0\)"),
     ("sample", (2, "seed"), r"rng must be None, an integer >= 0 or a numpy.random.Generator, got 'seed'"),
-    ("sample", (2, -3), r"got -3"),
 ]  # fmt: skip
 
 
@@ -210,12 +198,6 @@ def test_questions_that_make_no_sense(name: str, arguments: tuple[Any, ...], mes
     fit = ld.decompose([[1.0, 2.0, 3.0], [4.0, 5.0, 1.0]], "B1")
     with pytest.raises(ld.errors.InvalidQuery, match=message):
         getattr(fit, name)(*arguments)
-
-
-def test_cells_are_rows_of_one_length() -> None:
-    fit = ld.decompose([[1.0, 2.0, 3.0], [4.0, 5.0, 1.0]], "B1")
-    with pytest.raises(ld.errors.InvalidBasis, match="cells is not a rectangular array: its rows differ in length"):
-        fit.log_prob([[0, 1], [1]])
 
 
 KINDS = st.one_of(

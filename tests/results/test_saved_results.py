@@ -128,44 +128,6 @@ def test_what_all_results_share(name: str, tmp_path: Path) -> None:
             assert_allclose(result.tensor(), fit.tensor(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["decomposition", "balanced", "completion"])
-def test_the_residual_is_that_of_the_expectations(name: str) -> None:
-    result = made(name)
-    fit = getattr(result, "fit", result)
-    assert result.residual == float(np.abs(result.eta - fit.eta_hat).max())
-    assert result.converged
-
-
-def test_residual_gap_and_history_of_smoothing() -> None:
-    done = made("smoothed")
-    assert done.status is ld.results.Status.CONVERGED
-    assert done.history[-1].residual == done.residual <= done.tol
-    assert 0 <= done.gap < 1e-15
-    objectives = [step.objective for step in done.history]
-    assert (np.diff(objectives) <= 1e-9).all()
-    # the bound holds on the way too: no step is further above the end than its own gradient says
-    for step in done.history:
-        n = int(done.observed.sum())
-        assert step.objective - objectives[-1] <= 0.5 * n * step.residual_norm**2 + 1e-9
-
-
-def test_theta_and_eta_of_smoothing_are_those_of_q() -> None:
-    done = made("smoothed")
-    theta = ld.dual.to_theta(done.fit.tensor())
-    assert_allclose(done.theta, theta.ravel()[1:], atol=1e-9)
-    q = np.where(done.observed, done.fit.tensor(), 0.0)
-    assert_allclose(done.eta, ld.dual.to_eta(q).ravel()[1:], atol=1e-12)
-    assert_array_equal(done.tensor()[~done.observed], done.fit.tensor()[~done.observed])
-
-
-def test_smoothing_that_runs_out_of_steps() -> None:
-    with pytest.warns(ld.ConvergenceWarning, match="after 0 steps"):
-        done = ld.complete(np.where(np.isnan(GAPS), NAN, GAPS), folds=3, max_iter=0)
-    assert done.status is ld.results.Status.OUT_OF_STEPS
-    assert not done.converged
-    assert len(done.history) == 1
-
-
 def test_the_gap_of_hidden_modes_is_kl_itself() -> None:
     assert made("hidden").gap == made("hidden").kl
     assert made("hidden_unfinished").status is ld.results.Status.OUT_OF_STEPS
@@ -311,7 +273,3 @@ def test_dates_and_booleans_come_back_from_a_file_as_what_they_were(labels: Any,
     assert [(type(x), x, getattr(x, "tzinfo", None)) for x in back.tolist()] == [
         (type(x), x, getattr(x, "tzinfo", None)) for x in own.tolist()
     ]
-
-
-def test_the_direction_of_recession_is_read_only() -> None:
-    assert not made("decomposition_at_the_boundary").recession.flags.writeable

@@ -37,7 +37,6 @@ from legendre.model.cliques.tables import (
     Part,
     Tables,
     largest_sum,
-    on_grid,
     parts_of,
     propagate,
     with_parts,
@@ -206,10 +205,7 @@ class CliqueDistribution:
         if coupled:
             if not set(coupled) <= set(tables.tree.cliques[tables.tree.home_of(coupled)].modes):
                 tree = cliques_of(self.model.positions, quotient.merged_shape, coupled)
-                if not tree.fits and self.model.formable:
-                    alive = on_grid(self.parts, quotient.merged_shape) if self.parts else None
-                    return GridDistribution(self.model, self.theta, self.beliefs[0], alive).marginal(kept, at)
-                if not tree.fits:
+                if tree.n_cells > max(limits.LARGEST_CLIQUES, 2 * joint.size):
                     raise InvalidQuery(
                         f"the joint distribution of modes {coupled} needs tables of {size_name(tree.n_cells)} cells, "
                         "since the basis couples them through many others. Ask for fewer modes, or count them in "
@@ -355,7 +351,9 @@ def find_modes(labels: Labels, modes: Any, caller: str) -> list[int]:
     """Read one mode or several different ones, by name or number; `caller` is named in errors."""
     listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
     if listed is None:
-        raise InvalidQuery(f"{caller}: {modes!r} is no set of modes; pass a mode such as 0, or modes such as [0, 2].")
+        raise InvalidQuery(
+            f"{caller}: {modes!r} is not a set of modes; pass a mode such as 0, or modes such as [0, 2]."
+        )
     found = [labels.find_mode(k, caller) for k in listed]
     if len(set(found)) < len(found):
         raise InvalidQuery(f"{caller}: {modes!r} names a mode twice.")

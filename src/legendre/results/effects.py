@@ -28,7 +28,7 @@ from legendre.core.text import Columns, Table, fragment, listed_words, shape_nam
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import import_pandas
 from legendre.results.distribution import find_modes
-from legendre.results.views import level_sums, sum_others
+from legendre.results.views import margin_of, sum_others
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -321,7 +321,12 @@ def log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None
     """
     if fit.data is None or fit.data.shape != fit.shape:
         return None
-    sums, cells = level_sums(fit, fit.data, k)
+    support, base, sums = fit.model.support, fit.model.base, margin_of(fit.data, (k,))
+    cells = np.ones(len(sums))  # the measure of the sample space at each level, up to a factor
+    if support.points is not None:
+        cells = np.bincount(support.points[:, k], minlength=len(sums)).astype(np.float64)
+    elif support.mask is not None or base is not None:
+        cells = sum_others(np.where(support.on_grid(), 1.0 if base is None else base, 0.0), (k,))
     merged, inside = (np.add.reduceat(part, fit.model.quotient.cuts[k]) for part in (sums, cells))
     seen = merged > 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -330,22 +335,26 @@ def log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None
 
 
 def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], max_levels: int = 1_000) -> list[str]:
-    """Say how good the model is, and where main effects put levels in another order than the observed means.
+    """Say how good the model is, and where main effects put levels in another order than other averages do.
 
     The order differs if two levels are reversed by more than a factor of 1.1 in both. Modes with more than `max_levels`
     levels are not looked at.
     """
-    notes, turned = [f"The model explains {fit.explained}"], []
-    for effect in effects:
-        if len(effect.modes) == 1 and effect.lengths[0].sum() <= max_levels:
-            seen = log_means(fit, effect.modes[0], measure)
-            if seen is not None and _reverses(effect.arranged, seen):
-                turned.append(effect.name)
-    if turned:
-        notes.append(
-            f"Levels of {listed_words(turned)} are in another order than their observed means: "
-            "joint effects reverse it, or parameters are too few"
-        )
+    model, other = fit.model, get_args(Measure)[measure == "fitted"]
+    weights = [mode_weights(fit, other, k) for k in range(len(fit.shape))]
+    plain, _ = tables_of(model.quotient, model.positions, model.on_cells(fit.theta), weights, 1)
+    alone = [e for e in effects if len(e.modes) == 1 and e.lengths[0].sum() <= max_levels]
+    means = [(e, log_means(fit, e.modes[0], measure)) for e in alone]
+    notes = [f"The model explains {fit.explained}"]
+    for turned, how in (
+        ([e.name for e in alone if _reverses(e.merged, plain[e.modes])], f"under the {other} measure"),
+        (
+            [e.name for e, seen in means if seen is not None and _reverses(e.arranged, seen)],
+            "than their observed means: joint effects reverse it, or parameters are too few",
+        ),
+    ):
+        if turned:
+            notes.append(f"Levels of {listed_words(turned)} are in another order {how}")
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:
@@ -365,7 +374,7 @@ def _reverses(one: FloatArray, other: FloatArray, least: float = 0.1) -> bool:
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
     wanted = tuple(sorted(find_modes(labels, modes, "effects")))
     if not wanted:
-        raise InvalidQuery("effects: [] is no set of modes; pass a mode such as 0, or modes such as [0, 2].")
+        raise InvalidQuery("effects: [] is not a set of modes; pass a mode such as 0, or modes such as [0, 2].")
     return wanted
 
 

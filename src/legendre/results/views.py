@@ -226,17 +226,6 @@ def margin_of(data: Observation, modes: Modes) -> FloatArray:
     return sum_others(data.merged(Quotient(data.shape, tuple(cuts))), modes)
 
 
-def level_sums(fit: Decomposition, data: Observation, k: int) -> tuple[FloatArray, FloatArray]:
-    """Sum X at each level of a mode, and the measure of the sample space there: their ratio is the observed mean."""
-    support, base, n = fit.model.support, fit.model.base, data.shape[k]
-    cells = np.ones(n)
-    if support.points is not None:
-        cells = np.bincount(support.points[:, k], minlength=n).astype(np.float64)
-    elif support.mask is not None or base is not None:
-        cells = sum_others(np.where(support.on_grid(), 1.0 if base is None else base, 0.0), (k,))
-    return margin_of(data, (k,)), cells
-
-
 def margin_support(support: Support, modes: Modes) -> BoolArray:
     """Mark the entries of a table over some modes that a cell of the sample space adds to."""
     if support.mask is not None:

@@ -303,10 +303,9 @@ def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
     listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes)
     if not listed:
         raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
-    groups = [tuple(labels.find_mode(k, "plot.margins") for k in (entries(group) or [group])) for group in listed]
-    for group in groups:
-        if len(group) > 2 or len(set(group)) < len(group):
-            raise InvalidQuery(f"plot.margins: {group} is neither a mode nor a pair of modes.")
+    groups = [tuple(find_modes(labels, group, "plot.margins")) for group in listed]
+    if any(len(group) not in (1, 2) for group in groups):
+        raise InvalidQuery(f"plot.margins: modes={modes!r}; each must be a mode or a pair of modes.")
     return groups
 
 
