@@ -179,7 +179,7 @@ BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("marginal", ([0, 0],), r"marginal: \[0, 0\] names a mode twice"),
     ("marginal", ([True],), r"True is no mode"),
     ("marginal", (1.0,), r"marginal: 1.0 is not a set of modes; pass a mode such as 0"),
-    ("marginal", (np.array(0),), r"pass a mode such as 0, or several such as \[0, 2\]"),
+    ("marginal", (np.array(0),), r"pass a mode such as 0, or modes such as \[0, 2\]"),
     ("condition", ({0: -1},), r"mode 0 has no index -1; its indices are integers from 0 to 1"),
     ("condition", ([0, 1],), r"condition\(\[0, 1\]\): pass a dict"),
     ("expectation", ([[1.0, 2.0]],), r"f has shape \(1, 2\), X has shape \(2, 3\)"),
