@@ -39,6 +39,8 @@ def test_theta_is_its_definition(pair: Supported) -> None:
         assert sum(theta[u] for u in inside if below(u, v)) == pytest.approx(np.log(P[v]), abs=1e-9)
     assert (theta[~mask] == 0).all()
     assert_allclose(ld.dual.from_theta(theta, mask), P, atol=1e-12)
+    bottom = (0,) * X.ndim
+    assert ld.dual.psi(theta, mask) == pytest.approx(-theta[bottom] if mask[bottom] else 0.0, abs=1e-9)
 
 
 @given(supported())
@@ -51,27 +53,14 @@ def test_eta_is_its_definition(pair: Supported) -> None:
     assert_allclose(ld.dual.from_eta(eta, mask), P, atol=1e-12)
 
 
-@given(supported())
-def test_psi_normalises(pair: Supported) -> None:
-    X, mask = pair
-    theta = ld.dual.to_theta(X, mask)
-    bottom = (0,) * X.ndim
-    expected = -theta[bottom] if mask[bottom] else 0.0
-    assert ld.dual.psi(theta, mask) == pytest.approx(expected, abs=1e-9)
-
-
 @given(shapes(max_cells=30), st.data())
 def test_kl_and_entropy(shape: tuple[int, ...], data: st.DataObject) -> None:
     X, Y = data.draw(count_tables(shape)), data.draw(positive_tensors(shape))
     p, q = X.ravel() / X.sum(), Y.ravel() / Y.sum()
     assert ld.dual.kl(X, Y) == pytest.approx(divergence(p, q), abs=1e-12)
     assert ld.dual.kl(X, X) == pytest.approx(0.0, abs=1e-15)
+    assert ld.dual.kl(Y, X) == (pytest.approx(divergence(q, p), abs=1e-12) if X.all() else np.inf)
     assert ld.dual.entropy(X) == pytest.approx(-sum(a * np.log(a) for a in p if a > 0), abs=1e-12)
-
-
-def test_kl_is_infinite_where_q_misses_p() -> None:
-    assert ld.dual.kl([1, 1], [1, 0]) == float("inf")
-    assert ld.dual.kl([1, 0], [1, 1]) == pytest.approx(np.log(2))
 
 
 def test_legendre_duality(rng: np.random.Generator) -> None:
@@ -91,29 +80,20 @@ def test_coordinates_of_a_fit(rng: np.random.Generator) -> None:
     assert_allclose(eta[tuple(fit.basis.T)], ld.dual.to_eta(X)[tuple(fit.basis.T)], atol=1e-10)
 
 
-REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
-    (
-        lambda: ld.dual.to_theta([[1, 2], [0, 3]]),
-        ld.errors.InvalidTensor,
-        r"P\[1, 0\] = 0 on the support: theta is fin",
-    ),
-    (
-        lambda: ld.dual.from_eta([1.0, 0.3, 0.5]),
-        ld.errors.InvalidTensor,
-        r"no tensor has these eta: cell \[1\] would ge",
-    ),
-    (lambda: ld.dual.kl([1, 2], [1, 2, 3]), ld.errors.InvalidTensor, r"P has shape \(2,\), Q has shape \(3,\)"),
-    (lambda: ld.dual.to_eta([1.0, -2.0]), ld.errors.InvalidTensor, r"P\[1\] = -2"),
-    (lambda: ld.dual.entropy([1.0, -2.0]), ld.errors.InvalidTensor, r"P\[1\] = -2"),
-    (lambda: ld.dual.psi([0.0, 0.5], [True] * 3), ld.errors.InvalidSupport, r"shape \(2,\) .* got shape \(3,\)"),
-    (lambda: ld.dual.from_theta([0.0, 0.5], [False] * 2), ld.errors.InvalidSupport, "that holds a cell"),
-    (lambda: ld.dual.from_eta([0.0, 0.5], [0.5, 1]), ld.errors.InvalidSupport, r"dtype float64 \(for 0/1: support.ast"),
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: ld.dual.to_theta([[1, 2], [0, 3]]), r"P\[1, 0\] = 0 on the support: theta is fin"),
+    (lambda: ld.dual.from_eta([1.0, 0.3, 0.5]), r"no tensor has these eta: cell \[1\] would ge"),
+    (lambda: ld.dual.kl([1, 2], [1, 2, 3]), r"P has shape \(2,\), Q has shape \(3,\)"),
+    (lambda: ld.dual.kl([1, 2], [0, 0]), "Q is zero everywhere"),
+    (lambda: ld.dual.to_eta([1.0, -2.0]), r"P\[1\] = -2: entries must be finite and not negative"),
+    (lambda: ld.dual.psi([0.0, np.nan]), "grids of finite numbers"),
+    (lambda: ld.dual.psi([0.0, 0.5], [True] * 3), r"support has shape \(3,\), X has shape \(2,\)"),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "words"), REFUSED)
-def test_refusals(call: Callable[[], object], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
+@pytest.mark.parametrize(("call", "words"), REFUSED)
+def test_refusals(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(ld.LegendreError, match=words):
         call()
 
 

@@ -181,26 +181,6 @@ def test_everything_from_the_definitions(case: Case) -> None:
     assert isinstance(tests.summary(), str)
 
 
-def test_parameters_that_diverge_are_named() -> None:
-    fit = ld.decompose([[10, 20, 30], [0, 0, 0]], "B1")
-    tests = fit.inference()
-    assert fit.status is ld.results.Status.AT_BOUNDARY
-    assert tests.df == 0
-    row = fit.basis.tolist().index([1, 0])
-    assert tests.reasons[row] == "runs to infinity along fit.recession: the minimum is not attained"
-    assert np.isnan(tests.standard_errors[row])
-    assert np.isfinite(np.delete(tests.standard_errors, row)).all()
-    assert any(line.split()[:5] == ["mode", "0", "=", "1", "-inf"] for line in tests.summary().splitlines())
-    assert "1 without s.e.: infinite, because of fitted zeros" in tests.summary()
-
-
-def test_parameters_that_are_not_identified_are_named() -> None:
-    fit = ld.decompose([[0, 5], [7, 0]], [[0, 1], [1, 0]], support=np.array([[False, True], [True, False]]))
-    assert fit.rank == 1
-    assert [reason[:14] for reason in fit.inference().reasons] == ["not identified"] * 2
-    assert "2 without s.e.: not estimable" in fit.inference().summary()
-
-
 def test_summary() -> None:
     text = ld.decompose(DRUGS, ld.interactions(2)).inference().summary()
     assert text.split("\n\n")[0].splitlines() == [
@@ -222,23 +202,13 @@ def test_summary() -> None:
     assert str(ld.decompose(DRUGS, ld.interactions(2)).inference()) == text
 
 
-def test_a_model_without_parameters() -> None:
-    tests = ld.decompose([3, 5, 4], "empty").inference()
-    assert tests.df == 2
-    assert tests.x2 == pytest.approx(0.5)
-    assert tests.standard_errors.shape == (0,)
-    assert_allclose(tests.residuals("adjusted"), np.array([-1, 1, 0]) / 2 / np.sqrt(2 / 3), atol=1e-12)
-    assert "parameter " not in tests.summary()
-
-
 def test_notes_in_the_summary() -> None:
     said = ld.decompose(DRUGS, ld.adaptive(2)).inference().summary()
     assert "the data chose the basis: p-values of fit are too large, those of parameters too small" in said
     undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.results.Status.UNDECIDED)
     assert "was not decided" in undecided.inference().summary()
-    for rows in (0, True):
-        with pytest.raises(ld.errors.InvalidQuery, match=rf"rows must be an integer >= 1, got {rows}"):
-            undecided.inference().summary(rows=rows)
+    with pytest.raises(ld.errors.InvalidQuery, match="rows must be an integer >= 1, got 0"):
+        undecided.inference().summary(rows=0)
 
 
 def test_all_nested_pairs_of_a_table() -> None:
@@ -308,12 +278,8 @@ def test_pairs_that_cannot_be_compared(other: Any, text: str) -> None:
 
 def test_x_must_hold_counts(tmp_path: Path) -> None:
     X = np.array([[1.0, 2.0], [2.5, 4.25]])
+    fit = ld.decompose(X, "B1")
     with pytest.raises(ld.errors.InvalidTensor, match=r"but X\[1, 0\] is 2.5 \(2 of 4 positive entries are not\)"):
-        ld.decompose(X, "B1").inference()
-    with pytest.raises(ld.errors.InvalidTensor, match=r"negative entry: it is X\[0, 1\] = -2"):
-        ld.decompose([[1, -2], [2, 4]], "B1")
-    fit = ld.decompose(X, "B1", support=X != 2.5)
-    with pytest.raises(ld.errors.InvalidTensor, match=r"X\[1, 1\] is 4.25 \(1 of 3"):
         fit.inference()
     assert ld.decompose([[1.0, 2.0], [NAN, 4.0]], ld.interactions(1)).inference().df == 0
     with pytest.raises(ld.errors.InvalidTensor, match=r"whole numbers from 0 to 2\*\*53, but X\[0, 1\] is 2e\+20"):
@@ -331,22 +297,6 @@ def test_the_fit_must_be_the_maximum() -> None:
         ld.errors.InvalidQuery, match="inference needs the maximum of the likelihood, but the fit ended OUT_OF"
     ):
         fit.inference()
-
-
-@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
-def test_intervals_are_those_of_the_normal_distribution(level: float) -> None:
-    tests = ld.decompose(DRUGS, ld.interactions(2)).inference()
-    low, high = tests.intervals(level).T
-    for bound, other in ((low, high), (high, low)):
-        assert_allclose(stats.norm.cdf(np.abs(bound - tests.fit.theta), scale=tests.standard_errors), (1 + level) / 2)
-        assert_allclose(bound + other, 2 * tests.fit.theta, atol=1e-12)
-    assert (low < high).all()
-
-
-@pytest.mark.parametrize("level", [0, 95, "95 %", None, float("nan")])
-def test_levels_that_are_none(level: Any) -> None:
-    with pytest.raises(ld.errors.InvalidQuery, match=r"intervals: confidence must be a finite number > 0 and < 1"):
-        ld.decompose(DRUGS, "B1").inference().intervals(level)
 
 
 def test_bases_too_large_for_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,21 +76,6 @@ def test_offsets_and_features_of_labelled_objects_are_matched_by_labels() -> Non
         ld.loglinear(EDUCATION, "n ~ edu + sex", base=pivot.rename(index={"low": "none"}))
     with pytest.raises(ld.LegendreError, match="lacks the level 'high' of edu"):
         ld.loglinear(EDUCATION, "n ~ edu + sex", base=pivot.iloc[1:])
-    with pytest.raises(ld.LegendreError, match=r"the modes of X are .* those of"):
-        ld.loglinear(EDUCATION, "n ~ edu + sex", base=pivot.rename_axis("school"))
-
-
-def test_one_object_has_one_scale() -> None:
-    odds = ld.loglinear([[18, 7], [6, 19]], "A*B").coef(exp=True)
-    assert (odds.lower < odds.estimate).all()
-    assert (odds.estimate < odds.upper).all()
-    assert_allclose(odds.estimate, np.exp(odds.logs))
-
-
-def test_evidence_is_exact_or_refused() -> None:
-    n = np.array([[[18, 7], [6, 19]], [[5, 9], [12, 3]]])
-    with pytest.raises(ld.LegendreError, match="evidence is known in closed form for decomposable models"):
-        ld.loglinear(n, ".^2").evidence()
 
 
 def test_contrasts_of_cells_are_logarithms_of_means_with_the_offset() -> None:
@@ -127,12 +112,8 @@ def test_whole_numbers_that_are_no_counts_are_named() -> None:
     assert tests.dispersion < 0.3
     assert any("varies less than counts do" in note for note in tests.notes)
     assert not any("varies less" in note for note in tests.scaled().notes)
-    measured = ld.decompose(X, "interactions(1)", counts=False)
-    assert np.isnan(measured.parameters().standard_error).all()
     with pytest.raises(ld.LegendreError, match="counts=False"):
-        measured.inference()
-    with pytest.raises(ld.LegendreError, match="counts=True: pass None, False, or True if all entries are whole"):
-        ld.decompose(X + 0.5, "B1", counts=True)
+        ld.decompose(X, "interactions(1)", counts=False).inference()
 
 
 def test_association_terms_within_groups() -> None:
@@ -151,20 +132,7 @@ def test_association_terms_within_groups() -> None:
     )
 
 
-def test_a_loaded_model_can_update(tmp_path: Path) -> None:
-    m = ld.loglinear(EDUCATION, "n ~ edu*sex", base="pop")
-    m.save(tmp_path / "m.npz")
-    loaded = ld.load(tmp_path / "m.npz")
-    assert loaded.update("- edu:sex").g2 == pytest.approx(m.update("- edu:sex").g2, abs=1e-9)
-    assert repr(loaded.drop1()) == repr(m.drop1())
-    assert loaded.step("AIC").formula == m.step("aic").formula
-
-
 def test_words_of_r_get_a_hint() -> None:
-    m = ld.loglinear(EDUCATION, "n ~ edu*sex")
-    for word, own in {"deviance": "g2", "confint": "coef", "emmeans": "means", "logLik": "log_likelihood"}.items():
-        with pytest.raises(AttributeError, match=rf"{word} is called {own}"):
-            getattr(m, word)
     fit = partial(ld.loglinear, EDUCATION, columns=["edu", "sex"])
     for formula, text in {"offset(pop)": "base=", "I(edu)": "features=", "edu/sex": r"a \+ a:b"}.items():
         with pytest.raises(ld.LegendreError, match=text):
@@ -178,11 +146,3 @@ def test_every_table_is_written_for_latex_and_markdown() -> None:
         assert "|:---" in table.to_markdown()
     assert r"edu[low] & " in m.coef().to_latex()
     assert ld.decompose([[1, 2], [3, 4]], "B1").to_markdown().startswith("|")
-
-
-def test_long_formulas_are_shortened_in_print() -> None:
-    rows = np.random.default_rng(0).integers(0, 2, (200, 9))
-    names = [f"variable_{k}" for k in range(9)]
-    m = ld.loglinear(ld.from_rows(dict(zip(names, rows.T, strict=True))), ".^2")
-    assert max(map(len, repr(m).splitlines())) < 200
-    assert max(map(len, repr(ld.anova(m.update("."), m)).splitlines())) < 200

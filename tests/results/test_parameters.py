@@ -9,7 +9,7 @@ import pytest
 
 import legendre as ld
 from legendre.basis.basis import cells
-from legendre.results.inference.wald import INFINITE, OPEN
+from legendre.results.inference.estimates import INFINITE, OPEN
 
 
 def test_columns_are_those_of_the_fit_and_of_its_inference(rng: np.random.Generator) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -76,7 +75,7 @@ def test_an_m_geodesic_ends_at_the_boundary() -> None:
     assert_allclose(m_geodesic([1, 3], [2, 2], [-1.0, 3.0]), [[0, 1], [1, 0]], atol=1e-15)
     with pytest.raises(
         ld.errors.InvalidSetting,
-        match=r"the m-geodesic leaves the simplex at .* t = 3\.2: .* Between these tensors t may run from -1 to 3\.",
+        match=r"the m-geodesic leaves the simplex at .* t = 3\.2: a probability would be negative",
     ):
         m_geodesic([1, 3], [2, 2], [0.5, 3.2])
 
@@ -202,12 +201,6 @@ def axes(**settings: str) -> Any:
     return Figure().add_subplot(**settings)
 
 
-def drawn(ax: Any) -> bytes:
-    stream = io.BytesIO()
-    ax.figure.savefig(stream)
-    return stream.getvalue()
-
-
 @settings(max_examples=15)
 @given(problems(max_cells=12, max_params=4))
 def test_the_triangle_is_drawn_to_scale(case: Case) -> None:
@@ -227,19 +220,14 @@ def test_the_steps_of_the_ladder() -> None:
     assert [bar.get_y() for bar in blue] == found.kl[1:].tolist()
     assert [text.get_text() for text in ax.texts] == ["54.9 %", "45.1 %", "0.0131 %"]
     assert [label.get_text() for label in ax.get_xticklabels()] == list(found.names)
-    assert ax.get_ylabel() == "KL(P, Q), nats"
-    assert drawn(ax).startswith(b"\x89PNG")
 
 
 FIT = ld.decompose([[4, 1], [2, 3]], "B1")
 TROUBLE: list[tuple[Callable[[], object], str]] = [
     (lambda: e_geodesic([1, 2], [2, 1], [[0.5], [0.1, 0.2]]), "t is not a rectangular array"),
     (lambda: m_geodesic([1, 2], [2, 1], np.nan), "t must be a finite number or an array"),
-    (lambda: m_geodesic([1, 2], [2, 1], "half"), "t must be a finite number or an array"),
-    (lambda: e_geodesic([1, 2], [1, -2], 0.5), r"^Q has 1 negative entry: it is Q\[1\] = -2\. Q is read as"),
-    (lambda: m_geodesic([0, 0], [1, 2], 0.5), r"^P is zero everywhere"),
+    (lambda: e_geodesic([1, 2], [1, -2], 0.5), r"^Q\[1\] = -2: entries must be finite and not negative"),
     (lambda: m_geodesic([1, 2], [1, 2, 3], 0.5), r"P has shape \(2,\), Q has shape \(3,\)"),
-    (lambda: e_geodesic([np.nan, np.nan], [1, 2], 0.5), "every entry of P is NaN"),
     (lambda: pythagoras(FIT, [[1, 0], [1, 1]]), r"R\[0, 1\] = 0 where Q\[0, 1\] > 0, so that KL\(Q, R\) is infinite"),
     (lambda: pythagoras(FIT, [1, 1]), r"R has shape \(2,\), the decomposition has shape \(2, 2\)"),
     (lambda: pythagoras(np.ones((2, 2))), r"takes a decomposition, got ndarray: pythagoras\(decompose\(P, basis"),  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from oracles import distribution, divergence, zeta_matrix
 def likelihood(X: Any, cells: Any, added: tuple[int, ...]) -> Likelihood:
     """Return the likelihood of X as `hidden` has it."""
     rows = _rows(observe(X), added)
-    return Likelihood(rows, rows.fit(None, Cells(cells), Settings()))
+    return Likelihood(rows, rows.fit(rows.even, Cells(cells), Settings()))
 
 
 def mixture(weights: FloatArray, tables: list[FloatArray]) -> FloatArray:
@@ -44,17 +43,10 @@ def latent_class(rng: np.random.Generator, n_classes: int, levels: list[int]) ->
     return rng.dirichlet(np.full(n_classes, 5.0)), [rng.dirichlet(np.ones(size), size=n_classes) for size in levels]
 
 
-def marginal(theta: FloatArray, Z: FloatArray, visible: tuple[int, ...], r: FloatArray) -> FloatArray:
-    """Q on the visible cells by summing every state of the whole model."""
-    q = distribution(Z, theta, r)
-    return np.asarray(q.reshape(*visible, -1).sum(axis=-1), dtype=np.float64)
-
-
 def visible_kl(fit: ld.results.HiddenDecomposition, X: FloatArray, theta: FloatArray) -> float:
     states = np.array(list(np.ndindex(fit.fit.shape)))
-    Z = zeta_matrix(states, fit.fit.basis)
-    q = marginal(theta, Z, X.shape, np.ones(len(states)))
-    return divergence(X.ravel() / X.sum(), q.ravel())
+    q = distribution(zeta_matrix(states, fit.fit.basis), theta, np.ones(len(states)))
+    return divergence(X.ravel() / X.sum(), q.reshape(X.size, -1).sum(axis=1))
 
 
 def test_a_mixture_is_recovered(rng: np.random.Generator) -> None:
@@ -76,7 +68,6 @@ def test_a_mixture_is_recovered(rng: np.random.Generator) -> None:
 
 BASES: list[tuple[tuple[int, ...], Any, Any]] = [
     ((2, 2, 2), rbm(3, 2), (2, 2)),
-    ((2, 2, 2), "interactions([(0, 3), (1, 3), (2, 3)])", 2),
     ((2, 3), ld.interactions([(0, 2), (1, 2)]), 2),
     ((3, 3), ld.interactions([(0, 2), (1, 2), (2, 3)]), (2, 3)),
     ((2, 2, 3), cells([[1, 0, 0, 1], [0, 1, 2, 0], [0, 0, 1, 1], [0, 1, 0, 2]]), 3),
@@ -188,32 +179,27 @@ def test_merged_cells_change_nothing(rng: np.random.Generator) -> None:
     first, second = ([step.objective for step in fit.history[:20]] for fit in (a, b))
     assert_allclose(first, second, atol=1e-10)
     assert a.kl == pytest.approx(b.kl, abs=1e-7)
-    noisy = fine * rng.uniform(0.5, 1.5, size=fine.shape)  # within boxes no longer constant
-    c = ld.hidden(noisy, np.array(basis) * [3, 1, 2, 1], 2, restarts=2)
-    assert c.kl == pytest.approx(ld.dual.kl(noisy, c.tensor()), abs=1e-9)
 
 
 def test_the_same_seed_gives_the_same_answer(rng: np.random.Generator) -> None:
     X = rng.gamma(1.0, size=(2, 2, 2, 2))
-    a, b = (ld.hidden(X, rbm(4, 2), (2, 2), restarts=3, rng=5, tol=1e-5) for _ in range(2))
+    a, b, other = (ld.hidden(X, rbm(4, 2), (2, 2), restarts=3, rng=seed, tol=1e-5) for seed in (5, 5, 6))
     assert_array_equal(a.fit.theta, b.fit.theta)
-    other = ld.hidden(X, rbm(4, 2), (2, 2), restarts=3, rng=6, tol=1e-5)
     assert other.kls.tolist() != a.kls.tolist()
-    assert a.history[-1].objective == a.kls.min()
 
 
-def test_an_unfinished_run_is_announced(rng: np.random.Generator) -> None:
-    with pytest.warns(ld.ConvergenceWarning, match="the best of 2 runs stopped after 3 steps with a gradient of"):
-        fit = ld.hidden(rng.gamma(1.0, size=(2, 2, 2)), rbm(3, 1), restarts=2, max_iter=3)
-    assert not fit.converged
+@pytest.mark.parametrize("max_iter", [3, 61])
+def test_an_unfinished_run_is_announced(max_iter: int) -> None:
+    X, basis = np.random.default_rng(7).gamma(0.5, size=(4, 4, 3)), ld.interactions([(0, 3), (1, 3), (2, 3)])
+    with pytest.warns(ld.ConvergenceWarning, match=f"the best of 3 runs stopped after {max_iter} steps with a"):
+        fit = ld.hidden(X, basis, 3, restarts=3, max_iter=max_iter, tol=0)
     assert fit.status is ld.results.Status.OUT_OF_STEPS
-    assert [step.iteration for step in fit.history] == [0, 1, 2, 3]
+    assert [step.iteration for step in fit.history] == list(range(max_iter + 1))
 
 
 TROUBLE: list[tuple[dict[str, Any], str]] = [
     ({"sizes": 1}, "sizes=1: a hidden mode needs at least 2 levels"),
     ({"sizes": 2.5}, r"sizes=2\.5: a hidden mode needs at least 2 levels, as an integer; a list has one for each"),
-    ({"sizes": ()}, "Without hidden modes use decompose"),
     ({"sizes": 1 << 30}, r"together make 3 modes and 4,294,967,296 cells; at most 32 modes"),
     ({"sizes": (2,) * 31}, "make 33 modes"),
     ({"basis": "B1"}, "no cell of the basis ties hidden mode 2 to another mode"),
@@ -225,9 +211,6 @@ TROUBLE: list[tuple[dict[str, Any], str]] = [
     ({"basis": ld.adaptive(3)}, "cannot grow with hidden modes"),
     ({"restarts": 0}, "restarts must be an integer >= 1, got 0"),
     ({"rng": -1}, "rng must be None, an integer >= 0 or a numpy.random.Generator, got -1"),
-    ({"tol": -1.0}, "tol must be a number >= 0"),
-    ({"max_iter": 2.5}, "max_iter must be an integer >= 0"),
-    ({"X": [[1, -2], [3, 4]]}, r"negative entry: it is X\[0, 1\] = -2"),
 ]
 
 
@@ -244,8 +227,6 @@ def test_trouble_is_named(change: dict[str, Any], text: str) -> None:
     [
         [[[0, 4], [3, 2]], [[0, 4], [2, 5]]],
         [[[3, 4], [0, 4]], [[2, 5], [0, 0]]],
-        [[[3, 0], [5, 0]], [[1, 1], [3, 2]]],
-        [[[0, 2], [5, 3]], [[0, 2], [3, 3]]],
     ],
 )
 def test_parameters_that_run_far_out_do_not_spoil_the_answer(table: list[list[list[int]]]) -> None:
@@ -261,13 +242,3 @@ def test_no_run_that_was_given_up_leads_to_a_lower_kl() -> None:
     basis = ld.interactions([(0, 3), (1, 3), (2, 3)])
     fit = ld.hidden(X, basis, 3)
     assert fit.kl <= 0.0097430 * (1 + 1e-5)
-
-
-@pytest.mark.parametrize("max_iter", [1, 5, 61, 100])
-def test_no_run_takes_more_steps_than_it_may(max_iter: int) -> None:
-    X = np.random.default_rng(7).gamma(0.5, size=(4, 4, 3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ld.ConvergenceWarning)
-        fit = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]), 3, max_iter=max_iter, restarts=3)
-    assert len(fit.history) <= max_iter + 1
-    assert [step.iteration for step in fit.history] == list(range(len(fit.history)))

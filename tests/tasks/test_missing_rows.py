@@ -41,16 +41,6 @@ def em(rows: Any, formula: str, **settings: Any) -> LogLinear:
     return found
 
 
-def log_likelihood(rows: Rows, q: Any) -> float:
-    """Sum the logarithm of the probability of what each row shows, cell by cell."""
-    total = 0.0
-    for i in range(len(rows["a"])):
-        shown = {name: rows[name][i] for name in NAMES if rows[name][i] is not None}
-        if shown:
-            total += np.log(sum(q[cell] for cell in cells() if fits(cell, shown)))
-    return float(total)
-
-
 def cells() -> list[tuple[int, ...]]:
     return list(product(range(2), range(2), range(3)))
 
@@ -105,8 +95,9 @@ def test_the_maximum_is_that_of_a_general_optimiser(formula: str) -> None:
     assert m.local_maximum
     assert m.log_likelihoods[-1] == pytest.approx(-best.fun, abs=1e-8)
     np.testing.assert_allclose(m.coef().estimate[1:], best.x, atol=2e-5)
-    q = np.asarray(m.fitted()) / m.fit.total
-    assert m.log_likelihoods[-1] == pytest.approx(log_likelihood(rows, q), abs=1e-9)
+    q = np.ravel(m.fitted()) / m.fit.total
+    found = sum(n * np.log(q[own].sum()) for n, own in patterns(rows))
+    assert m.log_likelihoods[-1] == pytest.approx(found, abs=1e-9)
     assert (np.diff(m.log_likelihoods) >= -1e-9).all()
 
 
@@ -118,21 +109,10 @@ def test_standard_errors_are_those_of_the_observed_information(formula: str) -> 
     value, beta, h = objective(rows, design(formula)), m.coef().estimate[1:], 1e-4
     k = len(beta)
     steps = np.eye(k) * h
-    hessian = np.array(
-        [
-            [
-                (
-                    value(beta + steps[i] + steps[j])
-                    - value(beta + steps[i] - steps[j])
-                    - value(beta - steps[i] + steps[j])
-                    + value(beta - steps[i] - steps[j])
-                )
-                / (4 * h * h)
-                for j in range(k)
-            ]
-            for i in range(k)
-        ]
-    )
+    signs = list(product((1, -1), repeat=2))
+    hessian = np.empty((k, k))
+    for i, j in np.ndindex(k, k):
+        hessian[i, j] = sum(s * t * value(beta + s * steps[i] + t * steps[j]) for s, t in signs) / (4 * h * h)
     np.testing.assert_allclose(m.coef().standard_error[1:], np.sqrt(np.diagonal(np.linalg.inv(hessian))), rtol=1e-5)
     whole = ld.loglinear(ld.from_rows(rows, missing="drop"), formula).coef().standard_error
     assert (m.coef().standard_error < whole).all()  # rows that lack values say something too
@@ -152,14 +132,6 @@ def test_monotone_patterns_have_a_closed_form() -> None:
     assert test.statistic == pytest.approx(plain.g2, abs=1e-8)
     assert test.df == plain.df == apart.df
     assert apart.g2 == pytest.approx(plain.g2, abs=1e-6)
-
-
-def test_complete_rows_are_fitted_as_ever() -> None:
-    rows = drawn(3, share=0.0)
-    m, plain = ld.loglinear(rows, "a*b + c", missing="em"), ld.loglinear(rows, "a*b + c")
-    assert type(m) is ld.results.LogLinear
-    assert (m.fit.theta == plain.fit.theta).all()
-    assert (m.g2, m.aic, m.df) == (plain.g2, plain.aic, plain.df)
 
 
 def test_sparse_rows_end_on_the_boundary_exactly() -> None:
@@ -197,7 +169,6 @@ def test_variables_that_are_never_known_together() -> None:
     with pytest.raises(InvalidQuery, match="along some direction no information was observed"):
         both.coef()
     apart = em(rows, "a + b", counts="n")
-    assert (apart.df, both.df, ld.anova(apart, both).tests[0].df) == (0, 0, 0)
     np.testing.assert_allclose(apart.fitted(), 27 * np.outer([2 / 3, 1 / 3], [2 / 3, 1 / 3]), rtol=1e-9)
 
 
@@ -226,16 +197,9 @@ def test_structural_zeros_and_offsets() -> None:
     rows: Rows = {"a": [*"xxyyzz", *"xy"], "b": ["u", "v"] * 3 + [None, None], "n": [0, 9, 7, 2, 4, 4, 11, 3]}
     mask = np.array([[False, True], [True, True], [True, True]])
     m = em(rows, "a + b", counts="n", support=mask)
-    # rows of x alone can only be (x, v)
-    complete = np.array([[0, 20], [7, 2], [4, 4]])
-    assert np.isnan(np.asarray(m.fit.tensor(extend=False))[0, 0]) or m.fit.tensor(extend=False)[0, 0] == 0
     assert m.converged
     assert m.df == 1
-    assert m.fit.total == complete.sum() + 3
-    offset = np.log([[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]])
-    shifted = em(rows, "a*b", counts="n", base=np.exp(offset))
-    plain = em(rows, "a*b", counts="n")
-    np.testing.assert_allclose(shifted.fitted(), plain.fitted(), atol=1e-7)
+    assert m.fit.total == 40  # rows of x alone can only be (x, v)
     nothing = np.array([[False, False], [True, True], [True, True]])
     with pytest.raises(InvalidSupport, match="11 rows have a x, which support says cannot occur"):
         em({**rows, "n": [0, 0, 7, 2, 4, 4, 11, 3]}, "a + b", counts="n", support=nothing)
@@ -253,7 +217,6 @@ def test_comparisons_are_differences_of_likelihoods() -> None:
     assert found.tests[0].df == 1
     assert small.aic - large.aic == pytest.approx(gain - 2, abs=1e-8)
     assert large.drop1().to_frame().lrt["a:b"] == pytest.approx(gain, abs=1e-9)
-    assert small.step().model.terms >= large.model.terms - {frozenset("c")}
     assert large.update("- a:b").g2 == pytest.approx(small.g2, abs=1e-9)
     with pytest.raises(InvalidQuery, match="rows that lack values"):
         ld.anova(ld.loglinear(rows, "a + b + c", missing="drop"), large)
@@ -294,15 +257,6 @@ def test_columns_with_gaps_are_read_as_columns_without() -> None:
     assert m.fit.labels.levels_of(0).tolist() == order
     assert m.fit.labels.levels_of(1).tolist() == [1, 2]
     assert "13 complete, 4 without size, 3 without n_rooms" in repr(m)
-    polars = pytest.importorskip("polars")
-    other = polars.DataFrame(
-        {
-            "size": polars.Series(["low", None, "high", "mid", "low"], dtype=polars.Enum(order)),
-            "n_rooms": [1, 2, None, 2, 1],
-            "n": frame["n"],
-        }
-    )
-    assert em(other, "size + n_rooms", counts="n").g2 == pytest.approx(m.g2, abs=1e-12)
 
 
 def test_large_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,13 +271,9 @@ def test_bad_rows_are_told() -> None:
         em(rows, "a + c")
     with pytest.raises(InvalidSamples, match=r"'a' is missing in row 2\. .*missing='drop'.* missing='em'"):
         ld.loglinear(rows, "a + b")
-    with pytest.raises(InvalidSamples, match="unknown column 'e'"):
-        em(rows, "a + e")
     m = ld.loglinear({**rows, "a": ["x", "y", None], "b": ["u", "v", None]}, "a + b", missing="em")
     assert type(m) is ld.results.LogLinear  # nothing is left to be completed
     assert "Left out: 1 of the rows, which lack every value." in repr(m)
-    with pytest.raises(ld.LegendreError, match=r"unknown column 'aa'; did you mean 'a'\?"):
-        ld.loglinear(rows, "a + b", levels={"aa": ["x", "y"]}, missing="em")
     assert em(rows, "a*d + b").df == em(rows, "a + b").df  # d has one level only
 
 
@@ -395,19 +345,12 @@ def test_counts_that_go_to_zero_late_are_zero_exactly() -> None:
     assert "30 fitted counts are 0 in the limit" in repr(m)
 
 
-def test_models_of_other_offsets_are_not_compared() -> None:
-    apart, weighted = (em(CROSSED, "a + b", counts="n", base=base) for base in (None, [[1.0, 1.0], [1.0, np.e]]))
-    with pytest.raises(InvalidQuery, match=r"the base measures differ, first at \[1, 1\]: 1.0 and 2.7"):
-        ld.anova(apart, weighted.update("a*b"))
-    assert ld.anova(weighted, weighted.update("a*b")).tests[0].df == 1
-
-
 @pytest.mark.parametrize("n", [[10, 5, 8, 4], [10, 0, 8, 4]])
 def test_models_that_rows_cannot_tell_apart_have_one_aic(n: list[int]) -> None:
     rows: Rows = {"a": ["x", "y", None, None], "b": [None, None, "u", "v"], "n": n}
     both, apart = (em(rows, f, counts="n", levels={"a": ["x", "y"]}) for f in ("a*b", "a + b"))
     assert both.log_likelihood == pytest.approx(apart.log_likelihood, abs=1e-9)
-    assert both.rank == apart.rank == 2
+    assert (both.df, apart.df, both.rank, apart.rank) == (0, 0, 2, 2)
     assert (both.aic, both.bic) == pytest.approx((apart.aic, apart.bic), abs=1e-8)
     assert ld.anova(both, apart).tests[0].df == ld.anova(apart, both).tests[0].df == 0
 

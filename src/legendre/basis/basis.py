@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_int
-from legendre.core.cells import cell_name, find, frozen, unique_cells
+from legendre.core.cells import cell_name, frozen, unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
@@ -106,16 +106,9 @@ class Pair(Basis):
     def terms(self, data: Observation) -> Terms:
         """Combine the parameters of both as sets: two are the same that have the same feature."""
         one, other = self.left.terms(data), self.right.terms(data)
-        plain = one.ties is None and other.ties is None
         if self.sign == "|":
-            if plain:
-                return Terms(unique_cells(np.concatenate([one.cells, other.cells])))
             return joined([one, other], len(data.shape))
-        if plain:
-            inside = find(one.cells, other.cells) >= 0
-        else:
-            known = set(other.feature_keys())
-            inside = np.array([key in known for key in one.feature_keys()], dtype=np.bool_)
+        inside = one.places_in(other) >= 0
         return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:

@@ -49,7 +49,7 @@ class Tied(Basis):
         if part.names is None:  # modes without names keep their numbers
             part = replace(part, names=tuple(labels.mode(k) for k in modes))
         groups = found_modes(self.name, [self.within], order, labels)[0] if self.within else ()
-        names, cells, values = [], [], []
+        columns = []
         for level in product(*(range(labels.shape[k]) for k in groups)):
             inside = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in zip(groups, level, strict=True))
             for name, own, coefficients in self.columns(part):
@@ -64,10 +64,8 @@ class Tied(Basis):
                     cell = own[0] if name == "" else ()
                     said = name or ", ".join(part.from_on(k, int(u)) for k, u in enumerate(cell) if u)
                     name = f"{inside}: {said}"
-                names.append(name)
-                cells.append(placed)
-                values.append(signs)
-        return column_terms(cells, values, names, order)
+                columns.append((placed, signs, name))
+        return column_terms(columns, order)
 
     def __repr__(self) -> str:
         return ":".join([*map(repr, self.within), f"{self.name}({self.arguments})"])

@@ -6,7 +6,7 @@ coefficients that make a column of A; its value at the first cell is no part of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from legendre.core.cells import find, frozen, unique_cells
 from legendre.core.labels import Labels
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
-Key = tuple[bytes, bytes]  # the cells of a column in order, and their coefficients
+Column = tuple[IntArray, FloatArray, str]  # the cells of a feature (n x N), their coefficients, and its name
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +50,8 @@ class Ties:
     def own(self) -> IntArray:
         """For each column the one cell that it is the parameter of; -1 where it ties cells."""
         out = np.full(self.n_params, -1, dtype=np.int64)
-        alone = np.flatnonzero(np.diff(self.starts) == 1)
-        first = self.starts[alone]
-        alone, first = alone[self.values[first] == 1.0], first[self.values[first] == 1.0]
-        out[alone] = self.rows[first]
+        alone = (np.diff(self.starts) == 1)[self.columns] & (self.values == 1.0)
+        out[self.columns[alone]] = self.rows[alone]
         return out
 
     @cached_property
@@ -76,8 +74,7 @@ class Ties:
 
     def collect_sizes(self, vector: FloatArray) -> FloatArray:
         """Compute ``|A|' x``: how large the terms of `collect` are altogether."""
-        sizes = np.abs(self.values) * vector[self.rows]
-        return np.bincount(self.columns, sizes, self.n_params).astype(np.float64, copy=False)
+        return replace(self, values=np.abs(self.values)).collect(vector)
 
     def matrix(self) -> Any:
         """Return A as a sparse array of SciPy, k x m, of its own: SciPy sorts entries in place."""
@@ -87,15 +84,12 @@ class Ties:
 
     def of_columns(self, chosen: IntArray) -> Ties:
         """Keep some columns, in the order given; the cells stay."""
-        chosen = np.asarray(chosen, dtype=np.int64)
-        lengths = np.diff(self.starts)[chosen]
-        ends = np.cumsum(lengths)
-        # the entries of each chosen column, one after the other
-        at = np.arange(int(lengths.sum())) + np.repeat(self.starts[chosen] - (ends - lengths), lengths)
+        part = self.matrix()[:, chosen]
+        columns = np.repeat(np.arange(len(chosen)), np.diff(part.indptr))
         names = tuple(self.names[j] for j in chosen.tolist())
-        columns = np.repeat(np.arange(len(chosen)), lengths)
         boxes = None if self.boxes is None else self.boxes[chosen]
-        return replace(self, rows=self.rows[at], columns=columns, values=self.values[at], names=names, boxes=boxes)
+        rows = part.indices.astype(np.int64)
+        return replace(self, rows=rows, columns=columns, values=part.data, names=names, boxes=boxes)
 
     @cached_property
     def shortfall(self) -> FloatArray:
@@ -128,7 +122,8 @@ class Terms:
         """Keep some parameters; cells that none of them needs are dropped."""
         if self.ties is None:
             return Terms(self.cells[chosen])
-        return _plain(_used(Terms(self.cells, self.ties.of_columns(chosen))))
+        kept = Terms(self.cells, self.ties.of_columns(chosen))
+        return column_terms(kept.columns(), self.cells.shape[1], kept.tied().boxes)
 
     def tied(self) -> Ties:
         """Return the ties, those of the identity where there are none."""
@@ -148,16 +143,24 @@ class Terms:
         """Return the name of each tied parameter; empty for those that their cells name."""
         return ("",) * len(self.cells) if self.ties is None else self.ties.names
 
-    def feature_keys(self) -> list[Key]:
-        """Return a key of each parameter, equal exactly when two have the same feature."""
+    def columns(self) -> list[Column]:
+        """List the features: the cells, the coefficients and the name of each."""
         ties = self.tied()
-        cells = np.ascontiguousarray(self.cells, dtype=np.int64)
-        out = []
-        for start, end in zip(ties.starts[:-1], ties.starts[1:], strict=True):
-            rows, values = ties.rows[start:end], ties.values[start:end]
-            order = np.lexsort(cells[rows].T[::-1])
-            out.append((cells[rows[order]].tobytes(), values[order].tobytes()))
-        return out
+        ends = zip(ties.starts[:-1], ties.starts[1:], ties.names, strict=True)
+        return [(self.cells[ties.rows[a:b]], ties.values[a:b], name) for a, b, name in ends]
+
+    def places_in(self, other: Terms) -> IntArray:
+        """Find the feature of each parameter among those of another basis; -1 where it lacks one."""
+        if self.ties is None and other.ties is None:
+            return find(self.cells, other.cells)
+        known = {_key(*column): j for j, column in enumerate(other.columns())}
+        return np.array([known.get(_key(*column), -1) for column in self.columns()], dtype=np.int64)
+
+
+def _key(cells: IntArray, values: FloatArray, _: str) -> tuple[bytes, bytes]:
+    """Return a key that is the same for equal features."""
+    order = np.lexsort(cells.T[::-1])
+    return cells[order].astype(np.int64).tobytes(), values[order].tobytes()
 
 
 def joined(parts: Sequence[Terms], order: int) -> Terms:
@@ -165,85 +168,37 @@ def joined(parts: Sequence[Terms], order: int) -> Terms:
     if all(part.ties is None for part in parts):
         cells = [part.cells for part in parts if len(part.cells)]
         return Terms(unique_cells(np.concatenate([np.empty((0, order), dtype=np.int64), *cells])))
-    kept: list[Terms] = []
-    seen: set[Key] = set()
-    for part in parts:
-        fresh = []
-        for j, key in enumerate(part.feature_keys()):
-            if key not in seen:
-                seen.add(key)
-                fresh.append(j)
-        kept.append(part.of_columns(np.array(fresh, dtype=np.int64)))
-    return _plain(_stacked(kept, order))
+    return column_terms((column for part in parts for column in part.columns()), order)
 
 
-def _stacked(parts: Sequence[Terms], order: int) -> Terms:
-    """Put columns side by side over the cells that any of them needs."""
-    listed = [part.cells.reshape(-1, order) for part in parts]
-    cells = unique_cells(np.concatenate([np.empty((0, order), dtype=np.int64), *listed]))
-    rows, columns, values, before = [], [], [], 0
-    names: list[str] = []
-    for part in parts:
-        ties, place = part.tied(), find(part.cells.reshape(-1, order), cells)
-        rows.append(place[ties.rows])
-        columns.append(ties.columns + before)
-        values.append(ties.values)
-        names.extend(ties.names)
-        before += ties.n_params
-    empty = [np.empty(0, dtype=np.int64)]
-    joint = Ties(
-        len(cells),
-        frozen(np.concatenate([*empty, *rows])),
-        frozen(np.concatenate([*empty, *columns])),
-        frozen(np.concatenate([np.empty(0), *values])),
-        tuple(names),
-    )
-    return Terms(cells, joint)
+def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None = None) -> Terms:
+    """Make terms of features: the bottom and zeros are dropped, and of equal features all but the first.
 
-
-def _used(terms: Terms) -> Terms:
-    """Drop cells that no column needs."""
-    ties = terms.tied()
-    used = np.zeros(len(terms.cells), dtype=np.bool_)
-    used[ties.rows] = True
-    if used.all():
-        return terms
-    place = np.cumsum(used) - 1
-    return Terms(terms.cells[used], replace(ties, n_cells=int(used.sum()), rows=place[ties.rows]))
-
-
-def _plain(terms: Terms) -> Terms:
-    """Leave the ties out where every parameter is one cell's own, all different, and has no other name."""
-    ties = terms.tied()
-    if not any(ties.names) and (ties.own >= 0).all() and len(np.unique(ties.own)) == len(terms.cells) == ties.n_params:
-        return Terms(terms.cells[ties.own])
-    return terms
-
-
-def column_terms(cells: Sequence[IntArray], values: Sequence[FloatArray], names: Sequence[str], order: int) -> Terms:
-    """Make terms of columns: for each its cells (n x N), coefficients and name; the bottom and zeros are dropped."""
-    lengths = [len(own) for own in cells]
-    listed = np.concatenate([np.empty((0, order), dtype=np.int64), *cells]).astype(np.int64)
-    entries = np.concatenate([np.empty(0), *values]).astype(np.float64)
-    columns = np.repeat(np.arange(len(lengths)), lengths)
-    kept = listed.any(axis=1) & (entries != 0.0)
-    listed, entries, columns = listed[kept], entries[kept], columns[kept]
-    different = unique_cells(listed)
-    ties = Ties(len(different), find(listed, different), columns, frozen(entries), tuple(names))
-    return joined([Terms(different, ties)], order)
+    Where every one is a cell's own, without another name, there are no ties. `boxes` are all different.
+    """
+    kept: dict[tuple[bytes, bytes], Column] = {}
+    for cells, values, name in columns:
+        used = cells.any(axis=1) & (values != 0.0)
+        column = (cells[used].reshape(-1, order), values[used], name)
+        kept.setdefault(_key(*column), column)
+    listed = np.concatenate([np.empty((0, order), dtype=np.int64), *(cells for cells, _, _ in kept.values())])
+    entries = np.concatenate([np.empty(0), *(values for _, values, _ in kept.values())])
+    lengths, different = [len(cells) for cells, _, _ in kept.values()], unique_cells(listed)
+    names = tuple(name for _, _, name in kept.values())
+    place = np.repeat(np.arange(len(kept)), lengths)
+    ties = Ties(len(different), find(listed, different), place, frozen(entries), names, boxes)
+    plain = not any(names) and (ties.own >= 0).all()
+    return Terms(different[ties.own]) if plain else Terms(different, ties)
 
 
 def box_terms(lo: IntArray, hi: IntArray, labels: Labels, own: int = 0) -> Terms:
     """Tie the parameter of each box over its corners; the first `own` boxes are those of cells, which name them."""
-    shape, cells, values, names = np.array(labels.shape), [], [], []
-    for i in range(len(lo)):
-        corners, signs = box_corners(lo[i], hi[i], shape)
-        cells.append(corners)
-        values.append(signs)
-        names.append("" if i < own else box_name(lo[i], hi[i], labels))
-    terms = column_terms(cells, values, names, len(shape))
-    ties = None if terms.ties is None else replace(terms.ties, boxes=frozen(np.hstack([lo, hi])))
-    return Terms(terms.cells, ties)
+    shape = np.array(labels.shape)
+    columns = [
+        (*box_corners(a, b, shape), "" if i < own else box_name(a, b, labels))
+        for i, (a, b) in enumerate(zip(lo, hi, strict=True))
+    ]
+    return column_terms(columns, len(shape), frozen(np.hstack([lo, hi])))
 
 
 def box_corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, FloatArray]:

@@ -8,18 +8,18 @@ arrays of the library that the argument came from.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.cells import cell_name
-from legendre.core.errors import InvalidSupport, InvalidTensor
-from legendre.core.origin import device_of, rectangular
+from legendre.core.errors import InvalidTensor
+from legendre.core.origin import device_of
 from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
-from legendre.core.types import BoolArray, FloatArray
-from legendre.data.dense import Dense, observe
+from legendre.core.types import AnyArray, BoolArray, FloatArray
+from legendre.data.checks import numeric, support_mask
+from legendre.data.dense import Dense
 
 __all__ = ["entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta"]
 
@@ -46,8 +46,7 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
     >>> to_theta([[1, 2], [3, 5]]).round(6).tolist()
     [[-2.397895, 0.693147], [1.098612, -0.182322]]
     """
-    data = read_as("P", P, support)
-    p, mask = probabilities(data), data.support.on_grid()
+    p, mask = read_point("P", P, support)
     zeros = np.argwhere(mask & (p == 0))
     if len(zeros):
         raise InvalidTensor(
@@ -55,10 +54,10 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
             "Leave zeros out with support='nonzero'."
         )
     log_p = np.log(np.where(mask, p, 1.0))
-    return device_of(P).bring(moebius(log_p) if data.support.mask is None else _triangular(log_p, mask))
+    return device_of(P).bring(moebius(log_p) if mask.all() else _triangular(log_p, mask))
 
 
-def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> Any:
+def from_theta(theta: ArrayLike, support: str | ArrayLike = "all") -> Any:
     """Compute the probabilities with these theta, eq. (1); the entry at the bottom is not used.
 
     See Also
@@ -71,12 +70,14 @@ def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> Any:
     >>> from_theta(to_theta([[1, 2], [3, 6]])).round(6).tolist()
     [[0.083333, 0.166667], [0.25, 0.5]]
     """
+    from scipy.special import logsumexp
+
     grid, mask = _parameters(theta, support)
     log_q = np.where(mask, _log_density(grid), -np.inf)
-    return device_of(theta).bring(np.exp(log_q - psi(theta, support)))
+    return device_of(theta).bring(np.exp(log_q - logsumexp(log_q)))
 
 
-def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
+def psi(theta: ArrayLike, support: str | ArrayLike = "all") -> float:
     """Compute the normaliser ``log sum over Omega of exp(zeta(theta))``; the entry at the bottom is not used.
 
     See Also
@@ -89,10 +90,10 @@ def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
     >>> round(psi(np.zeros((2, 3))), 6)
     1.791759
     """
+    from scipy.special import logsumexp
+
     grid, mask = _parameters(theta, support)
-    log_q = _log_density(grid)[mask]
-    peak = float(log_q.max())
-    return peak + float(np.log(np.exp(log_q - peak).sum()))
+    return float(logsumexp(_log_density(grid)[mask]))
 
 
 def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
@@ -108,10 +109,10 @@ def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
     >>> to_eta([[1, 2], [3, 4]]).round(12).tolist()
     [[1.0, 0.6], [0.7, 0.4]]
     """
-    return device_of(P).bring(zeta_adjoint(probabilities(read_as("P", P, support))))
+    return device_of(P).bring(zeta_adjoint(read_point("P", P, support)[0]))
 
 
-def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> Any:
+def from_eta(eta: ArrayLike, support: str | ArrayLike = "all") -> Any:
     """Compute the probabilities with these eta; the entry at the bottom is taken to be 1.
 
     See Also
@@ -145,13 +146,12 @@ def kl(P: ArrayLike, Q: ArrayLike) -> float:
     >>> round(kl([1, 3], [1, 1]), 6)
     0.130812
     """
-    p, q = _normalise("P", P), _normalise("Q", Q)
+    from scipy.special import rel_entr
+
+    p, q = read_point("P", P)[0], read_point("Q", Q)[0]
     if p.shape != q.shape:
         raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
-    inside = p > 0
-    if (q[inside] == 0).any():
-        return float("inf")
-    return max(float(p[inside] @ np.log(p[inside] / q[inside])), 0.0)
+    return max(float(rel_entr(p, q).sum()), 0.0)
 
 
 def entropy(P: ArrayLike) -> float:
@@ -166,29 +166,28 @@ def entropy(P: ArrayLike) -> float:
     >>> round(entropy([1, 1, 1, 1]), 6)
     1.386294
     """
-    p = _normalise("P", P)
-    p = p[p > 0]
-    return max(-float(p @ np.log(p)), 0.0)
+    from scipy.special import entr
+
+    return float(entr(read_point("P", P)[0]).sum())
 
 
-def _normalise(name: str, tensor: ArrayLike) -> FloatArray:
-    """Read a tensor that may come from a model, so that its entries may differ by any factor."""
-    values = rectangular(tensor, name, InvalidTensor)
-    if values.dtype.kind not in "biuf" or not values.any():
-        raise InvalidTensor(f"{name} has dtype {values.dtype}; it must hold numbers, not all of them 0.")
+def read_point(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -> tuple[FloatArray, BoolArray]:
+    """Read a tensor as probabilities, and its support; it may come from a model, whose entries differ by any factor."""
+    values = numeric(tensor, name, InvalidTensor)
     wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(wrong):
         entry = f"{name}{cell_name(wrong[0])} = {values[tuple(wrong[0])]:g}"
         raise InvalidTensor(f"{entry}: entries must be finite and not negative.")
-    return np.asarray(values / values.sum(dtype=np.float64))
+    mask = _read_mask(values, support)
+    p = np.where(mask, values, 0)
+    if not p.any():
+        raise InvalidTensor(f"{name} is zero everywhere.")
+    return np.asarray(p / p.sum(dtype=np.float64)), mask
 
 
-def read_as(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -> Dense:
-    """Read a tensor that the caller knows by another name than X; errors use that name."""
-    try:
-        return observe(tensor, support)
-    except InvalidTensor as problem:
-        raise InvalidTensor(re.sub(r"\bX\b", name, str(problem))) from None
+def _read_mask(values: AnyArray, support: str | ArrayLike) -> BoolArray:
+    mask = support_mask(values, None, support)
+    return np.ones(values.shape, dtype=np.bool_) if mask is None else mask
 
 
 def probabilities(data: Dense) -> FloatArray:
@@ -197,19 +196,11 @@ def probabilities(data: Dense) -> FloatArray:
     return np.divide(data.values, data.total, out=np.zeros(data.values.shape), where=mask, dtype=np.float64)
 
 
-def _parameters(grid: ArrayLike, support: ArrayLike | None) -> tuple[FloatArray, BoolArray]:
-    given = rectangular(grid, "theta or eta", InvalidTensor)
-    if given.dtype.kind not in "iuf" or given.ndim == 0 or given.size == 0 or not np.isfinite(given).all():
-        raise InvalidTensor(f"theta and eta are grids of finite numbers; got shape {given.shape}, dtype {given.dtype}.")
-    values = given.astype(np.float64)
-    mask: BoolArray = np.ones(values.shape, dtype=np.bool_)
-    if support is not None:
-        mask = rectangular(support, "support", InvalidSupport)
-        if mask.dtype != np.bool_ or mask.shape != values.shape or not mask.any():
-            raise InvalidSupport(
-                f"support must be a boolean array of the grid's shape {values.shape} that holds a cell; got shape "
-                f"{mask.shape}, dtype {mask.dtype} (for 0/1: support.astype(bool))."
-            )
+def _parameters(grid: ArrayLike, support: str | ArrayLike) -> tuple[FloatArray, BoolArray]:
+    values = numeric(grid, "theta or eta", InvalidTensor)
+    if not np.isfinite(values).all():
+        raise InvalidTensor("theta and eta are grids of finite numbers.")
+    mask = _read_mask(values, support)
     return np.where(mask, values, 0.0), mask
 
 

@@ -18,7 +18,7 @@ from legendre.core.labels import Labels
 from legendre.core.text import aligned, shortened
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import import_pandas
-from legendre.results.inference.wald import INFINITE, OPEN, Information, information
+from legendre.results.inference.estimates import INFINITE, OPEN, Information, information
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

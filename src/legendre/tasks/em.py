@@ -20,10 +20,8 @@ import numpy as np
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, InvalidSupport
-from legendre.core.origin import Origin
-from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.data.dense import Dense, observe, with_counts
+from legendre.data.dense import Dense, with_counts
 from legendre.data.partial_table import Pattern
 from legendre.fitting.fit import Settings, fit_on
 from legendre.results.decomposition import Decomposition
@@ -34,14 +32,15 @@ from legendre.solvers.structure.rank import independent
 
 @dataclass(frozen=True, eq=False)
 class Incomplete:
-    """Rows that lack values of some modes, with their sample space and base measure."""
+    """Rows that lack values of some modes, and the cells that they may belong to."""
 
-    shape: tuple[int, ...]
+    space: Dense  # with the sample space and the base measure of completed tables; its entries do not count
     patterns: tuple[Pattern, ...]  # rows by the modes that they have
-    mask: BoolArray | None  # False where a cell cannot occur
-    base: FloatArray | None
-    origin: Origin
-    unknown: BoolArray | None = None  # cells outside the mask to which a fit gives values all the same
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of completed tables."""
+        return self.space.shape
 
     @cached_property
     def parts(self) -> list[tuple[tuple[int, ...], FloatArray]]:
@@ -58,7 +57,12 @@ class Incomplete:
     @cached_property
     def inside(self) -> BoolArray:
         """Mark the cells that can occur."""
-        return np.ones(self.shape, dtype=np.bool_) if self.mask is None else self.mask
+        return self.space.support.on_grid()
+
+    @cached_property
+    def even(self) -> FloatArray:
+        """Equal probabilities of all cells that can occur."""
+        return np.asarray(self.inside / self.inside.sum())
 
     @property
     def complete(self) -> bool:
@@ -76,33 +80,24 @@ class Incomplete:
         with np.errstate(divide="ignore"):  # a step that leaves an entry nothing is not taken
             return float(sum(xlogy(counts, q.sum(axis=lost, keepdims=True)).sum() for lost, counts in self.parts))
 
-    @cached_property
-    def even(self) -> Dense:
-        """The rows shared evenly among the cells that can occur; rows that cannot occur are refused."""
-        even = self.inside / self.inside.sum()
+    def check(self) -> None:
+        """Refuse rows that cannot occur."""
         for lost, counts in self.parts:
-            for place in np.argwhere((counts > 0) & (even.sum(axis=lost, keepdims=True) == 0))[:1]:
-                labels, n = self.origin.of(self.shape), int(counts[tuple(place)])
+            for place in np.argwhere((counts > 0) & ~self.inside.any(axis=lost, keepdims=True))[:1]:
+                labels, n = self.space.labels, int(counts[tuple(place)])
                 known = (k for k in range(len(self.shape)) if k not in lost)
                 named = ", ".join(f"{labels.mode(k)} {labels.level(k, int(place[k]))}" for k in known)
                 rows = "row has" if n == 1 else "rows have"
                 raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
-        values = self.expect(even)
-        if self.unknown is not None:
-            values[self.unknown] = np.nan
-        return replace(observe(values, "all" if self.mask is None else self.mask, self.base), origin=self.origin)
 
-    def fit(
-        self, expected: FloatArray | None, basis: Basis, settings: Settings, theta: FloatArray | None = None
-    ) -> Decomposition:
-        """M step: fit a completed table; ``None`` is the one in which rows are shared evenly."""
-        if expected is None:
-            return fit_on(self.even, basis, settings)
-        values = expected[self.even.support.on_grid()]
+    def fit(self, q: FloatArray, basis: Basis, settings: Settings, theta: FloatArray | None = None) -> Decomposition:
+        """M step: fit the table that is expected where cells have the probabilities q."""
+        values = self.expect(q)[self.inside]
         # shares below the smallest normal number would lose their digits
         least = 4 * float(np.finfo(np.float64).tiny) * self.total
         values = np.where(values > 0, np.maximum(values, least), 0.0)
-        return fit_on(replace(with_counts(self.even, values), origin=self.origin), basis, settings, start=theta)
+        completed = replace(with_counts(self.space, values), origin=self.space.origin)
+        return fit_on(completed, basis, settings, start=theta)
 
     def saturated(self, most: int = 20_000) -> float:
         """Return the largest log-likelihood that any probabilities have: it is concave in them.
@@ -110,7 +105,7 @@ class Incomplete:
         Expectation-maximisation, extrapolated over two steps (SQUAREM, Varadhan and Roland 2008). It ends when
         ``sum of n / (N q_entry) <= 1`` on every cell to a relative 1e-10, which bounds what is missing.
         """
-        q = self.inside / self.inside.sum()
+        q = self.even
         for _ in range(most):
             first = self.expect(q) / self.total
             if (first <= (1.0 + 1e-10) * q).all():
@@ -152,8 +147,9 @@ class Likelihood:
         alive = self.fit.model.support.on_grid().copy()
         if self.fit._alive is not None:
             alive[tuple(self.fit.labels.places(self.fit.vanishing_cells).T)] = False
+        base = self.data.space.base
         with np.errstate(divide="ignore"):
-            return np.log(alive if self.data.base is None else alive * self.data.base)
+            return np.log(alive if base is None else alive * base)
 
     def at(self, theta: FloatArray) -> FloatArray:
         """Return the probability of each cell."""
@@ -165,11 +161,8 @@ class Likelihood:
 
     def gradient(self, q: FloatArray) -> FloatArray:
         """Return the gradient per row: expectations of the completed table less those of q."""
-        return self._expect(self.data.expect(q) / self.data.total - q)
-
-    def _expect(self, weights: FloatArray) -> FloatArray:
-        """Sum each feature, weighted, over all cells."""
-        return self.fit.model.above(self.fit.model.quotient.merge(weights))
+        model = self.fit.model
+        return model.above(model.quotient.merge(self.data.expect(q) / self.data.total - q))
 
     @cached_property
     def columns(self) -> IntArray:
@@ -193,30 +186,25 @@ class Likelihood:
         sums = (weights[..., None] * self.features).sum(axis=lost)
         return np.asarray(sums.reshape(math.prod(sums.shape[:-1]), -1))  # there may be no parameter
 
-    def _products(self, weights: FloatArray) -> FloatArray:
-        """Sum the products of each two features, weighted: those of u and v are the sum above both."""
-        basis, ties = self.fit.basis, self.fit.ties
-        above = zeta_adjoint(weights)
-        out = above[tuple(np.maximum(basis[:, None, k], basis[None, :, k]) for k in range(basis.shape[1]))]
-        return out if ties is None else np.asarray(ties.matrix().T @ (out @ ties.matrix()))
+    def _covariance(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
+        """Add up the covariances of the features given the levels of all modes but some, weighted."""
+        totals = weights.sum(axis=lost).reshape(-1, 1)
+        sums, seen = self.feature_sums(weights, lost), totals[:, 0] > 0
+        features = self.features.reshape(weights.size, -1)
+        products = features.T @ (weights.reshape(-1, 1) * features)
+        return np.asarray(products - sums[seen].T @ (sums[seen] / totals[seen]))
 
     def complete_information(self, q: FloatArray) -> FloatArray:
         """Return the information of a complete table, per row: the covariance of the features."""
-        means = self._expect(q)
-        return self._products(q) - np.outer(means, means)
+        return self._covariance(q, tuple(range(q.ndim)))
 
     def missing_information(self, q: FloatArray) -> FloatArray:
         """Return what of the information is missing, per row: the covariance of the features given what was observed.
 
         Louis (1982): the information in the rows is that of a complete table less this.
         """
-        out = np.zeros((self.fit.n_params,) * 2)
-        for lost, counts in self.data.parts:
-            if lost:
-                shared, seen = share(q, lost, counts), counts.ravel() > 0
-                sums = self.feature_sums(shared, lost)[seen]
-                out += self._products(shared) - sums.T @ (sums / counts.reshape(-1, 1)[seen])
-        return out / self.data.total
+        parts = [self._covariance(share(q, *part), part[0]) for part in self.data.parts if part[0]]
+        return np.asarray(sum(parts, np.zeros((self.fit.n_params,) * 2)) / self.data.total)
 
     def identified(self, q: FloatArray) -> int:
         """Count the independent parameters that the rows can tell apart, near q."""
@@ -303,7 +291,7 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience:
         if following is None:
             # a Newton step that did not help is tried again after 1, 2, 4, ..., 32 rounds
             pause, wait = (pause - 1, wait) if pause else (wait, min(2 * wait, 32))
-            fit = data.fit(data.expect(now.q), basis, exact, now.theta)
+            fit = data.fit(now.q, basis, exact, now.theta)
             if fit.n_vanishing != likelihood.fit.n_vanishing:  # its theta is that of the cells which are left
                 likelihood = Likelihood(data, fit)
             following = Ascent.at(likelihood, fit.theta)
@@ -327,7 +315,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
         now = ascend(now, basis, share * tol, most=most)
         data = now.likelihood.data
         # from 0, not from theta: where parameters have run far out, what is left of them on a face may be far off
-        fit = data.fit(data.expect(now.q), basis, Settings(tol=min(0.1 * tol, 1e-12)))
+        fit = data.fit(now.q, basis, Settings(tol=min(0.1 * tol, 1e-12)))
         end = Ascent.at(Likelihood(data, fit), fit.theta)
         if now.residual > tol or end.residual <= tol:
             break
@@ -336,7 +324,8 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
 
 def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
     """Maximise the likelihood from rows that are shared evenly; fitted counts that go to 0 are 0 in the end."""
-    fit = data.fit(None, basis, Settings(tol=0.1 * tol))
+    data.check()
+    fit = data.fit(data.even, basis, Settings(tol=0.1 * tol))
     if Likelihood(data, fit).large:
         raise InvalidSetting(
             f"missing='em' forms a table of {math.prod(data.shape):,} cells by {fit.n_params:,} parameters; at most "
@@ -358,7 +347,7 @@ def _limit(now: Ascent, basis: Basis, tol: float, small: float = 1e-4) -> Ascent
     kept = np.where(data.total * now.q < small, 0.0, now.q)
     if (kept[alive] > 0).all() or not np.isfinite(data.value(kept)):
         return None
-    fit = data.fit(data.expect(kept), basis, Settings(tol=0.1 * tol))
+    fit = data.fit(kept, basis, Settings(tol=0.1 * tol))
     if fit.n_vanishing == now.likelihood.fit.n_vanishing:
         return None
     limit = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol)

@@ -17,10 +17,9 @@ from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSetting, InvalidTensor
 from legendre.core.figures import axes_for, style_axes
 from legendre.core.origin import rectangular
-from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
-from legendre.model.dual import ROUNDING, kl, probabilities, read_as
+from legendre.model.dual import ROUNDING, kl, probabilities, read_point
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
 
@@ -107,12 +106,9 @@ def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
     p, q, times = _read_line(P, Q, t)
     out = p + times.reshape(times.shape + (1,) * p.ndim) * (q - p)
     if out.min(initial=0.0) < -ROUNDING:
-        rising, falling = q > p, q < p
-        first = np.max(-p[rising] / (q[rising] - p[rising]))
-        last = np.min(p[falling] / (p[falling] - q[falling]))
         raise InvalidSetting(
             f"the m-geodesic leaves the simplex at t = {times.min():g} or t = {times.max():g}: a probability would be "
-            f"negative. Between these tensors t may run from {first:g} to {last:g}."
+            "negative. Between 0 and 1 none is."
         )
     return np.maximum(out, 0.0)
 
@@ -161,12 +157,6 @@ class Triangle:
         """
         return self.kl_pr - self.kl_pq - self.kl_qr
 
-    def _repr_html_(self) -> str:
-        """Return the three divergences for a notebook."""
-        values = {"KL(P, R)": self.kl_pr, "KL(P, Q)": self.kl_pq, "KL(Q, R)": self.kl_qr, "defect": self.defect}
-        rows = [(name, f"{value:.6g}") for name, value in values.items()]
-        return fragment([NamedValues("Pythagorean triangle", rows)], [self.fit.certificate().text()])
-
     def __repr__(self) -> str:
         return (
             f"<Triangle: KL(P, R) = {self.kl_pr:.6g}, KL(P, Q) + KL(Q, R) = {self.kl_pq:.6g} + {self.kl_qr:.6g}, "
@@ -205,7 +195,8 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
         raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it anew.")
     p, inside = probabilities(in_memory(fit.data, "pythagoras")), fit.model.support.on_grid()
     q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
-    r = _read_point(np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0) if R is None else R, "R")
+    ground = np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0)
+    r = read_point("R", ground if R is None else R)[0]
     if r.shape != p.shape:
         raise InvalidTensor(f"R has shape {r.shape}, the decomposition has shape {p.shape}; they must be equal.")
     missed = np.argwhere((r == 0) & (q > 0))
@@ -248,18 +239,20 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     a, b = np.sqrt(2 * triangle.kl_pq), np.sqrt(2 * triangle.kl_qr)
     mark = 0.07 * max(a, b)
     ax.plot([0, mark, mark], [mark, mark, 0], color="black", linewidth=1)
-    sides = (
-        ((0, 0), (0, a), RED, f"KL(P, Q) =\n{triangle.kl_pq:.4g}", (-8, 0), "right"),
-        ((0, b), (0, 0), BLUE, f"KL(Q, R) = {triangle.kl_qr:.4g}", (0, -14), "center"),
-        ((0, b), (a, 0), GREY, f"KL(P, R) = {triangle.kl_pr:.4g}", (8, 6), "left"),
-    )
-    for across, up, colour, text, shift, side in sides:
-        ax.plot(across, up, color=colour, linewidth=2)
-        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": colour}
-        ax.annotate(text, (sum(across) / 2, sum(up) / 2), xytext=shift, ha=side, **style)
-    for name, x, y, shift in (("P", 0, a, (0, 7)), ("Q", 0, 0, (-9, -14)), ("R", b, 0, (9, -14))):
-        ax.plot([x], [y], "o", color="black", markersize=5)
-        ax.annotate(name, (x, y), xytext=shift, textcoords="offset points", ha="center", fontsize=12)
+    style: dict[str, Any] = {"textcoords": "offset points", "va": "center"}
+    corners = {"P": (0.0, a), "Q": (0.0, 0.0), "R": (b, 0.0)}
+    for (one, other), value, colour, shift, side in (
+        ("PQ", triangle.kl_pq, RED, (-8, 0), "right"),
+        ("QR", triangle.kl_qr, BLUE, (0, -14), "center"),
+        ("PR", triangle.kl_pr, GREY, (8, 6), "left"),
+    ):
+        ends = np.array([corners[one], corners[other]])
+        ax.plot(*ends.T, color=colour, linewidth=2)
+        text = f"KL({one}, {other}) = {value:.4g}"
+        ax.annotate(text, tuple(ends.mean(axis=0)), xytext=shift, ha=side, color=colour, **style)
+    for (name, corner), shift in zip(corners.items(), [(0, 12), (-9, -9), (9, -9)], strict=True):
+        ax.plot(*corner, "o", color="black", markersize=5)
+        ax.annotate(name, corner, xytext=shift, ha="center", fontsize=12, **style)
     ax.set_aspect("equal")
     ax.margins(0.12)
     ax.set_axis_off()
@@ -303,18 +296,8 @@ def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _read_point(P: ArrayLike, name: str) -> FloatArray:
-    """Read a tensor as probabilities; `name` is what errors call it."""
-    data = read_as(name, P)
-    if data.missing is not None:
-        raise InvalidTensor(
-            f"{name} has {int(data.missing.sum())} missing cells (NaN); a point of the geometry has none."
-        )
-    return probabilities(data)
-
-
 def _read_line(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    p, q, times = _read_point(P, "P"), _read_point(Q, "Q"), rectangular(t, "t", InvalidSetting)
+    (p, _), (q, _), times = read_point("P", P), read_point("Q", Q), rectangular(t, "t", InvalidSetting)
     if p.shape != q.shape:
         raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
     if times.dtype.kind not in "iuf" or not np.isfinite(times).all():

@@ -22,7 +22,7 @@ from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.dense import Dense, in_memory
+from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
@@ -153,10 +153,8 @@ class HiddenDecomposition(Result):
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows: effects and parameters of all modes, X beside the visible sums."""
-        from legendre.results.report import content_of_fit, read_shaped
+        from legendre.results.report import content_of_fit
 
-        if data is not None:
-            read_shaped(data, self.shape)
         return replace(
             content_of_fit(self.fit),
             result=self,
@@ -262,9 +260,9 @@ def hidden(
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
         rows = _rows(data, added)
         n_visible = len(data.shape)
-        cells = _cells(recipe, rows.even, n_visible)
+        cells = _cells(recipe, rows.space, n_visible)
         # which cells vanish depends on the visible zeros alone
-        likelihood = Likelihood(rows, rows.fit(None, Cells(cells), Settings(tol=1e-6)))
+        likelihood = Likelihood(rows, rows.fit(rows.even, Cells(cells), Settings(tol=1e-6)))
         # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
         ties = (cells[:, n_visible:] > 0).any(axis=1)
         thetas = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
@@ -312,29 +310,30 @@ def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
             f"visible and hidden modes together make {len(shape)} modes and {n_cells:,} cells; at most "
             f"{limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
         )
-    seen = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), 0.0)
 
-    def repeat(grid: AnyArray | None) -> Any:
+    def repeat(grid: AnyArray) -> AnyArray:
         """Repeat what belongs to visible cells for every hidden level."""
-        whole = None if grid is None else np.expand_dims(grid, tuple(range(grid.ndim, len(shape))))
-        return None if whole is None else np.broadcast_to(whole, shape)
+        return np.broadcast_to(np.expand_dims(grid, tuple(range(grid.ndim, len(shape)))), shape)
 
+    mask, base = data.support.mask, data.base
+    even = repeat(data.values / math.prod(added))
+    space = observe(even, "all" if mask is None else repeat(mask), None if base is None else repeat(base))
+    seen = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), 0.0)
     pattern = Pattern(tuple(range(len(data.shape))), seen)
-    gaps = repeat(np.isnan(data.values)) if data.values.dtype.kind == "f" else None
-    origin = _with_hidden(data, shape)
-    return Incomplete(shape, (pattern,), repeat(data.support.mask), repeat(data.base), origin, gaps)
+    return Incomplete(replace(space, origin=_with_hidden(data.origin, shape)), (pattern,))
 
 
-def _with_hidden(data: Dense, shape: tuple[int, ...]) -> Origin:
+def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
     """Name the hidden modes after those of X."""
-    origin, labels = data.origin, data.origin.labels
-    if labels is None:
+    if (labels := origin.labels) is None:
         return origin
-    more = range(len(shape) - len(data.shape))
-    names = None if labels.names is None else (*labels.names, *(f"hidden {k}" for k in more))
-    levels = None if labels.levels is None else (*labels.levels, *(None for _ in more))
-    own = None if origin.own_names is None else (*origin.own_names, *(f"hidden {k}" for k in more))
-    return replace(origin, labels=Labels(shape, names, levels), own_names=own)
+    more = [f"hidden {k}" for k in range(len(shape) - len(labels.shape))]
+
+    def extend(listed: tuple[Any, ...] | None, others: Sequence[Any]) -> Any:
+        return None if listed is None else (*listed, *others)
+
+    extended = Labels(shape, extend(labels.names, more), extend(labels.levels, [None] * len(more)))
+    return replace(origin, labels=extended, own_names=extend(origin.own_names, more))
 
 
 def _race(
@@ -390,8 +389,8 @@ def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
 
 
 def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
-    listed = [sizes] if is_whole(sizes) else entries(sizes)
-    if not listed or not all(is_whole(size, 2) for size in listed):
+    listed = entries(sizes) or [sizes]
+    if not all(is_whole(size, 2) for size in listed):
         raise InvalidSetting(
             f"sizes={sizes!r}: a hidden mode needs at least 2 levels, as an integer; a list has one for each mode. "
             "Without hidden modes use decompose."

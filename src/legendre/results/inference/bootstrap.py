@@ -23,8 +23,8 @@ from legendre.core.text import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.model.model import Modes, decomposable, generating_margins, in_running_order
-from legendre.results.inference.coding import Coding, coefficients_of
 from legendre.results.inference.counts import counts_beside, counts_of
+from legendre.results.inference.estimates import Coding, coefficients_of
 from legendre.results.inference.printout import Printed, p_text
 
 if TYPE_CHECKING:
@@ -67,10 +67,8 @@ class Bootstrap(Printed):
     tests: Inference
     g2: FloatArray
     x2: FloatArray
-    theta: FloatArray  # n x |B|
-    constant: FloatArray  # log N - psi of each table
-    recession: FloatArray  # n x |B|: 0 where a table has a finite estimate
-    level: FloatArray  # by how much the recession raises the cells that keep probability
+    theta: FloatArray  # the constant log N - psi and theta of each table, n x (1 + |B|)
+    recession: FloatArray  # likewise the direction to infinity, 0 where a table has a finite estimate
     failed: int
     conditional: bool = False  # whether the tables have the margins of X; they say nothing about parameters then
 
@@ -107,10 +105,10 @@ class Bootstrap(Printed):
                 "tables that have the margins of X have its parameters too, and no intervals. Leave conditional out."
             )
         names, weights, constants, _ = coefficients_of(self.tests.fit, contrasts, reference)
-        values = self.theta @ weights.T + np.outer(self.constant, constants)
+        both = np.column_stack([constants, weights]).T
         # a direction of recession changes a combination by about 1, or not at all
-        steep = self.recession @ weights.T - np.outer(self.level, constants)
-        values = np.where(np.abs(steep) > 1e-6, np.copysign(np.inf, steep), values)
+        steep = self.recession @ both
+        values = np.where(np.abs(steep) > 1e-6, np.copysign(np.inf, steep), self.theta @ both)
         tail = (1.0 - confidence) / 2.0
         with np.errstate(invalid="ignore"):
             ends = np.quantile(values, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
@@ -128,14 +126,12 @@ class Bootstrap(Printed):
         fit = self.tests.fit
         # 7 % of p-values are below 0.05 with 6 counts for each parameter, 11 % with 2
         if not self.conditional and fit.total < 5 * fit.rank:
-            rows.append(
-                (
-                    "note",
-                    f"{fit.total / fit.rank:.1f} counts for each parameter: p-values come out too small, as tables are "
-                    "drawn from the fitted model in place of the true one. For decomposable models "
-                    "bootstrap(conditional=True) is exact.",
-                )
+            note = (
+                f"{fit.total / fit.rank:.1f} counts for each parameter: p-values come out too small, as tables are "
+                "drawn from the fitted model in place of the true one. For decomposable models "
+                "bootstrap(conditional=True) is exact."
             )
+            rows.append(("note", note))
         return NamedValues("Exact test given the margins" if self.conditional else "Parametric bootstrap", rows)
 
 
@@ -155,22 +151,18 @@ def draw_tables(
     q = np.exp(fit._distribution.log_prob(fit.model.support.cells()))
     check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
     drawn = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
-    found = [_fit_table(fit._fitted_to(table)) for table in drawn]
-    good = [row for row in found if row is not None]
-    if not good:
+    found = []
+    for other in (fit._fitted_to(table) for table in drawn):
+        if other.converged:
+            counts, level = counts_of(other), 0.0
+            if other._alive is not None:  # by how much the recession raises the cells that keep probability
+                level = float(other.model.below(other.recession)[other.model.on_grid(other._alive)].max())
+            theta = np.append(float(np.log(other.total)) - other.psi, other.theta)
+            found.append((counts.g2(), counts.x2(), theta, np.append(-level, other.recession)))
+    if not found:
         raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
-    g2, x2, theta, constant, recession, level = (np.array(column) for column in zip(*good, strict=True))
-    return Bootstrap(tests, g2, x2, theta, constant, recession, level, n - len(good))
-
-
-def _fit_table(fit: Decomposition) -> tuple[Any, ...] | None:
-    """Return what `Bootstrap` keeps of a fit to a table; ``None`` where it did not converge."""
-    if not fit.converged:
-        return None
-    counts, level = counts_of(fit), 0.0
-    if fit._alive is not None:
-        level = float(fit.model.below(fit.recession)[fit.model.on_grid(fit._alive)].max())
-    return counts.g2(), counts.x2(), fit.theta, float(np.log(fit.total)) - fit.psi, fit.recession, level
+    g2, x2, thetas, recessions = (np.array(column) for column in zip(*found, strict=True))
+    return Bootstrap(tests, g2, x2, thetas, recessions, n - len(found))
 
 
 def _share(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
@@ -207,13 +199,14 @@ def _draw_with_margins(tests: Inference, n: int, random: np.random.Generator) ->
             f"bootstrap(conditional=True): {n:,} tables of {counts.sum():,} cases would take long. With so many cases "
             "the tables need no margins: leave conditional out."
         )
-    drawn = []
+    found = []
     for table in tables_with_margins(counts, margins, n, random):
         cells = np.argwhere(table)
-        drawn.append(counts_beside(fit, cells, table[tuple(cells.T)]))
-    g2, x2 = np.array([table.g2() for table in drawn]), np.array([table.x2() for table in drawn])
-    none = np.empty((0, fit.n_params))
-    return Bootstrap(tests, g2, x2, none, none[:, 0], none, none[:, 0], 0, conditional=True)
+        drawn = counts_beside(fit, cells, table[tuple(cells.T)])
+        found.append((drawn.g2(), drawn.x2()))
+    none = np.empty((0, 1 + fit.n_params))
+    g2, x2 = np.array(found).T
+    return Bootstrap(tests, g2, x2, none, none, 0, conditional=True)
 
 
 def tables_with_margins(
@@ -225,30 +218,21 @@ def tables_with_margins(
     exchange their levels of what it adds. For two variables that is a permutation test.
     """
     cases = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)
-    ordered = in_running_order(margins)
-    free = [k for k in range(counts.ndim) if not any(k in group for group in margins)]
+    # rows times these are numbers, the same for rows with the same levels of some modes
+    strides = np.array([math.prod(counts.shape[k + 1 :]) for k in range(counts.ndim)])
     for _ in range(n):
         rows = np.zeros_like(cases)
-        seen = set[int]()
-        for group in ordered:
-            new = [k for k in group if k not in seen]
-            shared = [k for k in group if k in seen]
-            given, taken = _strata(cases, shared, counts.shape), _strata(rows, shared, counts.shape)
+        seen = list[int]()
+        for group in in_running_order(margins):
+            new, shared = [k for k in group if k not in seen], [k for k in group if k in seen]
+            given, taken = (some[:, shared] @ strides[shared] for some in (cases, rows))
             dealt = cases[np.lexsort((random.random(len(cases)), given))]
             rows[np.argsort(taken, kind="stable")[:, None], new] = dealt[:, new]
-            seen |= set(group)
-        for k in free:
-            rows[:, k] = random.integers(0, counts.shape[k], len(rows))
-        flat = np.ravel_multi_index(tuple(rows.T), counts.shape)
-        yield np.bincount(flat, minlength=counts.size).reshape(counts.shape).astype(np.float64)
-
-
-def _strata(rows: IntArray, modes: list[int], shape: tuple[int, ...]) -> IntArray:
-    """Give rows with the same levels of some modes the same number."""
-    if not modes:
-        return np.zeros(len(rows), dtype=np.int64)
-    flat = np.ravel_multi_index(tuple(rows[:, modes].T), tuple(shape[k] for k in modes))
-    return np.asarray(flat, dtype=np.int64)
+            seen += new
+        for k in range(counts.ndim):
+            if k not in seen:
+                rows[:, k] = random.integers(0, counts.shape[k], len(rows))
+        yield np.bincount(rows @ strides, minlength=counts.size).reshape(counts.shape).astype(np.float64)
 
 
 # --- evidence --------------------------------------------------------------------------------------------------------
@@ -283,8 +267,8 @@ def _closed(counts: FloatArray, margins: list[Modes]) -> float:
         others = tuple(k for k in range(counts.ndim) if k not in modes)
         return float(gammaln(counts.sum(axis=others)).sum())
 
-    total, before = -float(gammaln(counts.sum())), set[int]()
-    for i, group in enumerate(in_running_order(margins)):
-        total += of(set(group)) - (of(set(group) & before) if i else 0.0)
-        before |= set(group)
-    return total if margins else 0.0
+    total, before = 0.0, set[int]()
+    for group in map(set, in_running_order(margins)):
+        total += of(group) - of(group & before)
+        before |= group
+    return total

@@ -240,9 +240,9 @@ def rounds_judged(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[Growt
     if best is None:
         return tuple(path)
     dependent = fit.n_params - support_rank(fit)
-    ranks = [step.n_params - dependent for step in path]
-    values = [aic(best - fit.total * step.kl, rank) for step, rank in zip(path, ranks, strict=True)]
-    return tuple(
-        replace(step, aic=value, bic=bic(value, rank, fit.total))
-        for step, value, rank in zip(path, values, ranks, strict=True)
-    )
+    judged = []
+    for step in path:
+        rank = step.n_params - dependent
+        value = aic(best - fit.total * step.kl, rank)
+        judged.append(replace(step, aic=value, bic=bic(value, rank, fit.total)))
+    return tuple(judged)

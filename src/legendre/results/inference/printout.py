@@ -51,15 +51,23 @@ def fit_table(tests: Inference) -> NamedValues:
         ("cells", f"{count_name(fit.model.support.n_cells)}{vanishing}"),
         ("model", shortened(fit.recipe)),
         ("parameters", f"{fit.n_params}{dependent}"),
-        ("G2 (deviance)", statistic_text(tests.g2, tests.df, tests.g2_p_value)),
-        ("X2 (Pearson)", statistic_text(tests.x2, tests.df, tests.x2_p_value)),
-        *([("dispersion", f"{tests.scale:.4g}, by which variances are multiplied")] if tests.scale != 1.0 else []),
+        *statistic_rows(tests, "G2 (deviance)", "X2 (Pearson)"),
         ("log-likelihood", f"{tests.log_likelihood:.3f}  (multinomial)"),
         ("AIC", f"{tests.aic:.3f}"),
         ("BIC", f"{tests.bic:.3f}"),
         *(("note", note) for note in tests.notes),
     ]
     return NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= 12)
+
+
+def statistic_rows(tests: Inference, g2: str, x2: str) -> list[tuple[str, str]]:
+    """Lay G2, X2 where there is one, and the dispersion out."""
+    rows = [(g2, statistic_text(tests.g2, tests.df, tests.g2_p_value))]
+    if tests.missing is None:
+        rows.append((x2, statistic_text(tests.x2, tests.df, tests.x2_p_value)))
+    if tests.scale != 1.0:
+        rows.append(("dispersion", f"{tests.scale:.4g}, by which variances are multiplied"))
+    return rows
 
 
 def statistic_text(statistic: float, df: int, p: float) -> str:
@@ -153,15 +161,15 @@ def _small_counts(tests: Inference) -> tuple[str, ...]:
     if not tests.df:
         return ()
     counts, fit = tests.counts, tests.fit
-    mu, mean, others = counts.mu, np.inf, 0
+    mu, others = counts.mu, 0
     if beyond_memory(fit.shape) is None:
         mu = np.exp(fit._distribution.log_prob(fit.model.support.cells())) * fit.total
         mu = mu[mu > 0]
-    elif others := fit.model.support.n_cells - fit.n_vanishing - len(mu):
-        mean = counts.rest / others
-    n = len(mu) + others
-    below = int((mu < 5).sum()) + (others if mean < 5 else 0)
-    least = float(f"{min(float(mu.min(initial=np.inf)), mean):.9g}")  # without rounding errors
+    else:  # so many cells without counts have small means
+        others = fit.model.support.n_cells - fit.n_vanishing - len(mu)
+    n, below = len(mu) + others, int((mu < 5).sum()) + others
+    least = min(float(mu.min(initial=np.inf)), counts.rest / others if others else np.inf)
+    least = float(f"{least:.9g}")  # without rounding errors
     if below <= 0.2 * n and least >= 1:
         return ()
     firmer = "differences of G2 between two models with few parameters are on firmer ground."

@@ -19,26 +19,25 @@ from legendre.core.types import FloatArray
 from legendre.results.base import Storable
 from legendre.results.distribution import check_formed, read_cells
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
-from legendre.results.inference.coding import (
-    Coding,
-    coefficients_of,
-    log_means,
-    marginal_means,
-    odds_ratios,
-    read_contrasts,
-)
 from legendre.results.inference.counts import Counts, bic, chi_square_p, deviances, pearson, statistics_of
-from legendre.results.inference.printout import fit_table, notes_of, to_frame
-from legendre.results.inference.wald import (
+from legendre.results.inference.estimates import (
+    Coding,
     Coefficients,
     Information,
+    coefficients_of,
     covariance,
     estimate,
     half_width,
     information,
-    leverages,
+    log_means,
+    marginal_means,
+    odds_ratios,
+    profile_ends,
+    read_contrasts,
     two_sided_p,
+    variances,
 )
+from legendre.results.inference.printout import fit_table, notes_of, to_frame
 from legendre.results.parameters import names_of
 
 if TYPE_CHECKING:
@@ -233,7 +232,8 @@ class Inference(Storable):
         [2.3931, 0.025, -0.0521, 0.5243]
         """
         asked = coefficients_of(self.fit, contrasts, reference)
-        return estimate(self, asked, confidence, exp=exp, what="coefficient", profile=profile)
+        found = estimate(self, asked, confidence, exp=exp, what="coefficient")
+        return replace(found, ends=profile_ends(self, asked, found)) if profile else found
 
     def predict(self, *, confidence: float = 0.95) -> Coefficients:
         """Return the fitted mean of each cell of the support, with its standard error and interval.
@@ -436,7 +436,9 @@ class Inference(Storable):
         if kind == "deviance":
             found[alive] = np.sign(found[alive]) * np.sqrt(deviances(n, log_mu))
         if kind == "adjusted":
-            leverage = leverages(fit, self.information, fit.model.quotient.boxes(index[alive])) * np.exp(log_mu)
+            parts = np.array_split(index[alive], 1 + len(log_mu) * fit.n_params // (1 << 22))  # to bound the memory
+            spread = [variances(fit, self.information, *log_means(fit, (), part)[1:3]) for part in parts]
+            leverage = np.concatenate(spread) * np.exp(log_mu)
             # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
             found[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
         if cells is not None:
@@ -444,13 +446,6 @@ class Inference(Storable):
         out = np.full(fit.shape, np.nan)
         out[tuple(index.T)] = found
         return fit.origin.give(out, what="residual")
-
-    def __getattr__(self, name: str) -> Any:
-        """Say what a word of R is called here."""
-        words = {"deviance": "g2", "logLik": "log_likelihood", "AIC": "aic", "BIC": "bic", "emmeans": "means(by)"}
-        words |= {"confint": "coef(profile=True)"}
-        hint = f" {name} is called {words[name]} here." if name in words else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
 
     def _check_complete(self, asked: str) -> None:
         if self.missing is not None:
@@ -466,8 +461,7 @@ class Inference(Storable):
         if not fit.n_params:
             return [head]
         chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
-        weights = np.zeros((len(chosen), fit.n_params))
-        weights[np.arange(len(chosen)), chosen] = 1.0
+        weights = (chosen[:, None] == np.arange(fit.n_params)).astype(np.float64)
         titles = fit.model.terms.titles()
         names = names_of(fit.labels, fit.model.terms.own_cells()[chosen], [titles[i] for i in chosen])
         listed = estimate(self, (names, weights, *np.zeros((2, len(chosen)))), 0.95, exp=False, what="parameter")

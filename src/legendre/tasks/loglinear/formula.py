@@ -6,14 +6,13 @@ that stand for features of their own.
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from inspect import signature
 from itertools import combinations
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from legendre.basis import ties
 from legendre.basis.basis import Basis, cells, empty, is_basis
@@ -32,8 +31,10 @@ R_WORDS = {
 """What to do in place of functions that formulas of R have."""
 NAME = r"""`[^`]*`|"[^"]*"|'[^']*'|[^\W\d]\w*(?:\.\w+)*|\."""
 """A name, in quotes if it is not a plain word; a dot is one, too."""
-OPERATORS = {"+": "<<", "-": ">>", "*": "+", ":": "*", "^": "**"}
-"""Operators of Python that bind as the signs of a formula do, from the loosest to the tightest."""
+SIGNS = {"+": 0, "-": 0, "*": 1, ":": 2, "^": 3, "**": 3}
+"""The signs that join terms, and how much they bind."""
+HINTS = {"~": "before ~ stands the name of a column of counts, or nothing.", "/": "write a/b as a + a:b."}
+"""What to do in place of signs that formulas of R have."""
 LOST = object()
 """Stands for a feature of a model that was read from a file, which does not hold it."""
 
@@ -43,13 +44,12 @@ class FunctionTerm:
     """A function of variables in a formula, ``uniform(a, b)``: its name, and its arguments as they were written."""
 
     name: str
-    args: tuple[Any, ...]
-    keywords: tuple[tuple[str, Any], ...] = ()
+    args: tuple[tuple[str, Any], ...] = ()  # each with its name, or an empty one
     feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function, array or basis
     within: tuple[str, ...] = ()  # variables for each level of which it has parameters of their own
 
     def __str__(self) -> str:
-        written = [*map(_plain, self.args), *(f"{key}={_plain(value)}" for key, value in self.keywords)]
+        written = [f"{key}={_plain(value)}" if key else _plain(value) for key, value in self.args]
         called = self.name if self.feature is not None and not self.args else f"{self.name}({', '.join(written)})"
         return ":".join([*map(quote, self.within), called])
 
@@ -63,11 +63,11 @@ class FunctionTerm:
                 raise InvalidBasis(f"the formula has {self}: a basis has no parameters for each level of a variable.")
             return made
         if made is not None:
-            made = features_of({str(replace(self, within=())): made}, modes=self.args or None)
+            made = features_of({str(replace(self, within=())): made}, modes=[name for _, name in self.args] or None)
             return cast(Basis, replace(made, within=self.within))
         make = getattr(ties, self.name)
         try:
-            made = make(*self.args, **dict(self.keywords))
+            made = make(*(value for key, value in self.args if not key), **{key: v for key, v in self.args if key})
             return cast(Basis, replace(made, within=self.within))
         except TypeError:
             wanted = ", ".join(signature(make).parameters)
@@ -161,8 +161,8 @@ def read_formula(
     names: Sequence[str],
     features: Any = None,
     *,
-    known: Mapping[str, Any] | None = None,
     dot: Formula | None = None,
+    known: Mapping[str, Any] | None = None,
     hierarchical: bool = True,
 ) -> Formula:
     """Read a formula over some variables; a list of names, or of lists of names, is one of generators.
@@ -178,26 +178,20 @@ def read_formula(
             "features must be a dict of names and functions or arrays, such as {'near': lambda a, b: abs(a - b) < 2}; "
             f"got {features!r}."
         )
-    for name in features or {}:
-        if name in ties.__all__ or name in names:
-            what = "a variable" if name in names else "an association model"
-            raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
-    every, own = Formula(tuple(names), frozenset(frozenset([name]) for name in names)), dict(features or {})
+    own = dict(features or {})
+    for name in own.keys() & {*ties.__all__, *names}:
+        what = "a variable" if name in names else "an association model"
+        raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
+    every = Formula(tuple(names), frozenset(frozenset([name]) for name in names))
     if dot is not None:  # what a file does not hold may be passed anew
         dot = replace(dot, functions=tuple(replace(f, feature=own.get(f.name, f.feature)) for f in dot.functions))
     if isinstance(formula, str):
-        tree = _parse(formula)[1]
-        groups = _generators(tree)
         try:
-            if groups is None:
-                found = _Reader(every if dot is None else dot, {**(known or {}), **own}).read(tree)
-            else:
-                groups = [[name for word in group for name in _variables(word, names)] for group in groups]
+            found = _Reader(dot or every, {**(known or {}), **own}, _split(formula)[::-1]).read_all()
         except InvalidBasis as problem:
             raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
     else:
         groups = [[_find(str(name), names) for name in group] for group in _groups(formula)]
-    if groups is not None:
         found = replace(every, terms=frozenset(map(frozenset, groups)))
     for name in own.keys() - found.features.keys():
         raise InvalidBasis(
@@ -230,58 +224,27 @@ def update_formula(old: Formula, formula: Any, features: Any = None) -> Formula:
 
 def left_side(formula: Any) -> str | None:
     """Return what stands before ``~``, which a formula may have: the name of the column of counts, or a dot."""
-    return _parse(formula)[0] if isinstance(formula, str) else None
+    found = re.match(rf"\s*({NAME})\s*~", formula) if isinstance(formula, str) else None
+    return _unquote(found[1]) if found else None
 
 
 def names_in(formula: Any) -> list[str] | None:
     """List the names that a formula speaks of, in order; ``None`` where it means all that there are (a dot)."""
     if not isinstance(formula, str):
         return list(dict.fromkeys(str(name) for group in _groups(formula) for name in group))
-    tree = _parse(formula)[1]
-    nodes = list(ast.walk(tree))
-    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
-    named = [node for node in nodes if isinstance(node, ast.Name) and node not in functions]
-    names = [node.id for node in sorted(named, key=lambda node: node.col_offset)]
-    return None if "." in names or _generators(tree) is not None else list(dict.fromkeys(names))
+    found = [match.group() for match in _split(formula)]
+    pairs = zip(found, [*found[1:], ""], strict=True)
+    named = [text for text, after in pairs if re.fullmatch(NAME, text) and after not in ("(", "=")]
+    return None if "." in named or found[0] == "[" else list(dict.fromkeys(map(_unquote, named)))
 
 
-def _parse(formula: str) -> tuple[str | None, ast.expr]:
-    """Return the name before ``~``, if there is one, and the terms as an expression of Python.
-
-    Each name, which may be anything in quotes, and each sign is replaced by one that Python reads.
-    """
+def _split(formula: str) -> list[re.Match[str]]:
+    """Split what stands after ``~`` into names, numbers and signs."""
     left = re.match(rf"\s*({NAME})?\s*~", formula)
-    pattern = re.compile(rf"({NAME})|(\d+(?:\.\d+)?)|([)\]])|(\*\*|[-+*:^(,=\[])|(\S)")
-    found = list(pattern.finditer(formula, left.end() if left else 0))
+    found = list(re.compile(rf"{NAME}|\d+(?:\.\d+)?|\*\*|\S").finditer(formula, left.end() if left else 0))
     if not found:
-        raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
-    python, before = list[str](), 4
-    for i, match in enumerate(found):
-        kind, text = match.lastindex or 0, match.group()
-        if kind == 5:
-            hints = {"~": "Before ~ stands the name of a column of counts, or nothing.", "/": "Write a/b as a + a:b."}
-            hint = hints.get(text, "Names with blanks or signs stand between quotes: `hair colour`.")
-            raise InvalidBasis(f"the formula {formula!r} has {text!r} at place {match.start() + 1}. {hint}")
-        if kind == 1:
-            listed = before == 1 and found[0].group() == "["  # generators need no commas
-            text = f", _{i}" if listed else f"_{i}"
-        python.append(OPERATORS.get(text, text) if before < 4 else text)
-        before = kind
-    code = " ".join(python)
-    try:
-        tree = ast.parse(code, mode="eval").body
-    except (SyntaxError, RecursionError) as problem:
-        at = found[code[: getattr(problem, "offset", 0) or len(code)].count(" ")]
-        raise InvalidBasis(
-            f"the formula {formula!r} cannot be read from {at.group()!r} on (place {at.start() + 1}): names are joined "
-            "by + - * : and ^, and every bracket is closed."
-        ) from None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            node.id = _unquote(found[int(node.id[1:])].group())
-        elif isinstance(node, ast.keyword) and node.arg:
-            node.arg = _unquote(found[int(node.arg[1:])].group())
-    return _unquote(left[1]) if left and left[1] else None, tree
+        raise InvalidBasis("it is empty. Write '1' for a model without variables.")
+    return found
 
 
 def _unquote(name: str) -> str:
@@ -305,24 +268,13 @@ def _find(name: str, names: Sequence[str]) -> str:
     return name
 
 
-def _generators(tree: ast.expr) -> list[list[str]] | None:
-    """List the names in each pair of brackets of ``[a, b][c]``; ``None`` for other formulas."""
-    groups = list[ast.expr]()
-    while isinstance(tree, ast.Subscript):
-        groups.append(tree.slice)
-        tree = tree.value
-    if not isinstance(tree, ast.List):
-        return None
-    return [[node.id for node in ast.walk(group) if isinstance(node, ast.Name)] for group in (tree, *groups)]
-
-
 def _variables(word: str, names: Sequence[str]) -> list[str]:
     """Find the variable of this name, or those that begin with its letters."""
     if word in names:
         return [word]
     out = []
     for letter in word:
-        found = [name for name in names if name == letter] or [n for n in names if n[:1].lower() == letter.lower()]
+        found = [letter] if letter in names else [n for n in names if n[:1].lower() == letter.lower()]
         if len(found) > 1:
             raise InvalidBasis(
                 f"{letter!r} in [{word}] may be {' or '.join(found)}. Write the names in full, with commas between."
@@ -336,34 +288,119 @@ def _variables(word: str, names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Makes a formula of the expression that `_parse` returns."""
+    """Reads the names, numbers and signs of a formula, the last first in the list."""
 
     dot: Formula
     features: Mapping[str, Any]
+    left: list[re.Match[str]]
 
-    def read(self, node: ast.expr) -> Formula:
-        """Read what signs join, from left to right."""
-        steps = list[ast.BinOp]()
-        while isinstance(node, ast.BinOp):
-            steps.append(node)
-            node = node.left
-        found = self.atom(node)
-        for step in reversed(steps):
-            if isinstance(step.op, ast.Pow):
-                found = self.power(found, step.right)
+    @property
+    def next(self) -> str:
+        """The next name, number or sign; empty at the end."""
+        return self.left[-1].group() if self.left else ""
+
+    def take(self, wanted: str = "") -> str:
+        """Take the next name, number or sign."""
+        text = self.next
+        if not text or wanted not in ("", text):
+            self.refuse()
+        self.left.pop()
+        return text
+
+    def refuse(self) -> NoReturn:
+        """Say where the formula cannot be read."""
+        where = f"{self.next!r} on (place {self.left[-1].start() + 1})" if self.left else "its end"
+        hint = HINTS.get(self.next, "names are joined by + - * : and ^, and every bracket is closed.")
+        raise InvalidBasis(f"it cannot be read from {where}: {hint}")
+
+    def read_all(self) -> Formula:
+        """Read generators, or terms."""
+        if self.next == "[":
+            groups = list[frozenset[str]]()
+            while self.left:
+                self.take("[")
+                words = self.list_to("]", self.take)
+                groups.append(frozenset(name for word in words for name in _variables(_unquote(word), self.dot.names)))
+            return Formula(self.dot.names, frozenset(groups))
+        found = self.read()
+        if self.left:
+            self.refuse()
+        return found
+
+    def read(self, least: int = 0) -> Formula:
+        """Read terms that are joined by signs which bind at least so much."""
+        found = self.atom()
+        while (binding := SIGNS.get(self.next, -1)) >= least:
+            sign = self.take()
+            if sign in ("^", "**"):
+                found = self.power(found, self.take())
                 continue
-            other = self.read(step.right)
-            if isinstance(step.op, ast.RShift):
+            other = self.read(binding + 1)
+            if sign == "-":
                 lost = [found.name(t) for t in other.terms if t and not any(t <= own for own in found.terms)]
                 for name in sorted([*lost, *(str(f) for f in other.functions if f not in found.functions)]):
                     raise InvalidBasis(f"it takes {name} away, which is not in it.")
                 found = found - other
-            elif isinstance(step.op, ast.LShift):
-                found = found + other
             else:
-                joint = self.join(found, other)
-                found = joint if isinstance(step.op, ast.Mult) else found + other + joint
+                joint = Formula(self.dot.names) if sign == "+" else self.join(found, other)
+                found = joint if sign == ":" else found + other + joint
         return found
+
+    def atom(self) -> Formula:
+        """Read a name, a function, a number, or what stands between brackets."""
+        nothing = Formula(self.dot.names)
+        if self.next not in ("(", "-", "+", "0", "1") and not re.fullmatch(NAME, self.next):
+            self.refuse()
+        text = self.take()
+        if text == "(":
+            found = self.read()
+            self.take(")")
+            return found
+        if text in ("-", "+"):
+            return nothing - self.atom() if text == "-" else self.atom()
+        if text in ("0", "1"):
+            return replace(nothing, terms=frozenset([frozenset()]))
+        name = _unquote(text)
+        if text == ".":
+            return self.dot
+        if self.next != "(" and name not in self.features:
+            return replace(nothing, terms=frozenset([frozenset([_find(name, self.dot.names)])]))
+        args = list[tuple[str, Any]]()
+        if self.next == "(":
+            self.take()
+            args = self.list_to(")", self.argument)
+        function = FunctionTerm(name, tuple(args), self.features.get(name))
+        self.check(function)
+        return replace(nothing, functions=(function,))
+
+    def list_to(self, end: str, read: Callable[[], Any]) -> list[Any]:
+        """Read what stands before a closing bracket, with commas between or without."""
+        out = []
+        while self.next != end:
+            out.append(read())
+            if self.next == ",":
+                self.take()
+        self.take(end)
+        return out
+
+    def argument(self) -> tuple[str, Any]:
+        """Read an argument, with its name where that stands before it."""
+        value = self.value()
+        if self.next != "=":
+            return "", value
+        self.take()
+        return str(value), self.value()
+
+    def value(self) -> Any:
+        """Read a name, a number, or a list of these."""
+        text = self.take()
+        if text == "[":
+            return tuple(self.list_to("]", self.value))
+        if text == "-":
+            return -self.value()
+        if text[0].isdigit():
+            return float(text) if "." in text else int(text)
+        return _unquote(text)
 
     def join(self, one: Formula, other: Formula, most: int = 100_000) -> Formula:
         """Return the terms of both, each with each."""
@@ -380,45 +417,21 @@ class _Reader:
             raise InvalidBasis(f"it stands for over {most:,} terms. Take a lower power.")
         return Formula(self.dot.names, terms, functions)
 
-    def power(self, found: Formula, exponent: ast.expr) -> Formula:
+    def power(self, found: Formula, exponent: str) -> Formula:
         """Return all interactions of up to so many terms."""
-        n = exponent.value if isinstance(exponent, ast.Constant) else None
-        if not isinstance(n, int) or n < 1:
+        if not exponent.isdigit() or exponent == "0":
             raise InvalidBasis("a power, behind ^, is a whole number from 1 on.")
         out = found
-        for _ in range(min(n, len(found.terms)) - 1):
+        for _ in range(min(int(exponent), len(found.terms)) - 1):
             out = out + self.join(out, found)
         return out
-
-    def atom(self, node: ast.expr) -> Formula:
-        """Read a name, a function, or a number."""
-        nothing = Formula(self.dot.names)
-        match node:
-            case ast.Constant(value=0 | 1):
-                return replace(nothing, terms=frozenset([frozenset()]))
-            case ast.UnaryOp(op=ast.UAdd()):
-                return self.read(node.operand)
-            case ast.UnaryOp(operand=ast.Constant()):
-                return nothing - self.atom(node.operand)
-            case ast.Name(id="."):
-                return self.dot
-            case ast.Name(id=name) if name in self.features:
-                return replace(nothing, functions=(FunctionTerm(name, (), (), self.features[name]),))
-            case ast.Name(id=name):
-                return replace(nothing, terms=frozenset([frozenset([_find(name, self.dot.names)])]))
-            case ast.Call(func=ast.Name(id=name)):
-                keywords = tuple((str(key.arg), self.argument(key.value)) for key in node.keywords)
-                function = FunctionTerm(name, tuple(map(self.argument, node.args)), keywords, self.features.get(name))
-                self.check(function)
-                return replace(nothing, functions=(function,))
-        raise InvalidBasis("terms are names, functions and brackets, joined by + - * : and ^.")
 
     def check(self, function: FunctionTerm) -> None:
         """Refuse functions that do not exist, and arguments that a feature of one's own does not take."""
         name = function.name
         if name in self.features:
             own = is_basis(function.feature)
-            if function.keywords or (function.args and own) or not all(isinstance(a, str) for a in function.args):
+            if (function.args and own) or any(key or not isinstance(value, str) for key, value in function.args):
                 none = ", and none where it is a basis" if own else ""
                 raise InvalidBasis(f"the feature {name} takes names of variables only{none}.")
         elif name in R_WORDS:
@@ -426,16 +439,3 @@ class _Reader:
         elif name not in ties.__all__:
             unknown = unknown_name("function", name, [*ties.__all__, *self.features])
             raise InvalidBasis(f"{unknown} A function of your own is passed as features={{{name!r}: ...}}.")
-
-    def argument(self, node: ast.expr) -> Any:
-        """Read a name, a number, or a list of these."""
-        match node:
-            case ast.Name(id=name):
-                return name
-            case ast.Constant(value=value):
-                return value
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
-                return -cast(float, value)
-            case ast.List():
-                return tuple(map(self.argument, node.elts))
-        raise InvalidBasis("arguments of functions are names, numbers and lists.")

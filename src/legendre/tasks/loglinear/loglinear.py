@@ -35,13 +35,22 @@ from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import aic, chi_square_p, counts_beside, statistics_of, support_rank
-from legendre.results.inference.printout import statistic_text
+from legendre.results.inference.estimates import Information
+from legendre.results.inference.printout import statistic_rows, statistic_text
 from legendre.results.inference.result import Inference
-from legendre.results.inference.wald import Information
 from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
-from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio
-from legendre.tasks.loglinear.choice import Criterion, Direction, Kind, Move, add_terms, drop_terms, search
+from legendre.tasks.loglinear.anova import (
+    Anova,
+    Criterion,
+    Direction,
+    Kind,
+    LikelihoodRatio,
+    Move,
+    add_terms,
+    drop_terms,
+    search,
+)
 from legendre.tasks.loglinear.formula import (
     LOST,
     Formula,
@@ -158,7 +167,7 @@ def loglinear(
         table = _read_table(data, support, base, names, levels)
         model = read_formula(formula, table.labels.names or (), features, hierarchical=hierarchical)
         return fit_table(table, model, tol)
-    if left is not None and counts is not None and not (isinstance(counts, str) and counts == left):
+    if left is not None and counts is not None and not np.array_equal(counts, left):
         raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed, too. Pass one.")
     if columns is None and (named := names_in(formula)) is not None:
         columns = [name for name in named if not (isinstance(features, Mapping) and name in features)]
@@ -222,8 +231,8 @@ def _incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any, bas
             "boolean array, False where a cell cannot occur."
         )
     assert origin.labels is not None
-    even = observe(np.ones(origin.labels.shape), support, base)
-    return Incomplete(even.shape, patterns, even.support.mask, even.base, replace(origin, completed=True))
+    space = observe(np.ones(origin.labels.shape), support, base)
+    return Incomplete(replace(space, origin=replace(origin, completed=True)), patterns)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -330,14 +339,13 @@ class LogLinear(Inference):
         """Make the model of what a file holds; features of the caller's own are not in it, but for their names."""
         names = fit.labels.names or ()
         model = read_formula(formula, names, dict.fromkeys(_feature_names, LOST), hierarchical=hierarchical)
-        em = None
-        if not _patterns and beyond_memory(fit.shape) is None:  # the counts are the table
-            mask: Any = "all" if fit.model.support.mask is None else fit.model.support.mask
+        em, mask = None, "all" if fit.model.support.mask is None else fit.model.support.mask
+        if _patterns:
+            rows = _incomplete(fit.origin, _patterns, mask, fit.model.base)
+            em = replace(Ascent.at(Likelihood(rows, fit), fit.theta), path=tuple(log_likelihoods))
+        elif beyond_memory(fit.shape) is None:  # the counts are the table
             table = observe(others["counts"].grid(fit.shape), mask, fit.model.base)
             fit = replace(fit, data=replace(table, origin=fit.origin))
-        if _patterns:
-            rows = Incomplete(fit.shape, _patterns, fit.model.support.mask, fit.model.base, fit.origin)
-            em = replace(Ascent.at(Likelihood(rows, fit), fit.theta), path=tuple(log_likelihoods))
         return cls(fit=fit, model=model, em=em, **others)
 
     @property
@@ -393,16 +401,11 @@ class LogLinear(Inference):
     @cached_property
     def information(self) -> Information:
         """The covariance from the information in what was observed."""
-        if np.isnan(self.missing_information):
-            raise InvalidQuery(
-                "some fitted counts tend to 0: there is no information about some parameters beyond rounding, and so "
-                "no standard errors. Fitted counts and tests of fit do not need it."
-            )
         if not self.local_maximum:
             raise InvalidQuery(
                 "the rows do not determine all parameters: along some direction no information was observed, as where "
-                "two variables of a term are never known together. Leave that term out, or add rows that have both; "
-                "fitted counts and tests of fit do not need it."
+                "two variables of a term are never known together or fitted counts tend to 0. Leave that term out, or "
+                "add rows that have both; fitted counts and tests of fit do not need it."
             )
         return super().information
 
@@ -522,39 +525,35 @@ class LogLinear(Inference):
         return self._head().text()
 
     def _head(self) -> NamedValues:
-        labels = self.fit.labels
+        labels, share, mcar, rows = self.fit.labels, self.missing_information, self.mcar, []
         modes = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
-        said = [("table", f"{shortened(modes, 160)}, N = {self.fit.total:.0f}")]
-        if self.em is not None:
-            parts = []
-            for pattern in sorted(self._patterns, key=lambda p: (len(p.modes) < len(self.names), -p.total)):
-                lost = [name for k, name in enumerate(self.names) if k not in pattern.modes]
-                parts.append(f"{pattern.total:,} {'without ' if lost else 'complete'}{' and '.join(lost)}")
-            said.append(("rows", shortened(", ".join(parts), 160)))
-        said.append(("G2", statistic_text(self.g2, self.df, self.g2_p_value)))
-        if self.em is None:
-            said.append(("X2", statistic_text(self.x2, self.df, self.x2_p_value)))
-        if self.scale != 1.0:
-            said.append(("dispersion", f"{self.scale:.4g}, by which variances are multiplied"))
-        said += [("AIC", f"{self.aic:.3f}"), ("BIC", f"{self.bic:.3f}")]
-        if self.em is not None:
-            share = self.missing_information
-            tends = "not known: some fitted counts tend to 0"
-            said.append(("missing information", tends if np.isnan(share) else f"at most {share:.1%} in any direction"))
-            if self.mcar.df > 0:
-                said.append(("MCAR", statistic_text(self.mcar.statistic, self.mcar.df, self.mcar.p_value)))
-        said.append(("status", self._status()))
+        for pattern in sorted(self._patterns, key=lambda p: (len(p.modes) < len(self.names), -p.total)):
+            lost = [name for k, name in enumerate(self.names) if k not in pattern.modes]
+            rows.append(f"{pattern.total:,} {'without ' if lost else 'complete'}{' and '.join(lost)}")
+        lacking = (
+            "not known: some fitted counts tend to 0" if np.isnan(share) else f"at most {share:.1%} in any direction"
+        )
         absent = [name for name in self.names if not any(name in term for term in self.model.terms)]
+        few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
+        said = [
+            ("table", f"{shortened(modes, 160)}, N = {self.fit.total:.0f}"),
+            ("rows", shortened(", ".join(rows), 160)),
+            *statistic_rows(self, "G2", "X2"),
+            ("AIC", f"{self.aic:.3f}"),
+            ("BIC", f"{self.bic:.3f}"),
+            ("missing information", lacking if rows else ""),
+            ("MCAR", statistic_text(mcar.statistic, mcar.df, mcar.p_value) if mcar.df > 0 else ""),
+            ("status", self._status()),
+        ]
         if absent and not self.model.functions:
             said.append(("note", f"not in the model, so that all levels have equal means: {', '.join(absent)}"))
         if self.rank < self.fit.n_params:
-            few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
             said.append(("note", f"{few}: those that depend on each other have no estimate of their own"))
         said += [("note", note) for note in (*self.notes, *self.fit.origin.notes)]
         brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators) or "[]"
         functions = "".join(f" + {function}" for function in self.model.functions)
         model = shortened(brackets + functions if self.hierarchical else self.formula, 160)
-        return NamedValues(f"Log-linear model {model}", said)
+        return NamedValues(f"Log-linear model {model}", [(name, value) for name, value in said if value])
 
     def _status(self) -> str:
         gone = self.fit.n_vanishing

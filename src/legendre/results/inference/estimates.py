@@ -1,0 +1,544 @@
+"""Estimates with standard errors: the covariance of theta, combinations of parameters, and tables of them.
+
+The covariance is the inverse Fisher matrix over N, where theta is identified. At the boundary theta itself runs to
+infinity, but many combinations of it stay finite: all those that can be written with the cells that keep probability.
+Of the others some go to plus or minus infinity along every path to the limit; the rest have no limit at all.
+
+A coding names for each variable a weight on its levels, which sums to 1 (where a coefficient does not speak of the
+variable), and for each effect weights that sum to 0. A coefficient is the product of these over all variables, applied
+to the logarithms of the means; and ``log mu_v = log N - psi + sum of theta_u over u <= v``. Odds ratios and means over
+levels are products of the same kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core import limits
+from legendre.core.arguments import check_choice, check_number, entries
+from legendre.core.cells import frozen
+from legendre.core.errors import InvalidQuery, unknown_name
+from legendre.core.labels import Labels, Mode
+from legendre.core.memory import size_name
+from legendre.core.origin import rectangular
+from legendre.core.sums.linalg import factorise, limit_blas
+from legendre.core.text import Columns
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.observation import beyond_memory
+from legendre.engines.choose import check_fisher, engine_for
+from legendre.model.model import Cliques
+from legendre.results.distribution import read_cells, read_event
+from legendre.results.inference.printout import LEGEND, Printed, p_text, stars, to_frame
+from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
+from legendre.solvers.structure.rank import independent
+
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
+    from legendre.results.inference.result import Inference
+
+Coding = Literal["treatment", "sum", "local"]
+
+
+Combinations = tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]
+"""Combinations of parameters: names, weights of theta (m x |B|) and of the constant ``log N - psi``, and offsets."""
+
+
+OPEN = "not identified: other values, with others changed as well, give the same Q"
+INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """The covariance of the parameters that are identified, and why others have none."""
+
+    columns: IntArray  # a maximal independent set of parameters on the cells with probability; the others are held at 0
+    sigma: FloatArray  # the covariance of these
+    reasons: tuple[str, ...]  # for each parameter of B why it has no standard error; empty where it has one
+    open: FloatArray  # directions in theta, m x |B|, that change Q on none of these cells: theta is known up to them
+
+    def covariance(self) -> FloatArray:
+        """Covariance of all of theta; NaN in rows and columns of parameters that are not identified."""
+        out = np.full((len(self.reasons),) * 2, np.nan)
+        chosen = np.array([not self.reasons[i] for i in self.columns], dtype=np.bool_)
+        at = self.columns[chosen]
+        out[np.ix_(at, at)] = self.sigma[np.ix_(chosen, chosen)]
+        return out
+
+
+def information(fit: Decomposition, missing: FloatArray | None = None) -> Information:
+    """Invert the Fisher matrix on the face; find which parameters the face leaves open.
+
+    `missing` is information that the data lack (per case, |B| x |B|): rows without a value of some variables.
+    """
+    unlimited = "Tests of fit and Pearson or deviance residuals have no such limit."
+    check_fisher(fit.n_params, "standard errors need", unlimited)
+    model = fit.model.on_face(fit._alive)
+    columns, free = independent(model), np.ones(fit.n_params, dtype=np.bool_)
+    directions = np.empty((0, fit.n_params))
+    if len(columns) < fit.n_params:
+        directions = open_directions(model, columns)
+        free = ~(directions != 0).any(axis=0)
+    engine = engine_for(model)
+    # the matrix of all parameters: scaling gives dependent ones values of their own
+    fisher = engine.fisher(engine.at(fit.theta))
+    fisher = fisher if missing is None else fisher - missing
+    with limit_blas(fit.n_params):
+        factor = factorise(fisher[np.ix_(columns, columns)], model.n_summed)
+        sigma = factor.solve(np.eye(len(columns))) / fit.total
+    # the variance of what the factor left out is beyond float64: reported as not identified
+    beyond = np.delete(columns, factor.columns)
+    free[beyond] = False
+    directions = np.concatenate([directions, np.eye(fit.n_params)[beyond]])
+    reasons = np.where(free, "", np.where(diverging(fit.recession), INFINITE, OPEN))
+    return Information(columns, (sigma + sigma.T) / 2, tuple(map(str, reasons)), directions)
+
+
+# --- combinations ----------------------------------------------------------------------------------------------------
+
+
+def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any] | None) -> Combinations:
+    """Write the constant, then the coefficient of every cell of the basis, from single variables to interactions.
+
+    Tied parameters come last, by name, and are what they are in every coding. The others are those of a regression that
+    has the tied features beside them, counted from their value at the first cell. Of a term that is tied in part the
+    parameters of single cells are theta itself.
+    """
+    check_choice(coding, "contrasts", get_args(Coding), InvalidQuery)
+    if reference is not None and coding != "treatment":
+        raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
+    labels, cells, titles = fit.labels, fit.model.terms.own_cells(), fit.model.terms.titles()
+    given = read_event(labels, reference or {}, "reference")
+    modes = range(len(labels.shape))
+    tables, names = zip(*(_code(labels, k, coding, given) for k in modes), strict=True)
+    columns = _in_whole_terms(cells, titles, labels.shape)
+    others = np.setdiff1d(np.arange(fit.n_params), columns)
+    chosen = _ordered(cells[columns])
+    rows = np.vstack([np.zeros((1, len(modes)), dtype=np.int64), chosen])
+    weights = np.zeros((len(rows) + len(others), fit.n_params))
+    weights[: len(rows), columns] = _combine(cells[columns], tables, rows)[0]
+    weights[len(rows) :, others] = np.eye(len(others))
+    called = ["(intercept)", *(_effect(cell, names) for cell in chosen)]
+    if len(others):
+        local = [_code(labels, k, "local", {})[1] for k in modes]
+        called += [titles[j] or _effect(cells[j], local) for j in others.tolist()]
+    return tuple(called), weights, np.eye(len(called))[0], np.zeros(len(called))
+
+
+def _in_whole_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
+    """Find the parameters of single cells in terms of which no cell is tied to others."""
+    alone = np.flatnonzero((cells >= 0).all(axis=1) & (np.array(titles) == ""))
+    terms, place, sizes = np.unique(cells[alone] > 0, axis=0, return_inverse=True, return_counts=True)
+    whole = sizes == np.where(terms, np.array(shape) - 1, 1).prod(axis=1)
+    return alone if len(alone) == len(cells) else alone[whole[place.ravel()]]
+
+
+def _effect(cell: IntArray, names: Sequence[Sequence[str]]) -> str:
+    """Name an effect after those of its variables."""
+    return ":".join(names[k][cell[k]] for k in np.flatnonzero(cell).tolist())
+
+
+def _ordered(basis: IntArray) -> IntArray:
+    """Put single variables first, then pairs, and so on; within a term the levels of the first variable run slowest."""
+    used = basis > 0
+    keys: AnyArray = np.hstack([used.sum(axis=1)[:, None], ~used, basis])
+    return basis[np.lexsort(keys.T[::-1])]
+
+
+def _code(
+    labels: Labels, k: int, coding: str, reference: Mapping[int, int], *, against: bool = False
+) -> tuple[FloatArray, list[str]]:
+    """Return the weights of a variable's levels in its effects, and the names of the effects.
+
+    Row 0 belongs to coefficients that do not speak of the variable, row i to its i-th effect. The default reference is
+    the level that comes first in X, wherever it was arranged; its name is given where it is asked for.
+    """
+    n, order = labels.shape[k], labels.order_of(k)
+    level, every = [labels.level(k, i) for i in range(n)], np.eye(n)
+    start = reference.get(k, 0 if order is None else int(np.argmin(order)))
+    if coding == "treatment":
+        upper, lower, rest = np.delete(np.arange(n), start), every[start], every[start]
+        names = [f"{level[i]}/{level[start]}" if against else level[i] for i in upper]
+    elif coding == "sum":
+        upper, lower, rest = np.arange(n - 1), np.full(n, 1.0 / n), np.full(n, 1.0 / n)
+        names = level[:-1]
+    else:
+        upper, lower, rest = np.arange(1, n), every[:-1], every[0]
+        names = [f"{level[i]}/{level[i - 1]}" for i in upper]
+    return np.vstack([rest, every[upper] - lower]), ["", *(f"{labels.mode(k)}[{name}]" for name in names)]
+
+
+def _combine(cells: IntArray, tables: Sequence[FloatArray], rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Multiply weights on levels, one row of each variable's table; return those of cells and of the constant."""
+    weights, constants = np.ones((len(rows), len(cells))), np.ones(len(rows))
+    for k, table in enumerate(tables):
+        above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1][rows[:, k]]  # theta counts at all levels above its own
+        weights *= above[:, cells[:, k]]
+        constants *= above[:, 0]
+    return weights, constants
+
+
+def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
+    """Write the logarithms of the means of some cells."""
+    features = feature_rows(fit.model, fit.model.quotient.boxes(places))
+    offsets = np.zeros(len(places))
+    if fit.model.base is not None:
+        with np.errstate(divide="ignore"):
+            offsets = np.log(fit.model.base[tuple(places.T)])
+    return tuple(names), features, np.ones(len(places)), offsets
+
+
+def read_contrasts(
+    fit: Decomposition, weights: Any, cells: ArrayLike | None, names: Sequence[str] | None
+) -> Combinations:
+    """Read the combinations that a caller writes as weights of theta, of coefficients or of cells."""
+    of, called = "parameters", "contrast"
+    if isinstance(weights, Mapping):
+        if cells is not None:
+            raise InvalidQuery("contrast: weights by name are of coefficients, so that cells have no meaning.")
+        known = coefficients_of(fit, "treatment", None)
+        weights, called = _by_name(weights, known[0])
+    elif cells is not None:
+        known, of = log_means(fit, (), read_cells(fit.labels, cells, "contrast")), "cells"
+    else:
+        known = (), np.eye(fit.n_params), *np.zeros((2, fit.n_params))
+    size = len(known[1])
+    rows = np.atleast_2d(rectangular(weights, "weights", InvalidQuery))
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
+        raise InvalidQuery(
+            f"contrast: weights have shape {rows.shape} and dtype {rows.dtype}; each row needs one finite number for "
+            f"each of the {size} {of}."
+        )
+    n = len(rows)
+    listed: list[Any] = [called] if n == 1 else [f"contrast {i + 1}" for i in range(n)]
+    listed = listed if names is None else entries(names) or [names]
+    if len(listed) != n:
+        raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
+    return tuple(map(str, listed)), rows @ known[1], rows @ known[2], rows @ known[3]
+
+
+def _by_name(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArray, str]:
+    """Read weights of coefficients by their names; return them as a row, and written out."""
+    row, terms = np.zeros(len(known)), []
+    for name, weight in weights.items():
+        if name not in known:
+            raise InvalidQuery(f"contrast: {unknown_name('coefficient', str(name), known)}")
+        w = row[known.index(name)] = check_number(weight, f"contrast: the weight of {name!r}", error=InvalidQuery)
+        terms.append(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}")
+    return row, " ".join(terms).removeprefix("+ ")
+
+
+def odds_ratios(
+    fit: Decomposition,
+    first: Mode,
+    second: Mode,
+    given: Mapping[Any, Any] | None,
+    contrasts: str,
+    reference: Mapping[Any, Any] | None = None,
+) -> Combinations:
+    """List the odds ratios of two variables, for each level of those on which they depend and that are not given."""
+    labels, asked = fit.labels, f"odds({first!r}, {second!r})"
+    pair = [labels.find_mode(first, "odds"), labels.find_mode(second, "odds")]
+    check_choice(contrasts, "odds: contrasts", ("local", "treatment"), InvalidQuery)
+    fixed = read_event(labels, given or {}, "odds: given")
+    if pair[0] == pair[1] or fixed.keys() & set(pair):
+        raise InvalidQuery(f"{asked}: odds ratios are of two different variables, which cannot be given.")
+    own = read_event(labels, reference or {}, "odds: reference")
+    both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0  # interactions with both
+    free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (*pair, *fixed)]
+    tables = [np.eye(n) if k in free else np.eye(n)[[fixed.get(k, 0)]] for k, n in enumerate(labels.shape)]
+    names = dict[int, list[str]]()
+    for k in pair:
+        coded, called = _code(labels, k, contrasts, own, against=True)
+        tables[k], names[k] = coded[1:], called[1:]
+    titles, rows = [], _list_rows(tables, [*fixed, *free, *pair], asked, "Use given=.")
+    for row in rows:
+        where = [f"{labels.mode(k)} {labels.level(k, fixed.get(k, row[k]))}" for k in (*fixed, *free)]
+        titles.append(":".join(names[k][row[k]] for k in pair) + (f" given {', '.join(where)}" if where else ""))
+    weights, constants = _combine(fit.basis, tables, rows)
+    return tuple(titles), weights @ fit.model.terms.tied().matrix(), constants, np.zeros(len(rows))
+
+
+def marginal_means(fit: Decomposition, by: Any) -> Combinations:
+    """Average the logarithms of the means over the levels of all variables but some."""
+    labels = fit.labels
+    if not fit.model.support.full:
+        raise InvalidQuery("means are averages over all levels, and some cells of this table cannot occur.")
+    kept = [labels.find_mode(mode, "means") for mode in ([by] if isinstance(by, (str, int)) else entries(by) or ())]
+    tables = [np.eye(n) if k in kept else np.full((1, n), 1.0 / n) for k, n in enumerate(labels.shape)]
+    rows = _list_rows(tables, kept, "means", "Name fewer variables: means(by=...).")
+    titles = [", ".join(f"{labels.mode(k)} {labels.level(k, row[k])}" for k in kept) or "all" for row in rows]
+    offsets = np.zeros(len(rows))
+    if fit.model.base is not None:
+        others = tuple(k for k in range(len(tables)) if k not in kept)
+        offsets += np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
+    weights, constants = _combine(fit.basis, tables, rows)
+    return tuple(titles), weights @ fit.model.terms.tied().matrix(), constants, offsets
+
+
+def _list_rows(
+    tables: Sequence[FloatArray], modes: Sequence[int], asked: str, advice: str, most: int = 10_000
+) -> IntArray:
+    """List all rows of the tables of some variables, each with each; of the others the first row."""
+    sizes = [len(tables[k]) for k in modes]
+    if (n := math.prod(sizes)) > most:
+        raise InvalidQuery(f"{asked}: {n:,} rows; at most {most:,} are listed. {advice}")
+    rows = np.zeros((n, len(tables)), dtype=np.int64)
+    rows[:, list(modes)] = np.array(list(product(*map(range, sizes)))).reshape(n, len(sizes))
+    return rows
+
+
+# --- estimates -------------------------------------------------------------------------------------------------------
+
+
+def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: bool, what: str) -> Coefficients:
+    """Estimate combinations of theta and of the constant ``log N - psi``.
+
+    Estimates are infinite, NaN or known beforehand where the notes say why.
+    """
+    check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
+    fit, info, (names, weights, constants, offsets) = tests.fit, tests.information, asked
+    values = constants * (float(np.log(fit.total)) - fit.psi) + weights @ fit.theta + offsets
+    errors = np.sqrt(tests.scale * variances(fit, info, weights, constants))
+    fixed = (weights == 0).all(axis=1) & (constants == 0)
+    notes = np.where(fixed, "fixed by the model, no parameter of which enters it", "").astype(object)
+    for i, sign in _diverging(fit, info.open, weights, constants) if len(info.open) else ():
+        values[i], errors[i] = (sign * np.inf if sign else np.nan), np.nan
+        notes[i] = (
+            "infinite, because of fitted zeros"
+            if sign
+            else "not estimable: the cells with positive means do not determine it"
+        )
+    half = half_width(errors, confidence)
+    ends = np.stack([values - half, values + half], axis=1)
+    return Coefficients(names, frozen(values), frozen(errors), tuple(notes), ends, float(confidence), exp, what)
+
+
+def variances(fit: Decomposition, info: Information, weights: FloatArray, constants: FloatArray) -> FloatArray:
+    """Compute the variances of combinations."""
+    centred = _centre(fit, info, weights, constants)
+    found = np.square(constants) / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
+    return np.asarray(np.maximum(found, 0.0))
+
+
+def covariance(tests: Inference, asked: Combinations) -> FloatArray:
+    """Compute the covariance matrix of combinations."""
+    fit, info, (_, weights, constants, _) = tests.fit, tests.information, asked
+    centred = _centre(fit, info, weights, constants)
+    return tests.scale * (np.outer(constants, constants) / fit.total + centred @ info.sigma @ centred.T)
+
+
+def _centre(fit: Decomposition, info: Information, weights: FloatArray, constants: FloatArray) -> FloatArray:
+    """Write combinations by identified parameters; the constant falls by eta as theta rises."""
+    return np.asarray((weights - constants[:, None] * fit.eta)[:, info.columns])
+
+
+def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> FloatArray:
+    """Find the least and the largest value of each coefficient that leave the likelihood as high as the level asks.
+
+    The coefficients are written as ``best + root @ x``, in which the likelihood is about a parabola of width 1.
+    """
+    from scipy.optimize import minimize
+
+    fit, (_, weights, constants, _) = tests.fit, asked
+    if tests.missing is not None or any(found.notes) or fit._alive is not None or beyond_memory(fit.shape) is not None:
+        raise InvalidQuery(
+            "profile likelihoods need a maximum likelihood estimate of every coefficient, complete rows, and a table "
+            "that fits in memory. Leave profile out for Wald intervals."
+        )
+    cells = fit.model.support.cells()
+    _, features, ones, _ = log_means(fit, (), cells)
+    root = np.linalg.cholesky(covariance(tests, asked))
+    design = np.column_stack([ones, features]) @ np.linalg.inv(np.column_stack([constants, weights])) @ root
+    counts, mu = tests.counts.at(cells), np.exp(fit._distribution.log_prob(cells)) * fit.total
+    most = float(half_width(np.ones(1), found.confidence)[0]) ** 2 * tests.scale / 2.0
+
+    def fall(x: FloatArray) -> float:
+        """Compute by how much the log-likelihood may still fall."""
+        return most + float(counts @ (design @ x) - mu @ np.expm1(design @ x))
+
+    def slope(x: FloatArray) -> FloatArray:
+        return np.asarray((counts - mu * np.exp(design @ x)) @ design)
+
+    ends, solve = np.empty((len(root), 2)), cast(Any, minimize)
+    for j, row in enumerate(root):
+        for side, sign in enumerate((1.0, -1.0)):
+            start = -sign * np.sqrt(2.0 * most / (row @ row)) * row
+            limit = {"type": "ineq", "fun": fall, "jac": slope}
+            least = solve(np.dot, start, (sign * row,), "SLSQP", lambda _, y: y, constraints=limit, tol=1e-10)
+            ends[j, side] = found.logs[j] + sign * least.fun if least.success else np.nan
+    return ends
+
+
+def _diverging(
+    fit: Decomposition, directions: FloatArray, weights: FloatArray, constants: FloatArray
+) -> Iterator[tuple[int, int]]:
+    """Find the combinations that change along some direction in theta that keeps Q where it has probability.
+
+    With each comes the sign with which it diverges along every such direction that lowers the vanishing cells; 0 if
+    the sign differs from direction to direction.
+    """
+    from scipy.optimize import linprog
+
+    space = fit.model
+    if isinstance(space, Cliques) and space.n_cells > limits.LARGEST_GRID:
+        raise InvalidQuery(
+            "some cells vanish, and which combinations of parameters stay finite is looked for in all of "
+            f"{size_name(space.n_cells)} merged cells, where at most {limits.LARGEST_GRID:,} are looked through. "
+            "Standard errors of the parameters that do are in standard_errors; elsewhere merge levels."
+        )
+    alive = fit.model.alive if fit._alive is None else space.on_grid(fit._alive)
+    gone = fit.model.alive & ~alive
+    grids = [space.below(direction) for direction in directions]
+    level = np.array([grid[alive][0] for grid in grids])  # by how much each raises all cells with probability
+    falls = np.stack([grid[gone] - rise for grid, rise in zip(grids, level, strict=True)], axis=1)
+    falls = np.unique(falls.round(9), axis=0)
+    steepness = weights @ fit.recession - constants * float(space.below(fit.recession)[alive].max())
+    changes = weights @ directions.T - constants[:, None] * level
+    size = np.abs(weights) @ np.abs(directions.T) + np.abs(constants)[:, None] * np.abs(level)
+    for i in np.flatnonzero((np.abs(changes) > 1e-8 * np.maximum(size, 1.0)).any(axis=1)).tolist():  # beyond rounding
+        zero = 1e-6  # what a linear program reports of a change that is 0
+        if abs(steepness[i]) < zero or not len(falls):
+            yield i, 0
+            continue
+        sign = 1 if steepness[i] > 0 else -1
+        found = linprog(sign * changes[i], A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1.0, 1.0), method="highs")
+        yield i, sign if found.fun is not None and found.fun > -zero else 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Coefficients(Printed):
+    """Estimates by name, with standard errors, Wald tests and intervals.
+
+    Attributes
+    ----------
+    names
+        What each row is about.
+    estimate, standard_error
+        An estimate that diverges is infinite, one that the counts do not determine is NaN; neither has a standard
+        error, and `notes` says why. One that the model fixes, such as the odds ratio 1 of two variables that no term
+        joins, has the standard error 0 and no test.
+    z, p_value
+        Wald tests of an estimate of 0.
+    lower, upper
+        Ends of the intervals, which hold with probability `confidence`: Wald's, or those of the profile likelihood.
+    exp, logs
+        True: estimates and intervals are factors, and `standard_error` is that of their logarithms, `logs`.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> table = ld.decompose([[18, 7], [6, 19]], ld.full()).inference().coef()
+    >>> print(table)
+    coefficient          estimate    s.e.      z        p    2.5 %   97.5 %
+    ----------------------------------------------------------------------------
+    (intercept)            2.8904  0.2357  12.26   <2e-16   2.4284   3.3523  ***
+    mode 0[1]             -1.0986  0.4714  -2.33   0.0198  -2.0225  -0.1747  *
+    mode 1[1]             -0.9445  0.4454  -2.12    0.034  -1.8175  -0.0714  *
+    mode 0[1]:mode 1[1]    2.0971  0.6463   3.24  0.00118   0.8304   3.3639  **
+    p: *** < 0.001, ** < 0.01, * < 0.05
+    """
+
+    names: tuple[str, ...]
+    logs: FloatArray
+    standard_error: FloatArray
+    notes: tuple[str, ...]
+    ends: FloatArray  # of the intervals, as logarithms
+    confidence: float
+    exp: bool
+    what: str
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __getitem__(self, name: str) -> float:
+        """Return one estimate by its name."""
+        if name not in self.names:
+            raise InvalidQuery(unknown_name(self.what, str(name), self.names))
+        return float(self.estimate[self.names.index(name)])
+
+    @property
+    def estimate(self) -> FloatArray:
+        """The estimates: factors where `exp` says so."""
+        return self._scale(self.logs)
+
+    @cached_property
+    def z(self) -> FloatArray:
+        """Wald statistics: estimates over their standard errors; NaN where there are none."""
+        return frozen(self.logs / np.where(self.standard_error > 0, self.standard_error, np.nan))
+
+    @cached_property
+    def p_value(self) -> FloatArray:
+        """Two-sided p-values of `z`."""
+        return frozen(two_sided_p(self.z))
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower ends of the intervals."""
+        return self._scale(self.ends[:, 0])
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper ends of the intervals."""
+        return self._scale(self.ends[:, 1])
+
+    def _scale(self, logs: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.exp(logs) if self.exp else logs
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame, a row for each name."""
+        listed = ("estimate", "standard_error", "z", "p_value", "lower", "upper")
+        columns = {name: getattr(self, name) for name in listed}
+        return to_frame({**columns, "note": list(self.notes)}, self.names, self.what)
+
+    def table(self, rows: int | None = None, more: int = 0) -> Columns:
+        """Lay the first `rows` out for printing; there are `more` of them elsewhere."""
+        mean = self.what == "mean"  # that a mean is 1 is no hypothesis
+        tail = 50.0 * (1.0 - self.confidence)
+        title = "factor" if self.exp and not mean else "estimate"
+        head = [self.what, title, "s.e. of log" if self.exp else "s.e.", f"{tail:g} %", f"{100 - tail:g} %"]
+        numbers = zip(self.estimate, self.standard_error, self.lower, self.upper, strict=True)
+        lines = [head, *([name, *map(_number, row)] for name, row in zip(self.names, numbers, strict=True))]
+        if not mean:
+            tests = [
+                ("z", "p", ""),
+                *((f"{z:.2f}", p_text(p), stars(p)) for z, p in zip(self.z, self.p_value, strict=True)),
+            ]
+            lines = [[*line[:3], z, p, *line[3:], mark] for line, (z, p, mark) in zip(lines, tests, strict=True)]
+        for line, note in zip(lines[1:], self.notes, strict=True):
+            line[2:7] = ["-"] * len(line[2:7]) if note else line[2:7]
+        shown = lines if rows is None else lines[: rows + 1]
+        left = more + len(lines) - len(shown)
+        notes = [f"... and {left:,} more"] * (left > 0) + [LEGEND] * (not mean)
+        reasons = dict.fromkeys(note for note in self.notes if note)
+        notes += [f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons]
+        return Columns("", shown, "<>>>>" if mean else "<>>>>>><", ruled=True, notes=notes)
+
+
+def two_sided_p(z: FloatArray) -> FloatArray:
+    """Return the probability that a normal variable is as far from 0."""
+    from scipy.special import ndtr
+
+    return 2.0 * np.asarray(ndtr(-np.abs(z)), dtype=np.float64)
+
+
+def half_width(errors: FloatArray, confidence: float) -> FloatArray:
+    """Return half the width of Wald intervals."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1.0 + confidence) / 2.0)) * errors
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1e5 or math.isinf(value) else f"{value:.4g}"
