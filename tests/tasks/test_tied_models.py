@@ -59,8 +59,6 @@ def test_features_in_formulas_are_those_of_a_basis() -> None:
     assert m.formula == "father + son + far(father, son) + stays"
     assert m.drop1().names[-2:] == ("far(father, son)", "stays")
     assert [test.df for test in m.drop1().tests[-2:]] == [1, 1]
-    by_basis = ld.loglinear(t, "father + son + d", features={"d": ld.ties.diagonal("father", "son")})
-    assert (round(by_basis.g2, 1), by_basis.df) == (683.3, 11)
     frame = t.to_dataframe("Freq").reset_index()
     assert ld.loglinear(frame, "Freq ~ father + son + far(son, father) + stays", features=own).g2 == pytest.approx(m.g2)
 

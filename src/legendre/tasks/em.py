@@ -84,10 +84,8 @@ class Incomplete:
         """Refuse rows that cannot occur."""
         for lost, counts in self.parts:
             for place in np.argwhere((counts > 0) & ~self.inside.any(axis=lost, keepdims=True))[:1]:
-                labels, n = self.space.labels, int(counts[tuple(place)])
-                known = (k for k in range(len(self.shape)) if k not in lost)
-                named = ", ".join(f"{labels.mode(k)} {labels.level(k, int(place[k]))}" for k in known)
-                rows = "row has" if n == 1 else "rows have"
+                known, n = [k for k in range(len(self.shape)) if k not in lost], int(counts[tuple(place)])
+                named, rows = self.space.labels.part(known).cell(place[known]), "row has" if n == 1 else "rows have"
                 raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
 
     def fit(self, q: FloatArray, basis: Basis, settings: Settings, theta: FloatArray | None = None) -> Decomposition:

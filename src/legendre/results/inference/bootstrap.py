@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.arguments import check_int, check_number, generator_from
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
@@ -193,11 +192,6 @@ def _draw_with_margins(tests: Inference, n: int, random: np.random.Generator) ->
         raise InvalidQuery(
             "bootstrap(conditional=True) draws tables with the margins of X, which is done for decomposable models on "
             "all cells of a table: those whose margins form a tree, such as [AB][BC]. Leave conditional out."
-        )
-    if counts.sum() * n > limits.LARGEST_HELD * 16:
-        raise InvalidQuery(
-            f"bootstrap(conditional=True): {n:,} tables of {counts.sum():,} cases would take long. With so many cases "
-            "the tables need no margins: leave conditional out."
         )
     found = []
     for table in tables_with_margins(counts, margins, n, random):

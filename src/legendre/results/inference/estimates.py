@@ -13,7 +13,7 @@ levels are products of the same kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -504,26 +504,30 @@ class Coefficients(Printed):
 
     def table(self, rows: int | None = None, more: int = 0) -> Columns:
         """Lay the first `rows` out for printing; there are `more` of them elsewhere."""
-        mean = self.what == "mean"  # that a mean is 1 is no hypothesis
-        tail = 50.0 * (1.0 - self.confidence)
-        title = "factor" if self.exp and not mean else "estimate"
-        head = [self.what, title, "s.e. of log" if self.exp else "s.e.", f"{tail:g} %", f"{100 - tail:g} %"]
-        numbers = zip(self.estimate, self.standard_error, self.lower, self.upper, strict=True)
-        lines = [head, *([name, *map(_number, row)] for name, row in zip(self.names, numbers, strict=True))]
-        if not mean:
-            tests = [
-                ("z", "p", ""),
-                *((f"{z:.2f}", p_text(p), stars(p)) for z, p in zip(self.z, self.p_value, strict=True)),
-            ]
-            lines = [[*line[:3], z, p, *line[3:], mark] for line, (z, p, mark) in zip(lines, tests, strict=True)]
-        for line, note in zip(lines[1:], self.notes, strict=True):
-            line[2:7] = ["-"] * len(line[2:7]) if note else line[2:7]
+        tail, log = 50.0 * (1.0 - self.confidence), " of log" if self.exp else ""
+        columns: dict[str, Iterable[str]] = {
+            self.what: self.names,
+            "factor" if self.exp and self.what != "mean" else "estimate": map(_number, self.estimate),
+            f"s.e.{log}": map(_number, self.standard_error),
+            "z": (f"{z:.2f}" for z in self.z),
+            "p": map(p_text, self.p_value),
+            f"{tail:g} %": map(_number, self.lower),
+            f"{100 - tail:g} %": map(_number, self.upper),
+            "": map(stars, self.p_value),
+        }
+        legend = [LEGEND]
+        if self.what == "mean":  # that a mean is 1 is no hypothesis
+            columns, legend = {head: texts for head, texts in columns.items() if head not in ("z", "p", "")}, []
+        lines = [tuple(columns), *zip(*columns.values(), strict=True)]
+        for i, note in enumerate(self.notes, 1):
+            if note:
+                lines[i] = (*lines[i][:2], *("-" if text else "" for text in lines[i][2:]))
         shown = lines if rows is None else lines[: rows + 1]
         left = more + len(lines) - len(shown)
-        notes = [f"... and {left:,} more"] * (left > 0) + [LEGEND] * (not mean)
         reasons = dict.fromkeys(note for note in self.notes if note)
+        notes = [f"... and {left:,} more"] * (left > 0) + legend
         notes += [f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons]
-        return Columns("", shown, "<>>>>" if mean else "<>>>>>><", ruled=True, notes=notes)
+        return Columns("", shown, "<>>>>>><"[: len(columns)], ruled=True, notes=notes)
 
 
 def two_sided_p(z: FloatArray) -> FloatArray:

@@ -111,11 +111,10 @@ class Anova(Printed):
             columns = {name: [getattr(m, name) for m in self.models] for name in listed}
         else:
             columns = {"n_params": [_fit_of(m).n_params for m in self.models], "kl": self.kl.tolist()}
-            columns |= {"explained": [np.nan, *self.explained], "share": [np.nan, *self.share]}
+            columns |= {name: [np.nan, *getattr(self, name)] for name in ("explained", "share")}
         if self.tests:
-            columns["lrt"] = [np.nan, *(test.statistic for test in self.tests)]
-            columns["lrt_df"] = [np.nan, *(test.df for test in self.tests)]
-            columns["p_value"] = [np.nan, *(test.p_value for test in self.tests)]
+            steps = {"lrt": "statistic", "lrt_df": "df", "p_value": "p_value"}
+            columns |= {key: [np.nan, *(getattr(test, name) for test in self.tests)] for key, name in steps.items()}
         return columns
 
     def to_frame(self) -> Any:
@@ -481,11 +480,7 @@ def search(
 
     best, path = model, list[Move]()
     for _ in range(most):
-        if kind == "hierarchical":
-            found: list[tuple[Action, str, Formula]] = [("drop", *smaller) for smaller in _smaller(best.model)]
-            found += [("add", *larger) for larger in _larger(best.model, largest)]
-        else:
-            found = list(_edges(best, largest))
+        found = _neighbours(best, largest) if kind == "hierarchical" else _edges(best, largest)
         moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
         changes = [charge(other) - charge(best) for _, _, other in moves]
         if not changes or min(changes) >= -better:
@@ -494,6 +489,12 @@ def search(
         action, name, best = moves[first]
         path.append(Move(action, name, charge(best), changes[first], best.formula))
     return replace(best, path=tuple(path))
+
+
+def _neighbours(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:
+    """List the models with one term less, and those with one more."""
+    yield from (("drop", *smaller) for smaller in _smaller(model.model))
+    yield from (("add", *larger) for larger in _larger(model.model, scope))
 
 
 def _edges(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any, NoReturn, cast
 
 from legendre.basis import ties
-from legendre.basis.basis import Basis, cells, empty, is_basis
+from legendre.basis.basis import Basis, cells, empty
 from legendre.basis.features import features as features_of
 from legendre.basis.interactions import blocks, interactions
 from legendre.core.arguments import entries
@@ -45,7 +45,7 @@ class FunctionTerm:
 
     name: str
     args: tuple[tuple[str, Any], ...] = ()  # each with its name, or an empty one
-    feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function, array or basis
+    feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function or array
     within: tuple[str, ...] = ()  # variables for each level of which it has parameters of their own
 
     def __str__(self) -> str:
@@ -57,13 +57,10 @@ class FunctionTerm:
         """Make its basis, which finds its variables by name when it sees a table."""
         if self.feature is LOST:
             raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
-        made: Any = self.feature
-        if is_basis(made):
-            if self.within:
-                raise InvalidBasis(f"the formula has {self}: a basis has no parameters for each level of a variable.")
-            return made
-        if made is not None:
-            made = features_of({str(replace(self, within=())): made}, modes=[name for _, name in self.args] or None)
+        made: Any
+        if self.feature is not None:
+            named = {str(replace(self, within=())): self.feature}
+            made = features_of(named, modes=[name for _, name in self.args] or None)
             return cast(Basis, replace(made, within=self.within))
         make = getattr(ties, self.name)
         try:
@@ -430,10 +427,8 @@ class _Reader:
         """Refuse functions that do not exist, and arguments that a feature of one's own does not take."""
         name = function.name
         if name in self.features:
-            own = is_basis(function.feature)
-            if (function.args and own) or any(key or not isinstance(value, str) for key, value in function.args):
-                none = ", and none where it is a basis" if own else ""
-                raise InvalidBasis(f"the feature {name} takes names of variables only{none}.")
+            if any(key or not isinstance(value, str) for key, value in function.args):
+                raise InvalidBasis(f"the feature {name} takes names of variables only.")
         elif name in R_WORDS:
             raise InvalidBasis(f"{name}(...) is R's: {R_WORDS[name]}")
         elif name not in ties.__all__:

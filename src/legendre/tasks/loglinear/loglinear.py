@@ -120,8 +120,8 @@ def loglinear(
     features
         Functions of your own, by their names in the formula: ``near(a, b)`` calls ``features["near"]`` with the levels
         of both (their labels, or numbers if there are none), as `legendre.features` does. An array is indexed by these
-        levels. A name without brackets depends on all variables, in the order of the table, or is a basis. Each feature
-        has one coefficient.
+        levels. A name without brackets depends on all variables, in the order of the table. Each feature has one
+        coefficient.
     hierarchical
         Add to each term the terms that it contains. False takes the terms literally; the model is then not invariant to
         the choice of reference level.
