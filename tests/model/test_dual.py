@@ -95,8 +95,3 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 def test_refusals(call: Callable[[], object], words: str) -> None:
     with pytest.raises(ld.LegendreError, match=words):
         call()
-
-
-def test_theta_of_a_support_without_zeros() -> None:
-    theta = ld.dual.to_theta([[1, 2], [0, 3]], "nonzero")
-    assert_allclose(theta, [[-np.log(6), np.log(2)], [0, np.log(3 / 2)]], atol=1e-14)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.core.errors import InvalidSetting
 from legendre.core.text import NamedValues, Table, fragment, latex, listed_words, markdown, shape_name, shortened
 from legendre.data.observation import beyond_memory
-from legendre.results.base import count_name, rank_name
+from legendre.results.base import count_name, import_pandas, rank_name
 from legendre.solvers.loop import Status
 
 if TYPE_CHECKING:
@@ -96,10 +94,7 @@ def p_text(p: float) -> str:
 
 def to_frame(columns: Mapping[str, Any], names: Sequence[str], title: str) -> Any:
     """Make a pandas data frame with a row for each name."""
-    if find_spec("pandas") is None:
-        raise InvalidSetting("to_frame() needs pandas. Install it with: pip install pandas")
-    import pandas
-
+    pandas = import_pandas("to_frame()")
     return pandas.DataFrame(dict(columns), index=pandas.Index(names, name=title))
 
 
