@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 import legendre as ld
 from legendre.core.types import FloatArray, IntArray
@@ -139,17 +138,6 @@ def test_the_column_that_is_predicted_is_not_read(rng: np.random.Generator) -> N
         machine.predict_proba(unknown, 0)
 
 
-def test_samples_follow_the_machine(rng: np.random.Generator) -> None:
-    machine = ld.BoltzmannMachine(2).fit(ising(rng, 300, 4))
-    drawn = machine.sample(40_000, rng=1)
-    assert drawn.dtype == np.int64
-    counted = np.bincount(np.ravel_multi_index(tuple(drawn.T), (2, 2, 2, 2)), minlength=16)
-    q = enumerated(machine).ravel()
-    assert float(((counted - 40_000 * q) ** 2 / (40_000 * q)).sum()) < 37.7  # chi-square, 15 degrees, 0.1 %
-    assert_array_equal(drawn, machine.sample(40_000, rng=1))
-    assert_array_equal(machine.sample(5, np.random.default_rng(2)), machine.sample(5, 2))
-
-
 def test_states_never_seen_have_infinite_weights() -> None:
     rows = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]])
     machine = ld.BoltzmannMachine([(0, 1)]).fit(rows)
@@ -199,11 +187,7 @@ def test_rows_of_labels() -> None:
         machine.conditional({"class": "crew", "sex": "man"}, of="survived"), plain.conditional({0: 1, 1: 0}, of=2)
     )
     assert_array_equal(machine.predict_proba(frame, "sex"), plain.predict_proba(codes, 1))
-    drawn = machine.sample(200, rng=0)
-    assert set(drawn[:, 0]) == {"1st", "crew"}
-    assert_array_equal(
-        machine.score_samples(pandas.DataFrame(drawn, columns=frame.columns).astype(frame.dtypes)).shape, 200
-    )
+    assert set(machine.sample(200, rng=0)[:, 0]) == {"1st", "crew"}
     with pytest.raises(ld.errors.InvalidSamples, match=r"given: class has no level 'crw'. Did you mean 'crew'"):
         machine.conditional({"class": "crw"})
     with pytest.raises(
@@ -231,7 +215,7 @@ TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
     ({}, [[0, 1], [2**100, 0]], "column 0 holds 1267650600228229401496703205376 in row 1, which is not"),
     ({}, [["a", "b"]], "column 0 has 1 levels, 'a', where at least 2 are expected. Leave it out."),
     ({"n_levels": 3}, [["a", "b"], ["c", "d"]], "column 0 has 2 levels, 'a', 'c', where 3 are expected. Leave n_l"),
-    ({}, np.zeros((3, 40), dtype=int), "40 columns with 2 x 2 x 2 x 2 x 2 x 2 x ... x 2 levels make a grid of 1,09"),
+    ({}, np.zeros((3, 40), dtype=int), "table has 40 modes, and an array .* need narrow edges"),
     ({"n_levels": 1}, ROWS, "n_levels must be an integer >= 2 for all columns, or 2 of them; got 1"),
     ({"n_levels": 2.5}, ROWS, "n_levels must be an integer >= 2 for all columns, or 2 of them; got 2.5"),
     ({"edges": [(0, 2)]}, ROWS, "2 is no mode of X, which has 2, counted from 0 to 1"),
@@ -296,5 +280,3 @@ def test_scikit_learn_conventions(rng: np.random.Generator) -> None:
     assert machine.fit(rows) is machine
     assert not hasattr(clone(machine), "decomposition_")
     assert_array_equal(pickle.loads(pickle.dumps(machine)).score_samples(rows), machine.score_samples(rows))
-    search = GridSearchCV(ld.BoltzmannMachine(alpha=1.0), {"edges": [1, [(0, 1), (1, 2)], [(0, 2)]]}).fit(rows)
-    assert search.best_params_["edges"] == edges

@@ -253,17 +253,6 @@ def test_the_command_refuses_in_one_sentence(
     assert err.count("\n") == 1
 
 
-def test_zeros_are_left_out_of_a_peer_that_takes_a_mask() -> None:
-    """On X = mask * (a rank-one tensor) it is exact."""
-    rng = np.random.default_rng(2)
-    one = np.einsum("i,j,k->ijk", *(rng.uniform(1, 3, size=n) for n in (5, 4, 3)))
-    X = np.where(rng.random(one.shape) < 0.7, one, 0.0)
-    effort = Effort(max_iter=2000)
-    rows = ld.compare(X, [10], support="nonzero", peers=["cp-random"], n_starts=1, effort=effort)
-    assert (rows[-1].rmse or 1.0) < 1e-2
-    assert (rows[-1].held_out or 1.0) < 1e-2
-
-
 @pytest.mark.parametrize("X", [[[5.0]], np.ones((2, 2))], ids=["one cell", "uniform"])
 def test_tensors_without_parameters_can_be_compared(X: Any) -> None:
     rows = ld.compare(X, peers=())

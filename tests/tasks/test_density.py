@@ -191,8 +191,8 @@ def test_search_over_bases_and_pipelines(people: AnyArray) -> None:
 
 
 TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
-    ({}, np.arange(1000.0).reshape(-1, 1) * np.ones(4) + 0.5, r"4 columns with 1000 x 1000 x 1000 x 1000 levels make "
-     r"a grid of 1,000,000,000,000 cells; at most .* Set n_bins to bin continuous columns"),
+    ({}, np.arange(1000.0).reshape(-1, 1) * np.ones(4) + 0.5, "table has "
+     "1,000,000,000,000 cells, and at most .* Set n_bins to bin continuous columns"),
     ({}, [[1.0, np.nan]], "Input X contains NaN or infinity: column 1 is nan in row 0"),
     ({}, np.array([["a"], [None]], dtype=object), "column 0 is None in row 1. Leave such rows out"),
     ({}, np.array([["a"], [1]], dtype=object), "column 0 mixes values of types int, str, which have no order"),
@@ -238,29 +238,6 @@ def test_columns_of_frames_are_named(people: AnyArray) -> None:
     assert not hasattr(density, "feature_names_in_")
     with pytest.raises(ld.errors.NotFitted, match="this LegendreDensity is not fitted yet"):
         ld.LegendreDensity().sample()
-
-
-def as_frames(columns: dict[str, list[Any]]) -> list[Any]:
-    """Make tables of every kind that hold the same columns."""
-    kinds = [(name, np.array(column).dtype) for name, column in columns.items()]
-    return [
-        columns,
-        pandas.DataFrame(columns),
-        polars.DataFrame(columns),
-        pyarrow.table(columns),
-        pyarrow.table(columns).to_batches()[0],
-        np.array(list(zip(*columns.values(), strict=True)), dtype=kinds),
-    ]
-
-
-def test_tables_of_every_library_are_the_same_rows(people: AnyArray) -> None:
-    columns = dict(zip(["colour", "size", "flag"], people.T.tolist(), strict=True))
-    expected = ld.LegendreDensity(2, alpha=1.0).fit(people)
-    for table in as_frames(columns):
-        density = ld.LegendreDensity(2, alpha=1.0).fit(table)
-        assert density.feature_names_in_.tolist() == ["colour", "size", "flag"]
-        assert_array_equal(density.score_samples(table), expected.score_samples(people))
-        assert_array_equal(density.sample(9, 0).tolist(), expected.sample(9, 0).tolist())
 
 
 def test_ordered_categories_keep_their_list_and_order() -> None:

@@ -21,7 +21,6 @@ from legendre.basis.basis import Basis, Cells
 from legendre.basis.graph import Graph
 from legendre.basis.interactions import blocks, found_modes, interactions, mode_sets
 from legendre.basis.parse import as_basis
-from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_real, is_whole
 from legendre.core.errors import (
     InvalidBasis,
@@ -31,11 +30,10 @@ from legendre.core.errors import (
     unknown_name,
 )
 from legendre.core.labels import Labels
-from legendre.core.memory import size_name
 from legendre.core.origin import Origin, rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.observation import Observation
-from legendre.data.readers.encode import Column, Table, find_codes, level_list, read_table
+from legendre.data.observation import Observation, beyond_memory
+from legendre.data.readers.encode import Column, Table, level_list, read_table
 from legendre.data.sparse import observe_rows
 from legendre.fitting.columns import (
     Columns,
@@ -332,20 +330,21 @@ class Estimator(ABC):
         self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable], skip: int | None = None
     ) -> IntArray:
         """Return the level of each row in each column; a value that is none is refused, or `UNKNOWN`."""
-        codes = find_codes(columns, [own.values for own in levels])
+        found = []
         for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
+            absent = column.absent()
             if k == skip:
-                codes[:, k] = 0
-            elif own.edges is not None:
-                if column.codes is not None:
-                    raise InvalidSamples(
-                        f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
-                    )
-                codes[:, k] = np.searchsorted(own.edges[1:-1], column.values, side="right")
-        codes[codes < 0] = UNKNOWN
-        if self._takes_gaps:
-            for k, column in enumerate(columns):
-                codes[column.absent(), k] = MISSING
+                place = np.zeros(len(absent), dtype=np.int64)
+            elif own.edges is None:
+                place = column.codes_in(own.values)
+            elif column.codes is None:
+                place = np.searchsorted(own.edges[1:-1], column.values, side="right")
+            else:
+                raise InvalidSamples(
+                    f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
+                )
+            found.append(np.where(absent & self._takes_gaps, MISSING, np.where(place < 0, UNKNOWN, place)))
+        codes = np.stack(found, axis=1)
         if codes.min() == UNKNOWN and self.handle_unknown != "-inf" and not self._smooths:
             k = int((codes == UNKNOWN).any(axis=0).argmax())
             row = int(codes[:, k].argmin())
@@ -383,17 +382,6 @@ def _stack(columns: Sequence[AnyArray]) -> AnyArray:
     kinds = {values.dtype.kind for values in columns}
     alike = kinds <= set("biuf") or len(kinds) == 1
     return np.stack(columns if alike else [values.astype(object) for values in columns], axis=1)
-
-
-def say_too_large(shape: tuple[int, ...]) -> str | None:
-    """Say why a grid cannot be held in memory; ``None`` if it can."""
-    if len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD:
-        return None
-    levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
-    return (
-        f"{len(shape)} columns with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "
-        f"{limits.LARGEST_HELD:,} cells and {limits.MOST_AXES} columns can be held."
-    )
 
 
 class LegendreDensity(Estimator):
@@ -508,10 +496,10 @@ class LegendreDensity(Estimator):
         for name, value in (("classes", self.classes), ("valid", valid)):
             if value is not None:
                 raise InvalidSetting(f"{name} is for basis=ld.graph(), with which rows of any number of columns go.")
-        if (trouble := say_too_large(shape)) is not None:
+        if (trouble := beyond_memory(shape)) is not None:
             raise InvalidSamples(
-                f"{trouble} Set n_bins to bin continuous columns, merge rare levels, or leave columns out; "
-                "basis=ld.graph() takes any number of columns."
+                f"the table {trouble}. Set n_bins to bin continuous columns, merge rare levels, or leave "
+                "columns out; basis=ld.graph() takes any number of columns."
             )
         basis = interactions(min(int(self.basis), len(shape))) if recipe is None else recipe  # type: ignore[arg-type]
         fit = decompose(observe_rows(codes, weights, shape, alpha or 0.0), basis, tol=self.tol)
@@ -698,9 +686,9 @@ class BoltzmannMachine(Estimator):
         try:
             self._learn(observe_rows(codes, weights, shape, alpha), columns, table.text_names)
         except InvalidBasis as problem:
-            if (trouble := say_too_large(shape)) is None:
+            if (trouble := beyond_memory(shape)) is None:
                 raise
-            raise InvalidSamples(f"{trouble} Rows on larger ones need narrow edges: {problem}") from None
+            raise InvalidSamples(f"the table {trouble}. Larger ones need narrow edges: {problem}") from None
         return self
 
     def _read_sizes(self, n: int) -> list[int]:

@@ -171,11 +171,6 @@ class Table:
         return listed
 
 
-def find_codes(columns: Sequence[Column], levels: Sequence[AnyArray]) -> IntArray:
-    """Return the level of each row in each column, n x columns; -1 where a value is no level."""
-    return np.stack([column.codes_in(own) for column, own in zip(columns, levels, strict=True)], axis=1)
-
-
 @dataclass(frozen=True, eq=False)
 class Encoded:
     """What `encode` returns, with one item for each column.
