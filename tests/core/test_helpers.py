@@ -9,7 +9,6 @@ from legendre.core.arguments import is_real, is_whole
 from legendre.core.cells import cell_name, find, index_type, unique_cells
 from legendre.core.errors import LegendreError
 from legendre.core.origin import rectangular
-from legendre.core.sums.quotient import Quotient, n_cells
 from legendre.core.text import NamedValues, aligned, shape_name
 
 
@@ -30,11 +29,6 @@ def test_lists_of_cells() -> None:
     assert find(np.array([[2, 0], [1, 1]]), np.array([[0, 3], [2, 0]])).tolist() == [1, -1]
     kinds = [str(index_type((2, size))) for size in (256, 257, 2**32, 2**32 + 1)]
     assert kinds == ["uint8", "uint16", "uint32", "int64"]
-
-
-def test_cells_are_counted_exactly() -> None:
-    quotient = Quotient.of((3**30, 3**30), np.array([[1, 0]]))
-    assert n_cells(quotient, np.array([[False], [True]])) == 3**60 - 3**30
 
 
 def test_tables_in_plain_text() -> None:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from test_acceptance import engines_of, model_of
 
-from cases import NAMED, Case
-from legendre.core.sums.kernels import slabs as kernels
-from legendre.core.sums.kernels.slabs import plan_slabs
+from cases import NAMED
 from legendre.data.observation import Support
-from legendre.engines.compiled import SlabEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
-from oracles import FloatArray, distribution, expectations
-from strategies import problems, seeds
+from oracles import FloatArray, distribution, expectations, fisher_matrix
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -31,18 +26,6 @@ def test_the_product_engine_knows_its_limits() -> None:
     assert not Model.of(full, np.full((3, 3), 2.0), axes).one_body
     # its cuts are those of both parameters, but only one of them is left
     assert not Model.of(full, None, axes).with_columns(np.array([1])).one_body
-
-
-@given(problems(full_grid=True, max_order=4), seeds)
-def test_the_order_of_the_basis_is_the_callers(case: Case, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    turn = rng.permutation(len(case.basis))
-    theta = rng.normal(size=len(case.basis))
-    turned = Case(case.X, case.mask, case.basis[turn])
-    for engine, other in zip(engines_of(model_of(case)), engines_of(model_of(turned)), strict=True):
-        point, again = engine.at(theta), other.at(theta[turn])
-        assert_allclose(again.eta, point.eta[turn], rtol=1e-13)
-        assert_allclose(other.fisher(again), engine.fisher(point)[np.ix_(turn, turn)], atol=1e-15)
 
 
 def test_columns_on_the_cuts_of_a_larger_basis(rng: np.random.Generator) -> None:
@@ -81,41 +64,17 @@ def test_wide_theta(name: str, size: float, rng: np.random.Generator) -> None:
 
 WALL = np.array([(i, j) for i in range(1, 50) for j in (0, 7)])
 """Two parameters in each of 49 slabs."""
-FLAT = np.ones(len(WALL))
-DOMAINS: dict[str, tuple[FloatArray, bool]] = {
-    "safe_by_its_sum": (FLAT, True),
-    # far past the easy bound, yet the sums on the grid stay small
-    "safe_by_its_range": (np.resize([30.0, 30.0, -30.0, -30.0], len(WALL)), True),
-    "safe_but_shifted": (6.0 * FLAT, True),
-    "too_wide": (30.0 * FLAT, False),
-    "too_wide_below": (-1e4 * FLAT, False),
-    # the range is 0 but for one slab, whose two factors alone overflow
-    "too_wide_in_one_slab": (np.where(np.arange(len(WALL)) == 1, 700.0, 0.0), False),
+DOMAINS = {
+    "large sum, small range: products": np.resize([30.0, 30.0, -30.0, -30.0], len(WALL)),
+    "products of shifted logarithms": np.full(len(WALL), 6.0),
+    "too wide": np.full(len(WALL), -1e4),
+    "the two factors of one slab overflow": np.where(np.arange(len(WALL)) == 1, 700.0, 0.0),
 }
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_the_slab_engine_chooses_its_domain(name: str) -> None:
-    theta, products = DOMAINS[name]
-    model = Model.of(Support((50, 50)), None, WALL)
-    plan = plan_slabs([np.ones(50), np.ones(8)], np.minimum(WALL, [49, 1]), 0)
-    assert kernels._domain(plan, theta[plan.order])[0] is products
-    check_against_the_grid(model, theta)
-
-
-@pytest.mark.uncompiled
-def test_running_products_and_logarithms_agree(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    """The same theta in both domains."""
-    model = Model.of(Support((9, 8, 7)), None, rng.permutation(np.argwhere(np.ones((9, 8, 7)))[1:])[:60])
-    theta = rng.normal(size=60)
-    engine = SlabEngine(model)
-    products = engine.at(theta)
-    G = engine.fisher(products)
-    monkeypatch.setattr(kernels, "_domain", lambda plan, theta: (False, kernels.log_range(plan, theta)[1]))
-    logs = engine.at(theta)
-    assert logs.psi == pytest.approx(products.psi, rel=1e-14)
-    assert_allclose(logs.eta, products.eta, rtol=1e-12)
-    assert_allclose(engine.fisher(logs), G, atol=1e-14)
+def test_products_and_logarithms(name: str) -> None:
+    check_against_the_grid(Model.of(Support((50, 50)), None, WALL), DOMAINS[name])
 
 
 SHAPES = [(60,), (12, 9), (1, 8, 7), (7, 6, 5), (4, 1, 5, 3), (2, 3, 2, 2, 3, 2)]
@@ -129,30 +88,6 @@ def test_grids_of_any_order(shape: tuple[int, ...], size: float) -> None:
     cells = np.argwhere(np.ones(shape))[1:]
     basis = rng.permutation(cells)[: min(40, len(cells))]
     check_against_the_grid(Model.of(Support(shape), None, basis), size * rng.normal(size=len(basis)))
-
-
-@pytest.mark.uncompiled
-def test_slabs_may_be_cut_across_any_mode(rng: np.random.Generator) -> None:
-    shape = (5, 3, 6)
-    positions = rng.permutation(np.argwhere(np.ones(shape))[1:])[:30]
-    lengths = [rng.integers(1, 5, n).astype(np.float64) for n in shape]
-    theta = rng.normal(size=30)
-    answers = []
-    for mode in range(3):
-        plan = plan_slabs(lengths, positions, mode)
-        gram = np.full((30, 30), 7.0)
-        psi, eta = kernels.evaluate(plan, theta[plan.order], gram)
-        again, same = kernels.evaluate(plan, theta[plan.order])
-        assert again == psi
-        assert_allclose(same, eta, rtol=1e-13)
-        # LAPACK reads one triangle, and the other may hold anything
-        assert (gram[np.triu_indices(30, 1)] == 7.0).all()
-        back = np.argsort(plan.order)
-        answers.append((psi, eta[back], (np.tril(gram) + np.tril(gram, -1).T)[np.ix_(back, back)]))
-    for psi, eta, G in answers[1:]:
-        assert psi == pytest.approx(answers[0][0], rel=1e-14)
-        assert_allclose(eta, answers[0][1], rtol=1e-12)
-        assert_allclose(G, answers[0][2], atol=1e-14)
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1, 1), (5, 1), (1, 4, 1, 3)])
@@ -193,3 +128,21 @@ def test_engines_do_not_change_what_they_are_given(rng: np.random.Generator) -> 
         engine.preconditioner(point).apply(x)
         assert_array_equal(engine.fisher(point), first)
         assert_array_equal(engine.at(theta).eta, point.eta)
+
+
+@pytest.mark.parametrize("block", [1, 3, 128])
+def test_blocks_do_not_change_the_fisher_matrix(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = NAMED["cube"]
+    theta = np.linspace(-1, 1, len(case.basis))
+    monkeypatch.setattr("legendre.engines.reference.BLOCK", block)
+    engine = ReferenceEngine(model_of(case))
+    G = fisher_matrix(case.omega, case.basis, distribution(case.Z, theta, case.r))
+    assert_allclose(engine.fisher(engine.at(theta)), G, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [800.0, -800.0, 1e5])
+def test_no_theta_overflows(size: float) -> None:
+    """exp(800) is infinite in float64; psi and eta are not: three cells have theta = size, one half, two nothing."""
+    point = ReferenceEngine(model_of(NAMED["vector"])).at(np.array([size, -size / 2]))
+    assert point.psi == pytest.approx(size + np.log(3) if size > 0 else np.log(2), rel=1e-15)
+    assert_allclose(point.eta, [float(size > 0), 0.0], atol=1e-15)

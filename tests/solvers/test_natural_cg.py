@@ -114,14 +114,6 @@ def test_the_gap_is_an_upper_bound_where_the_fit_ends(
         assert target.evaluate(outcome.point).objective - target.evaluate(newton.point).objective <= outcome.gap + 1e-13
 
 
-def test_a_warm_start_and_a_budget() -> None:
-    case = skewed((5, 6, 7), 40)
-    fit = case.fit(solver="natural-cg", tol=1e-12)
-    assert case.fit(solver="natural-cg", tol=1e-11, start=fit.theta).n_iter == 0
-    with pytest.warns(ld.ConvergenceWarning, match="Stopped at max_iter"):
-        assert case.fit(solver="natural-cg", tol=1e-12, max_iter=2).n_iter == 2
-
-
 def vecchia_at(case: Case, theta: FloatArray, m: int, candidates: int, gain: float) -> tuple[Vecchia, FloatArray]:
     """Build the factor and the Fisher matrix."""
     engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))

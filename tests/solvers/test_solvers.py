@@ -100,20 +100,6 @@ def test_tol_zero_stalls_at_rounding() -> None:
     assert_allclose(fit.tensor(), ld.decompose(X, ld.interactions(2)).tensor(), rtol=1e-6)
 
 
-def test_the_callback_sees_every_step_and_may_stop() -> None:
-    seen: list[ld.solvers.Step] = []
-
-    def third(step: ld.solvers.Step) -> bool:
-        seen.append(step)
-        return step.iteration == 2
-
-    with pytest.warns(ld.ConvergenceWarning, match="The callback asked to stop"):
-        fit = ld.decompose(SOME, "B1", solver="natural", callback=third)
-    assert fit.status is ld.results.Status.STOPPED
-    assert [step.iteration for step in seen] == [0, 1, 2]
-    assert fit.history == tuple(seen)
-
-
 @pytest.mark.parametrize("solver", ["natural", ld.solvers.Gradient(form="batch")], ids=str)
 def test_the_history_records_the_way(solver: str | Solver) -> None:
     case = NAMED["cube"]
@@ -145,12 +131,6 @@ def test_the_gap_bounds_kl_above_its_minimum_on_the_way(X: list[float]) -> None:
     for steps in range(best.n_iter):
         early = ld.decompose(X, ld.full(), max_iter=steps)
         assert early.kl - best.kl <= early.gap + 1e-12, f"after {steps} steps"
-
-
-def test_the_solver_brings_its_own_budget() -> None:
-    with pytest.warns(ld.ConvergenceWarning, match="1 steps"):
-        fit = ld.decompose(SOME, "B1", solver=ld.solvers.Natural(max_iter=1))
-    assert fit.n_iter == 1
 
 
 @dataclass

@@ -35,7 +35,7 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     numpy_cells = limits.SHORT_MODE_CELLS if longest <= limits.SHORT_MODE else numpy_cells
     if model.n_cells <= numpy_cells and k <= limits.LARGEST_MATRIX:
         return ReferenceEngine(model)
-    if slabs_pay(model, products=products):
+    if not products and slabs_pay(model):
         from legendre.engines.compiled import SlabEngine
 
         way_out = "Use a basis with fewer different coordinates."
@@ -63,7 +63,7 @@ def check_fisher(n_params: int, what: str, instead: str) -> None:
     check_room(n_params * n_params, 8, f"{what} a Fisher matrix; one", instead)
 
 
-def slabs_pay(model: Model, *, products: bool) -> bool:
-    """Whether to sweep a full grid slab by slab: where G is formed, and takes less memory than grids of cells do."""
+def slabs_pay(model: Model) -> bool:
+    """Whether to sweep a full grid slab by slab where G is formed: where G takes less memory than grids of cells do."""
     k = model.n_params
-    return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells and not products
+    return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells

@@ -63,10 +63,8 @@ class SlabEngine(Engine):
         order = self._plan.order
         psi, eta = slabs.evaluate(self._plan, theta[order], g)
         back = np.argsort(order)
-        if g is not None:
-            mirror(g)
-            if not np.array_equal(order, np.arange(len(order))):
-                g[:] = g[np.ix_(back, back)]
+        if g is not None and (back != np.arange(len(back))).any():
+            g[:] = g[np.ix_(back, back)]
         return psi, eta[back]
 
     def swing(self, vector: FloatArray) -> float:
@@ -75,15 +73,6 @@ class SlabEngine(Engine):
             return bound
         low, high = slabs.log_range(self._plan, vector[self._plan.order])
         return high - low
-
-
-def mirror(g: FloatArray, block: int = 64) -> None:
-    """Copy the lower triangle to the upper one, block by block: blocks stay in cache."""
-    for start in range(0, len(g), block):
-        rows, below = slice(start, start + block), slice(start + block, None)
-        g[rows, below] = g[below, rows].T
-        square = g[rows, rows]
-        square[:] = np.tril(square) + np.tril(square, -1).T
 
 
 @dataclass(eq=False)

@@ -28,12 +28,6 @@ class Scaled:
     per_row: FloatArray  # log W exp(g), which the next cycle begins with
 
 
-def scaled(point: Point) -> Scaled:
-    """Return the factors and margins of a point that this engine made."""
-    found: Scaled = point.cache
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class MatrixEngine(Engine):
     """A matrix of weights, with a factor for each row and each column."""
@@ -107,7 +101,7 @@ class MatrixEngine(Engine):
         return np.where(np.isnan(sums), -np.inf, sums)
 
     def probabilities(self, point: Point) -> FloatArray:
-        at = scaled(point)
+        at: Scaled = point.cache
         f, g = at.f - at.log_mass + at.g.max(), at.g - at.g.max()
         if f[self._seen[0]].max() < -np.log(SMALLEST) and min(f.min(), g.min()) > np.log(SMALLEST):
             q: FloatArray = self.weights * np.exp(f)[:, None]

@@ -33,7 +33,7 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Preconditioner
-from legendre.model.model import Cliques, generating_margins
+from legendre.model.model import Cliques
 from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.choose import choose, read_solver, scaling_pays
@@ -117,7 +117,7 @@ class Plan:
         model, alive = self.problem.model, self.face.alive
         if alive is None and model.plain:
             return Rank(model.n_params)
-        known = self.settings.solver is not None or self.settings.ranked or not _scales(self.problem)
+        known = self.settings.solver is not None or self.settings.ranked or not scaling_pays(self.problem)
         return rank_of(model.on_face(alive), self.columns if known else None)
 
     def __repr__(self) -> str:
@@ -213,7 +213,7 @@ def _plan(
     every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
     full = problem if face.alive is None else problem.reduced(face.alive, every)
     model = full.model
-    if auto and not settings.ranked and _scales(problem):
+    if auto and not settings.ranked and scaling_pays(problem):
         target = Target(engine_for(model), full, tol, attained=face.certain)
         return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # a product of tables has a closed form in all parameters, whether or not they are independent on the face
@@ -233,14 +233,7 @@ def _plan(
     target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)
     if some:
         target = replace(target, full=Target(engine_for(model), full, tol), columns=columns)
-    return Plan(recipe, problem, face, target, tuple(solvers), settings, some and auto and _scales(problem))
-
-
-def _scales(problem: Problem) -> bool:
-    """Whether the basis is a set of margins, and scaling is cheaper than Newton steps."""
-    large = problem.known and problem.model.n_params >= limits.SCALING_FROM
-    margins = generating_margins(problem.model) if large else None
-    return margins is not None and scaling_pays(problem.model, margins)
+    return Plan(recipe, problem, face, target, tuple(solvers), settings, some and auto and scaling_pays(problem))
 
 
 def fit_recipe(

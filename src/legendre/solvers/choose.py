@@ -7,7 +7,7 @@ from collections.abc import Callable
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
 from legendre.model.cliques.tables import saturated
-from legendre.model.model import Cliques, Model, Modes, decomposable, generating_margins
+from legendre.model.model import Cliques, decomposable, generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.loop import Solver
@@ -46,34 +46,26 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     if not closed:
         known_in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
         if problem.known and not known_in_tables:
-            return [Scaling(max_iter=limits.SCALING_CYCLES), newton] if _scaling_is_cheaper(problem) else [newton]
+            return [Scaling(max_iter=limits.SCALING_CYCLES), newton] if scaling_pays(problem) else [newton]
         closed = isinstance(model, Cliques) and saturated(model.tables)
     return [Closed(), newton] if seen and closed else [newton]
 
 
-def _scaling_is_cheaper(problem: Problem) -> bool:
+def scaling_pays(problem: Problem) -> bool:
     """Whether cycles over margins are exact at once, or cheaper than Newton steps.
 
     Scaling forms a grid; where that is costly the slab engine does without. On a support of its own, or with a base
-    measure, scaling of few parameters is neither exact nor cheaper.
+    measure, scaling of few parameters is neither exact nor cheaper. Otherwise two costs in nanoseconds decide: 20
+    cycles of 10 ns a cell and margin, against 12 steps of 7 ns a cell and mode and 0.1 ns an operation of the Cholesky
+    factor. These are what a fit to 1e-10 usually takes.
     """
-    model = problem.model
-    if model.measure is None:
-        if model.n_cells >= limits.COSTLY_SWEEP and model.n_params <= limits.LARGEST_MATRIX:
-            return False
-    elif model.n_params < limits.SCALING_FROM:
+    model, n, k = problem.model, problem.model.n_cells, problem.model.n_params
+    whole, small = model.measure is None, k <= limits.LARGEST_MATRIX
+    if not problem.known or (n >= limits.COSTLY_SWEEP and small if whole else k < limits.SCALING_FROM):
         return False
     margins = generating_margins(model)
-    return margins is not None and ((model.measure is None and decomposable(margins)) or scaling_pays(model, margins))
-
-
-def scaling_pays(model: Model, margins: list[Modes]) -> bool:
-    """Whether cycles over margins are cheaper than Newton steps: not where B is small, or has many margins to sweep.
-
-    Two costs in nanoseconds: 20 cycles of 10 ns a cell and margin, against 12 steps of 7 ns a cell and mode and 0.1 ns
-    an operation of the Cholesky factor. These are what a fit to 1e-10 usually takes.
-    """
-    n, k = model.n_cells, model.n_params
-    if not limits.SCALING_FROM <= k <= limits.LARGEST_MATRIX:
-        return k >= limits.SCALING_FROM
+    if margins is None or (whole and decomposable(margins)):
+        return margins is not None
+    if k < limits.SCALING_FROM or not small:
+        return not small
     return 20 * 10.0 * len(margins) * n < 12 * (7.0 * n * len(model.quotient.shape) + 0.1 * k**3 / 3)

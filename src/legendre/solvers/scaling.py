@@ -20,7 +20,7 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import factorise
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.matrix import MatrixEngine, scaled
+from legendre.engines.matrix import MatrixEngine, Scaled
 from legendre.engines.protocol import Point
 from legendre.model.model import Modes, generating_margins, in_running_order
 from legendre.model.problem import Problem, within
@@ -236,7 +236,7 @@ def _affordable(target: Target) -> int:
 
 def sinkhorn_cycle(engine: MatrixEngine, point: Point, rows: FloatArray, columns: FloatArray) -> Point:
     """Scale the rows, then the columns, to their margins: two products with the matrix."""
-    old = scaled(point)
+    old: Scaled = point.cache
     f = _factors(rows, old.per_row, old.f)
     per_column = engine.log_product(f, 0)
     return engine.scaled_by(f, _factors(columns, per_column, old.g), per_column)
@@ -258,7 +258,8 @@ def _engine(target: Target) -> MatrixEngine:
 
 def _direction(target: Target, state: State) -> FloatArray:
     """Compute Newton's direction in theta."""
-    engine, at, memory = _engine(target), scaled(state.point), state.memory
+    engine, memory = _engine(target), state.memory
+    at: Scaled = state.point.cache
     q = engine.probabilities(state.point).reshape(len(at.f), len(at.g))
     wanted = memory.rows - at.rows, memory.columns - at.columns
     if q.shape[0] < q.shape[1]:

@@ -10,9 +10,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.memory import check_room
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-
-EXACT = 2**53  # numbers of cells from here on are counted in Python's integers: float64 has no longer all of them
+from legendre.core.types import AnyArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +138,3 @@ def volumes(quotient: Quotient) -> FloatArray:
     for axis, sides in enumerate(quotient.lengths):
         out = out * np.expand_dims(sides, [k for k in range(len(quotient.shape)) if k != axis])
     return out
-
-
-def n_cells(quotient: Quotient, boxes: BoolArray) -> int:
-    """Count the cells of the marked boxes, exactly however many they are."""
-    if math.prod(quotient.shape) < EXACT:
-        return round(float(volumes(quotient)[boxes].sum()))
-    sides = [np.diff(cut, append=length).tolist() for length, cut in zip(quotient.shape, quotient.cuts, strict=True)]
-    return sum(math.prod(side[i] for side, i in zip(sides, box, strict=True)) for box in np.argwhere(boxes).tolist())

@@ -52,11 +52,6 @@ class Link:
         return np.asarray(by.reduce(table.reshape(*self.parent, *rest), axis=self.summed)).reshape(-1, *rest)
 
 
-def links_of(cliques: Sequence[Clique]) -> list[Link | None]:
-    """Compare each clique with its parent; ``None`` for roots."""
-    return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
-
-
 @dataclass(frozen=True, eq=False)
 class Tables:
     """The layout of all tables in one array; those of one shape lie together, so that sums along modes run at once."""
@@ -94,7 +89,8 @@ class Tables:
     @cached_property
     def links(self) -> list[Link | None]:
         """How each table lies in its parent's; ``None`` for roots."""
-        return links_of(self.tree.cliques)
+        cliques = self.tree.cliques
+        return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
 
     @cached_property
     def parents(self) -> list[slice]:

@@ -33,20 +33,11 @@ class SlabPlan(NamedTuple):
     corners: IntArray  # (slabs, D) meet of the slab's parameters
     tails: FloatArray  # (slabs + 1,) summed lengths of this slab and all above
     logs: FloatArray  # (cells of a slab,) log of the cells' weights within the slab
-    work: float  # cells visited and joins read by one sweep
 
 
-def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: int | None = None) -> SlabPlan:
-    """Prepare sweeps; lengths[k]: weight of each box of mode k, positions: (k, N) box coordinates of B.
-
-    The mode swept along is the one whose sweep visits the fewest cells (the first such) of those with a moderate slab.
-    """
-    if mode is None:
-        cells = math.prod(len(n) for n in lengths)
-        sizes = [cells // len(n) for n in lengths]
-        # up to 32 MiB the memory of a slab does not decide the mode to cut along
-        moderate = [d for d, size in enumerate(sizes) if size <= max(1 << 22, 2 * min(sizes))]
-        return min((plan_slabs(lengths, positions, d) for d in moderate), key=lambda p: p.work)
+def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any]) -> SlabPlan:
+    """Prepare sweeps along the longest mode; lengths[k]: weight of each box of mode k, positions: (k, N) boxes of B."""
+    mode = int(np.argmax([len(n) for n in lengths]))
     # a slab has at least two modes, those that are added have one box
     missing = max(0, 3 - len(lengths))
     sides = [np.ones(1)] * missing + [np.asarray(n, float) for d, n in enumerate(lengths) if d != mode]
@@ -63,10 +54,8 @@ def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: i
     logs = np.zeros(1)
     for side in sides:
         logs = np.add.outer(logs, np.log(side)).ravel()
-    new, cells = np.diff(first), np.prod(extents - corners, axis=1, dtype=float)
-    work = float(np.where(new > 0, 2.0 * cells + new * first[1:], 0.0).sum())  # cells visited by slab, and joins
     scaled = np.ascontiguousarray((places * strides).T)  # the offset of a join is the sum of the maxima of its columns
-    return SlabPlan(order, extents, strides, scaled, first, corners, tails, logs, work)
+    return SlabPlan(order, extents, strides, scaled, first, corners, tails, logs)
 
 
 @inner
@@ -245,7 +234,7 @@ def _domain(plan: SlabPlan, theta: FloatArray, safe: float = 300.0) -> tuple[boo
 
 
 def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) -> tuple[float, FloatArray]:
-    """Compute psi and eta on B, both for theta in plan order; with `gram` (k x k), also the Fisher matrix's lower half.
+    """Compute psi and eta on B, both for theta in plan order; with `gram` (k x k), also the Fisher matrix.
 
     Running products are several times faster than an exponential for each visit of a cell.
     """
@@ -265,4 +254,5 @@ def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) 
         own = row[: u + 1]
         own /= total
         own -= eta[u] * eta[: u + 1]
+        joins[:u, u] = own[:u]
     return math.log(total) + shift, eta
