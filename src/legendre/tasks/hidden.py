@@ -153,8 +153,10 @@ class HiddenDecomposition(Result):
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows: effects and parameters of all modes, X beside the visible sums."""
-        from legendre.results.report import content_of_fit
+        from legendre.results.report import content_of_fit, read_shaped
 
+        if data is not None:  # refused before the page is begun
+            read_shaped(data, self.shape)
         return replace(
             content_of_fit(self.fit),
             result=self,
