@@ -186,13 +186,6 @@ def test_bad_questions(ask: Any, words: str) -> None:
         ask()
 
 
-@pytest.mark.parametrize("draw", ["slices", "residuals"])
-def test_what_is_too_large_is_said(draw: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legendre.core.limits.LARGEST_HELD", 10)
-    with pytest.raises(ld.errors.InvalidQuery, match=r"X has 27, at most 10 are compared|have 27 entries; at most 10"):
-        getattr(FIT.plot, draw)()
-
-
 def test_without_a_package_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, draw, name in (
         ("results.plots.effects", "graph", "networkx"),

@@ -103,7 +103,7 @@ class GridDistribution:
         q, in_order = _exponentiate(log_q), sorted(kept)
         for k in reversed(range(q.ndim)):
             if k not in kept:
-                q = np.tensordot(q, lengths[k], axes=(k, 0))
+                q = q.sum(axis=k) if lengths[k].max() == 1 else np.tensordot(q, lengths[k], axes=(k, 0))
         q = _repeat(q, [lengths[k] for k in in_order])
         return np.asarray(np.transpose(q / q.sum(), [in_order.index(k) for k in kept]), order="C")
 
@@ -112,7 +112,8 @@ class GridDistribution:
         log_q, lengths = self._table(at)
         q = _exponentiate(log_q)
         for axis, sides in enumerate(lengths):
-            q *= sides.reshape(-1, *[1] * (q.ndim - axis - 1))
+            if sides.max() > 1:
+                q *= sides.reshape(-1, *[1] * (q.ndim - axis - 1))
         drawn = _draw(q.reshape(1, -1), np.zeros(n, dtype=np.int64), generator)
         return _draw_within(np.array(np.unravel_index(drawn, q.shape)), lengths, generator, at)
 
@@ -280,11 +281,12 @@ def distribution_of(fit: Decomposition) -> Distribution:
 
 
 def _exponentiate(log_q: FloatArray) -> FloatArray:
-    """Return numbers in proportion to probabilities, the largest 1; an event without probability is impossible."""
+    """Turn logarithms, in place, into numbers in proportion to probabilities; refuse an event without probability."""
     peak = float(log_q.max(initial=-np.inf))
     if peak == -np.inf:
         raise ImpossibleEvent("the event has probability 0")
-    return np.exp(log_q - peak)
+    log_q -= peak
+    return np.exp(log_q, out=log_q)
 
 
 def _repeat(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
