@@ -341,9 +341,9 @@ UNFIT: dict[str, tuple[Any, str]] = {
     ),
     "sparse with NaN": (
         scipy.sparse.coo_array(([1.0, np.nan], ([0, 1], [1, 0]))),
-        r"X\.data\[1\] = nan, stored for X\[1, 0\]\. .* Leave the entry out",
+        r"X\.data\[1\] = nan, the value of cell \[1, 0\]\. .* Leave the entry out",
     ),
-    "torch sparse": (torch.eye(3).to_sparse(), r"not a dense torch array .* Pass X\.to_dense\(\)"),
+    "torch sparse": (torch.eye(3).to_sparse(), r"cannot be read .* pass X\.to_dense\(\)"),
     "ragged": ([[1, 2], [3]], "not a rectangular array"),
     "text": (np.array([["a", "b"]]), "entries must be numbers"),
     "infinite": (np.array([[1, np.inf], [1, 1]]), r"1 infinite entries, the first at X\[0, 1\]"),

@@ -74,7 +74,8 @@ def package(module: str) -> int:
 
 def test_there_are_ten_packages() -> None:
     assert {module_name(path).split(".")[0] for path in MODULES} == {"", *PACKAGES}
-    assert {path.name for path in ROOT.iterdir()} - {"__pycache__"} == {"__init__.py", "py.typed", *PACKAGES}
+    files = {"__init__.py", "__init__.pyi", "py.typed"}
+    assert {path.name for path in ROOT.iterdir()} - {"__pycache__"} == {*files, *PACKAGES}
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if module_name(path)], ids=module_name)

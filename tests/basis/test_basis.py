@@ -96,12 +96,6 @@ def test_b3_is_the_largest_of_each_slice(drawn: Drawn, l: int, axis: int) -> Non
     assert selected(ld.B3(l, axis=axis), X, mask) == sorted(v for v in expected if any(v))
 
 
-def test_ties_go_to_the_smaller_index() -> None:
-    X = np.array([[5.0, 7.0], [7.0, 7.0], [7.0, 1.0], [7.0, 7.0]])
-    assert selected(ld.B3(2), X) == [(0, 1), (1, 0), (1, 1), (2, 0)]
-    assert selected(ld.B3(1, axis=0), X) == [(0, 1), (1, 0), (2, 0), (3, 0)]
-
-
 @given(shapes(max_cells=60).flatmap(positive_tensors), st.integers(1, 5))
 def test_interactions_up_to_an_order(X: FloatArray, order: int) -> None:
     order = min(order, X.ndim)
@@ -168,18 +162,6 @@ STRINGS: dict[str, ld.Basis] = {
 def test_the_string_form(text: str, rng: np.random.Generator) -> None:
     X = rng.integers(0, 9, size=(3, 4, 2)).astype(np.float64)
     assert selected(text, X) == selected(STRINGS[text], X)
-
-
-def test_the_strings_tell_precedences_apart(rng: np.random.Generator) -> None:
-    X = rng.integers(0, 9, size=(3, 4, 2)).astype(np.float64)
-    chosen = {text: frozenset(selected(text, X)) for text in STRINGS}
-    assert chosen["B1 | B2(1) & B3(2)"] != chosen["(B1 | B2(1)) & B3(2)"]
-    assert chosen["full - B1 - B2(1)"] != chosen["full - (B1 - B2(1))"]
-
-
-def test_a_list_of_cells_is_a_basis() -> None:
-    assert ld.decompose(np.ones((2, 2)), [[0, 1], [1, 1]]).basis.tolist() == [[0, 1], [1, 1]]
-    assert ld.decompose(np.ones((2, 2)), np.array([[1, 0]], dtype=np.uint8)).basis.tolist() == [[1, 0]]
 
 
 RECIPES = [

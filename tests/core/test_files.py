@@ -66,8 +66,8 @@ def test_what_is_no_numpy_file(tmp_path: Path) -> None:
     np.save(path, np.arange(9.0))
     whole = path.read_bytes()
     for content, message in [
-        (b"", "not a NumPy file at all"),
-        (b"words", "not a NumPy file at all"),
+        (b"", "or not a NumPy file"),
+        (b"words", "or not a NumPy file"),
         (whole[:100], "damaged or truncated"),
         (whole[:-3], "damaged or truncated"),
         (whole.replace(b"(9,)", b"(-9,"), "damaged or truncated"),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from legendre.core.arguments import is_real, is_whole
 from legendre.core.cells import cell_name, find, index_type, unique_cells
-from legendre.core.errors import LegendreError
-from legendre.core.origin import rectangular
 from legendre.core.text import NamedValues, aligned, shape_name
 
 
@@ -16,11 +13,6 @@ def test_whole_and_real_numbers() -> None:
     assert [is_whole(value, 1) for value in (1, np.int8(3), 0, True, 2.0)] == [True, True, False, False, False]
     assert all(is_real(value) for value in (1, np.float32(0.5), float("inf")))
     assert not any(is_real(value) for value in (True, 1j, "1", 10**400))
-
-
-def test_rows_of_different_lengths() -> None:
-    with pytest.raises(LegendreError, match=r"^X is not a rectangular array: its rows differ in length\.$"):
-        rectangular([[1, 2], [3]], "X", LegendreError)
 
 
 def test_lists_of_cells() -> None:

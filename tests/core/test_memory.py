@@ -53,23 +53,14 @@ def long_modes() -> tuple[ld.Decomposition, np.ndarray[Any, np.dtype[np.int64]]]
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "tensor": (lambda: binary(31).tensor(), r"tensor: an array of 2.15e\+09 cells needs 64 GiB; .* Ask for log_prob"),
-    "theta_tensor": (lambda: binary(31).theta_tensor(), "theta_tensor: an array .* needs 16 GiB; .* at the cells of"),
     "eta_tensor": (lambda: binary(31).eta_tensor(), "eta_tensor: an array .* needs 80 GiB; .* On the basis"),
     "marginal": (
         lambda: binary(31).marginal(list(range(30))),
         r"the joint distribution of 30 modes: an array of 1.07e\+09 cells needs 16 GiB; .* Ask for fewer modes",
     ),
-    "marginal-on-a-face": (
-        lambda: ld.decompose(ld.from_coords([[0] * 31], [1], [2] * 31), "B1").marginal(list(range(31))),
-        r"the joint distribution of 31 modes: an array of 2.15e\+09 cells needs 32 GiB; .* Ask for fewer modes",
-    ),
     "marginal-of-two": (
         lambda: long_modes()[0].marginal([0, 1]),
         r"the joint distribution of modes \[0, 1\]: an array of 2e\+10 cells needs 298 GiB; 8 GiB are free here. Ask",
-    ),
-    "marginal-of-a-list": (
-        lambda: listed().marginal([0, 1]),
-        r"the joint distribution of modes \[0, 1\]: an array of 1e\+10 cells needs 149 GiB; 8 GiB are free here. Ask",
     ),
     "sample": (
         lambda: ld.decompose([[1, 2], [3, 4]], "B1").sample(10**10),

@@ -95,11 +95,6 @@ def test_batches_with_dates_of_different_units_are_joined() -> None:
     assert x.values.tolist() == [1, 2, 1]
 
 
-def test_batches_with_numbers_here_and_texts_there_are_refused() -> None:
-    with pytest.raises(ld.errors.InvalidSamples, match="column 't' of several tables mixes values"):
-        ld.from_rows([{"t": ["1", "x"], "b": [0, 1]}, {"t": [1, 2], "b": [0, 1]}])
-
-
 def test_days_in_another_order_are_arranged_by_the_data() -> None:
     """A cross table of pandas has its days by alphabet; that is no order to grow a basis on."""
     week = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]

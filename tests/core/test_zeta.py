@@ -51,11 +51,3 @@ def test_the_input_stays_as_it_is(transform: object, rng: np.random.Generator) -
     assert out.dtype == np.float64
     assert out.shape == grid.shape
     assert not np.shares_memory(out, grid)
-
-
-@pytest.mark.parametrize("layout", [np.asfortranarray, lambda g: g[::-1], lambda g: g[:, ::2], lambda g: g.T])
-def test_any_layout(layout: object, rng: np.random.Generator) -> None:
-    assert callable(layout)
-    grid = layout(rng.normal(size=(4, 6)))
-    assert_array_equal(zeta(grid), zeta(np.ascontiguousarray(grid)))
-    assert_array_equal(zeta_adjoint(grid), zeta_adjoint(np.ascontiguousarray(grid)))

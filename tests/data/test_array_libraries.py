@@ -76,13 +76,6 @@ def test_tensors_of_cells_go_home_and_parameters_stay(library: str, dtype: Any) 
     assert_array_equal(host(X), table().astype(dtype))
 
 
-def test_numpy_and_what_it_reads_stay_numpys() -> None:
-    for X in ([[1, 2], [3, 5]], np.array([[1, 2], [3, 5]])):
-        fit = ld.decompose(X, "B1")
-        assert fit.origin.device is HERE
-        assert type(fit.tensor()) is np.ndarray
-
-
 @pytest.mark.parametrize("library", ALL)
 def test_arguments_may_be_of_the_library_too(library: str) -> None:
     X, mask, base = table((3, 4)), np.ones((3, 4), dtype=np.bool_), np.linspace(1, 2, 12).reshape(3, 4)
@@ -122,13 +115,6 @@ def test_the_other_doors_answer_in_the_library_where_they_give_tensors(library: 
     assert ld.dual.kl(to(library, square), square + 1) == ld.dual.kl(square, square + 1)
 
 
-def test_inference_and_geometry_read_a_fit_of_a_torch_tensor() -> None:
-    X = table((3, 4))
-    fit, same = ld.decompose(torch.asarray(X), "B1"), ld.decompose(X, "B1")
-    assert str(fit.inference()) == str(same.inference())
-    assert ld.geometry.pythagoras(fit).defect == ld.geometry.pythagoras(same).defect
-
-
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_a_fit_can_be_pickled_and_saved(library: str, tmp_path: Path) -> None:
     fit = ld.decompose(to(library, table()), "B1")
@@ -137,11 +123,6 @@ def test_a_fit_can_be_pickled_and_saved(library: str, tmp_path: Path) -> None:
     assert_array_equal(host(again.tensor()), host(fit.tensor()))
     fit.save(tmp_path / "fit.npz")
     assert type(ld.load(tmp_path / "fit.npz").tensor()) is np.ndarray
-
-
-def test_parts_of_a_grown_basis_go_home() -> None:
-    fit = ld.decompose(torch.asarray(table()), ld.adaptive(4))
-    assert isinstance(fit.at(2).tensor(), torch.Tensor)
 
 
 @pytest.mark.parametrize("X", [
@@ -189,15 +170,14 @@ def test_refusals_are_numpys(library: str) -> None:
 
 def test_sparse_arrays_are_refused() -> None:
     X = torch.eye(2).to_sparse()
-    assert refusal(X) == "X is not a dense torch array (Tensor). Pass X.to_dense()."
-    text = refusal([[1, 2], [3, 4]], support=X)
-    assert text == "support is not a dense torch array (Tensor). Pass support.to_dense()."
+    assert "X is a torch array that cannot be read" in refusal(X)
+    assert "pass support.to_dense()" in refusal([[1, 2], [3, 4]], support=X)
     other = BCOO((np.ones(1), np.zeros((1, 2), dtype=int)), shape=(2, 2))
-    assert refusal(other).startswith("X is not a dense jax array (BCOO). Pass X.todense(), or call")
+    assert "= BCOO(" in refusal(other)
 
 
 def test_traced_arrays_are_refused() -> None:
-    with pytest.raises(ld.errors.InvalidTensor, match=r"^X is not a dense jax array .* outside jit"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"^X is a jax array that cannot be read .* outside jit"):
         jax.jit(lambda X: ld.decompose(X, "B1").theta)(jnp.ones((2, 2)))
 
 

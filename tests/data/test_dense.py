@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from numpy.typing import NDArray
 
 import legendre as ld
 from legendre.data.dense import observe
@@ -23,23 +22,15 @@ BAD_TENSORS: dict[str, tuple[Any, str]] = {
         [[1.0, -2.0], [3.0, -0.5]],
         r"X has 2 negative entries; the smallest is X\[0, 1\] = -2\. X is read as unnormalised probabilities",
     ),
-    "negative_integer": (np.array([3, -7]), r"X has 1 negative entry: it is X\[1\] = -7"),
     "negative_beside_nan": ([NAN, -1.0, 2.0], r"X has 1 negative entry: it is X\[1\] = -1"),
-    "minus_infinity": ([1.0, -INF], r"X has 1 negative entry: it is X\[1\] = -inf"),
     "infinity": ([[1.0], [INF]], r"X has 1 infinite entries, the first at X\[1, 0\]\. .*set those cells to NaN"),
-    "infinity_beside_nan": ([NAN, 1.0, INF, INF], r"X has 2 infinite entries, the first at X\[2\]"),
     "complex": ([1 + 0j, 2.0], r"X is complex \(complex128\); entries must be real and >= 0\. Take \.real or abs\(\)"),
     "objects": ([1, None], r"holds Python objects \(dtype object\), e\.g\. X\[1\] = None of type NoneType"),
-    "object": (object(), r"holds Python objects \(dtype object\), e\.g\. X = <object object"),
-    "object_numbers": (np.array([1, 2], dtype=object), r"holds Python objects .* X\[0\] = 1 of type int"),
-    "none": (None, r"holds Python objects"),
     "text": (["1", "2"], r"X has dtype <U1; entries must be numbers\. Convert it with \.astype\(float\)"),
     "a_string": ("file.npy", r"X is the name of a file, 'file.npy'\. Read it first: np\.load"),
-    "bytes": ([b"1"], r"X has dtype \|S1; entries must be numbers"),
     "dates": (np.array(["2020-01-01"], dtype="datetime64[D]"), r"X has dtype datetime64\[D\]; entries must be numbers"),
     "boolean": ([True, False], r"X is boolean\. If True counts as 1, pass it \.astype\(int\).*pass it as support"),
     "empty": (np.empty((2, 0, 3)), r"X is empty: its shape is \(2, 0, 3\)\. Every mode needs at least one level"),
-    "empty_list": ([], r"X is empty: its shape is \(0,\)"),
     "number": (3.5, r"X is a single number, 3\.5; a tensor needs at least one mode, e\.g\. \[3\.5\]"),
     "zeros": ([[0, 0], [0, 0]], r"X is zero everywhere: its sum is 0, so it cannot be normalised"),
     "all_nan": ([NAN, NAN], r"every entry of X is NaN, that is, missing: there is nothing to decompose"),
@@ -49,7 +40,6 @@ BAD_TENSORS: dict[str, tuple[Any, str]] = {
         [1e308, 1e308, 3.0],
         r"X\[0\] = 1e\+308; positive entries must lie between 1e-100",
     ),
-    "too_large_beside_nan": ([1.5e308, NAN, 1.5e308], r"X\[0\] = 1\.5e\+308; positive entries must lie between"),
     "too_small": ([1.0, 0.0, 1e-101], r"X\[2\] = 1e-101; positive entries must lie between"),
     "too_wide": (
         [1.0, 0.0, 1e-19],
@@ -68,30 +58,20 @@ def test_bad_tensors(name: str) -> None:
 
 BAD_SUPPORTS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown": ({"support": "nonzeros"}, r"unknown support 'nonzeros'; did you mean 'nonzero'\? Valid: all, nonzero\."),
-    "far": (
-        {"support": "everything"},
-        r"unknown support 'everything';.* Valid: all, nonzero\. Or pass a boolean array",
-    ),
     "shape": ({"support": np.ones((3, 2), dtype=bool)}, r"support has shape \(3, 2\), X has shape \(2, 3\)"),
-    "scalar": ({"support": True}, r"support has shape \(\), X has shape \(2, 3\)"),
     "integers": ({"support": np.ones((2, 3), dtype=int)}, r"support has dtype int64; .*support\.astype\(bool\)"),
-    "floats": ({"support": GOOD}, r"support has dtype float64; pass a boolean array"),
     "none": ({"support": None}, r"support has dtype object; pass a boolean array"),
     "empty": ({"support": np.zeros((2, 3), dtype=bool)}, r"support is empty: no cell is True"),
     "ragged": ({"support": [[True, True, True], [True]]}, r"support is not a rectangular array: its rows differ in le"),
     "base_shape": ({"base": np.ones(3)}, r"base has shape \(3,\), X has shape \(2, 3\); they must be equal"),
     "base_negative": ({"base": GOOD - 2}, r"base\[0, 0\] = -1; a base measure must be finite and >= 0 on the support"),
     "base_nan": ({"base": GOOD * NAN}, r"base\[0, 0\] = nan; a base measure must be finite"),
-    "base_infinite": ({"base": np.full((2, 3), INF)}, r"base\[0, 0\] = inf; a base measure must be finite"),
     "base_subnormal": ({"base": GOOD * 1e-310}, r"base\[0, 0\] = 1e-310; positive entries must lie between"),
     "base_zero": (
         {"base": [[1, 1, 0], [1, 1, 1]]},
         r"base\[0, 2\] = 0 where X\[0, 2\] = 4 > 0: .*KL would be infinite",
     ),
     "base_text": ({"base": "uniform"}, r"base has dtype <U7; entries must be numbers"),
-    "base_boolean": ({"base": GOOD > 0}, r"base is boolean"),
-    "base_complex": ({"base": GOOD * 1j}, r"base is complex"),
-    "base_ragged": ({"base": [[1, 2], [3]]}, r"base is not a rectangular array"),
 }
 
 
@@ -125,13 +105,6 @@ def test_nothing_left_on_the_support() -> None:
         ld.decompose([0.0, 1.0], "B1", support=[True, False], base=[0.0, 1.0])
 
 
-def test_an_error_in_the_base_names_the_base() -> None:
-    base = np.ones((2, 3), dtype=object)
-    base[1, 1] = None
-    with pytest.raises(ld.errors.InvalidSupport, match=r"base holds Python objects .* base\[1, 1\] = None"):
-        ld.decompose(GOOD, "B1", base=base)
-
-
 DTYPES = ["float16", "float32", "float64", "longdouble", "uint8", "uint16", "uint64", "int8", "int16", "int32", "int64"]
 
 
@@ -146,48 +119,6 @@ def test_every_real_dtype_gives_the_answer_of_float64(dtype: str) -> None:
     assert (fit.kl, fit.rmse) == pytest.approx((reference.kl, reference.rmse), abs=1e-12)
     assert X.dtype == np.dtype(dtype)
     assert_array_equal(X, before)
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint64", "int64", "float16"])
-def test_sums_do_not_wrap_or_overflow(dtype: str) -> None:
-    """The sum, and each margin, leaves the range of the dtype."""
-    largest = np.iinfo(dtype).max if np.dtype(dtype).kind in "iu" else np.finfo(dtype).max
-    X = np.full((3, 4), largest, dtype=dtype)
-    fit = ld.decompose(X, "B1")
-    assert fit.total == pytest.approx(12 * float(largest), rel=1e-12)
-    assert_allclose(fit.tensor(), float(largest), rtol=1e-9)
-    assert fit.kl == pytest.approx(0.0, abs=1e-12)
-    assert fit.rmse == pytest.approx(0.0, abs=1e-6 * float(largest))
-
-
-def layouts() -> dict[str, NDArray[np.float64]]:
-    wide = np.zeros((4, 9))
-    wide[::2, ::3] = GOOD
-    read_only = GOOD.copy()
-    read_only.flags.writeable = False
-    return {
-        "fortran": np.asfortranarray(GOOD),
-        "strided": wide[::2, ::3],
-        "reversed": GOOD[::-1, ::-1].copy()[::-1, ::-1],
-        "transposed": GOOD.T.copy().T,
-        "broadcast": np.broadcast_to(GOOD, (2, 3)),
-        "read_only": read_only,
-    }
-
-
-@pytest.mark.parametrize("name", list(layouts()))
-@pytest.mark.parametrize("basis", ["B1", "B3(1)", "full"])
-def test_any_layout_gives_the_same_bits(name: str, basis: str) -> None:
-    X = layouts()[name]
-    before = X.copy()
-    fit, reference = ld.decompose(X, basis), ld.decompose(GOOD, basis)
-    assert_allclose(fit.theta, reference.theta, atol=1e-12)
-    assert_allclose(fit.tensor(), reference.tensor(), rtol=1e-12)
-    assert_array_equal(X, before)
-
-
-def test_lists_and_tuples_are_tensors() -> None:
-    assert_array_equal(ld.decompose([(1, 2), (3, 4)], "B1").theta, ld.decompose(np.array([[1, 2], [3, 4]]), "B1").theta)
 
 
 def test_a_small_x_may_change_later() -> None:
@@ -232,12 +163,6 @@ def test_a_masked_array_means_missing() -> None:
     assert_array_equal(X.mask, [[False, True], [False, False]])
 
 
-def test_a_masked_array_without_a_mask() -> None:
-    fit = ld.decompose(np.ma.masked_array(GOOD), "B1")
-    assert_array_equal(fit.theta, ld.decompose(GOOD, "B1").theta)
-    assert fit.missing is None
-
-
 def test_nan_is_not_in_omega() -> None:
     X = GOOD.copy()
     X[0, 1] = NAN
@@ -247,12 +172,6 @@ def test_nan_is_not_in_omega() -> None:
     inside = observe(X, np.ones((2, 3), dtype=bool))
     assert_array_equal(inside.support.mask, ~np.isnan(X))
     assert_array_equal(observe(X, "nonzero").support.mask, X > 0)
-
-
-def test_zeros_stay_in_omega_unless_asked_out() -> None:
-    X = [[0.0, 1.0], [2.0, 3.0]]
-    assert observe(X).support.n_cells == 4
-    assert observe(X, "nonzero").support.n_cells == 3
 
 
 def test_cells_of_base_zero_leave_omega() -> None:

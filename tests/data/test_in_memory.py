@@ -10,8 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
-from legendre.core import limits
-from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.observation import Observation
@@ -56,25 +54,6 @@ def test_every_cell_is_that_of_the_dense_tensor(kind: str, dtype: str) -> None:
     assert_array_equal(dense.support.on_grid(), twin.support.on_grid())
 
 
-@pytest.mark.parametrize("kind", HELD)
-def test_single_precision_is_summed_in_double(kind: str) -> None:
-    X = table("float32")
-    data, twin = held(kind, X)
-    wide = observe(X.astype(np.float64), "nonzero" if kind == "sparse_nonzero" else "all")
-    quotient = Quotient.of(SHAPE, np.array([[2, 0, 1], [0, 3, 0]]))
-    for one in (data, in_memory(data, "a test"), twin):
-        assert one.total == wide.total
-        assert one.negentropy() == pytest.approx(wide.negentropy(), rel=1e-14)
-        assert_allclose(one.merged(quotient), wide.merged(quotient), rtol=1e-14)
-
-
-def test_the_fit_of_a_distributed_tensor_in_single_precision() -> None:
-    X = table("float32")
-    fit, twin = ld.decompose(da.from_array(X, chunks=3), "B1"), ld.decompose(X, "B1")
-    assert fit.kl == pytest.approx(twin.kl, rel=1e-13)
-    assert fit.rmse == pytest.approx(twin.rmse, rel=1e-13)
-
-
 def test_a_pseudo_count_is_added_to_every_cell() -> None:
     cells = np.array([[0, 1], [2, 0], [0, 1]])
     data = observe_rows(cells, None, (3, 2), even=1.5)
@@ -83,19 +62,7 @@ def test_a_pseudo_count_is_added_to_every_cell() -> None:
     assert (dense.total, dense.positive, dense.support.full, dense.counts) == (4.5, True, True, False)
     assert dense.values.sum() == pytest.approx(dense.total, rel=1e-15)
     assert_allclose(dense.at(cells), data.at(cells), rtol=1e-14)
-    assert dense.negentropy() == pytest.approx(data.negentropy(), rel=1e-14)
-
-
-def test_a_dense_tensor_is_taken_as_it_is() -> None:
-    data = observe([[1, 2], [3, 4]])
-    assert in_memory(data, "a test") is data
-
-
-def test_masked_blocks_without_a_masked_entry() -> None:
-    blocks = da.ma.masked_invalid(da.ones((4, 3), chunks=2))
-    values = in_memory(read(blocks), "a test").values
-    assert type(values) is np.ndarray
-    assert_array_equal(values, np.ones((4, 3)))
+    assert dense.negentropy == pytest.approx(data.negentropy, rel=1e-14)
 
 
 @pytest.mark.parametrize("kind", HELD)
@@ -136,12 +103,3 @@ def test_grids_that_are_not_formed(name: str) -> None:
         ld.errors.InvalidTensor, match=r"^balance needs every cell of X in memory, but " + text + ending
     ):
         in_memory(data, "balance")
-
-
-def test_the_limit_is_inclusive(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = table("float64")
-    monkeypatch.setattr(limits, "LARGEST_HELD", X.size)
-    assert isinstance(held("sparse", X)[0].here(), Dense)
-    monkeypatch.setattr(limits, "LARGEST_HELD", X.size - 1)
-    data, _ = held("sparse", X)
-    assert data.here() is None

@@ -237,7 +237,7 @@ def test_cells_are_named_by_labels_too() -> None:
     assert_allclose(np.exp(fit.log_prob(drawn)), q.loc[pd.MultiIndex.from_frame(drawn)], rtol=1e-9)
     assert_allclose(np.exp(fit.log_prob(["y", 404, "2024-05-04"])), q["y", 404, "2024-05-04"], rtol=1e-9)
     assert_allclose(fit.log_prob([["y", 404, "2024-05-04"]]), fit.log_prob([[1, 1, 1]], indices=True), rtol=1e-12)
-    with pytest.raises(ld.errors.InvalidQuery, match=r"^log_prob: status has no level '404'\. The level is 404\."):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"^log_prob: status has no level '404'\. Did you mean 404\?"):
         fit.log_prob([["y", "404", "2024-05-04"]])
     with pytest.raises(ld.errors.InvalidBasis, match=r"^cells must be integers, k x 3; got shape \(1, 2\)"):
         fit.log_prob([["y", 404]])
@@ -262,7 +262,7 @@ def test_log_prob_and_residuals_read_numbers_as_labels(library: Any) -> None:
     assert_allclose(np.exp(wanted), np.array([1, 1, 1, 3, 3, 3, 1, 1]) / 8, rtol=1e-9)
     with pytest.raises(ld.errors.InvalidSamples, match="cells has no column 'hour'"):
         fit.log_prob(library({"time": MONTHS["hour"], "month": MONTHS["month"]}))
-    with pytest.raises(ld.errors.InvalidQuery, match=r"log_prob: month has no level 0\. The nearest is 1\."):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"log_prob: month has no level 0\. Its levels: 1, 2, 3"):
         fit.log_prob([[0, 1]])
     tests = ld.decompose(ld.from_rows(pd.DataFrame(MONTHS)), "B1").inference()
     assert_array_equal(tests.residuals(cells=swapped), tests.residuals().loc[list(zip(*MONTHS.values(), strict=True))])
@@ -341,7 +341,7 @@ def test_questions_by_labels_that_are_not_there() -> None:
     fit = ld.decompose(MADE["series"](), "B1")
     with pytest.raises(ld.errors.InvalidQuery, match=r"^marginal: unknown mode 'dst'; did you mean 'dest'\?"):
         fit.marginal("dst")
-    with pytest.raises(ld.errors.InvalidQuery, match=r"^condition: hour has no level 9\. The nearest is 8\."):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"^condition: hour has no level 9\. Its levels"):
         fit.condition({"hour": 9})
     with pytest.raises(ld.errors.InvalidQuery, match=r"^marginal: mode 'dest' is asked for and given\.$"):
         fit.marginal("dest", given={"dest": "SFO"})

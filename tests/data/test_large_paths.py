@@ -17,7 +17,6 @@ from test_dense import BAD_TENSORS
 import legendre as ld
 from cases import NAMED, Case
 from legendre.basis.basis import cells
-from legendre.data.checks import scan
 from legendre.data.dense import observe
 from legendre.engines.compiled import DenseEngine, SlabEngine
 from legendre.engines.junction import JunctionEngine
@@ -54,14 +53,6 @@ def subset() -> list[tuple[str, dict[str, Any]]]:
     models = [(table, model) for table in sorted(contingency.ORACLE) for model in contingency.ORACLE[table]["models"]]
     inside = [entry for entry in models if entry[1]["mle_exists"]]
     return [entry for entry in models if not entry[1]["mle_exists"]] + inside[::8]
-
-
-def test_the_subset_is_representative() -> None:
-    chosen = subset()
-    assert len(chosen) >= 150
-    assert sum(not model["mle_exists"] for _, model in chosen) == 92
-    assert {table for table, _ in chosen} == set(contingency.ORACLE)
-    assert {model["omega"] for _, model in chosen} == {"full", "support", "offdiag"}
 
 
 PATHS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -159,14 +150,6 @@ def test_expectations_of_one_body_bases(shape: tuple[int, ...], rng: np.random.G
             problem = Problem.of(data, basis.select(data))
             eta = ld.dual.to_eta(X)[tuple(problem.model.basis.T)]
             assert_allclose(problem.eta_hat, eta, rtol=1e-12)
-
-
-def test_the_margin_that_comes_with_the_check(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    X = rng.uniform(size=(5, 4, 3))
-    assert scan(X).by_mode == ()
-    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
-    assert_allclose(observe(X).by_mode[0], X.sum(axis=(1, 2)), rtol=1e-14)
-    assert observe(X, X > 0.5).by_mode == ()
 
 
 @pytest.mark.parametrize("name", BAD_TENSORS)

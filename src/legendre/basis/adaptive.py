@@ -7,7 +7,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, cells, is_basis, most_of
+from legendre.basis.basis import Basis, cells, is_basis
 from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidBasis, unknown_name
 from legendre.core.types import IntArray
@@ -43,11 +43,6 @@ class Adaptive(Basis):
             f"{self.name}(...) stands alone: only decompose can grow it, and it cannot be combined with other bases. "
             f"Give it a basis to include instead, e.g. {self.name}(500, include='B1')."
         )
-
-    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        from legendre.basis.parse import as_basis
-
-        return most_of(*(as_basis(cells or "empty").rankings(shape) for cells in (self.include, self.candidates)))
 
     def __repr__(self) -> str:
         usual = {"include": "empty", "folds": 5}  # None for the others

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from legendre.basis.adaptive import Adaptive
 
 
+Sign = Literal["|", "&", "-"]
 ROOM = 4 * 8  # bytes for each coordinate of a basis that is listed: sorting it takes copies
 
 
@@ -65,15 +66,16 @@ class Basis(ABC):
         return {}
 
     def __or__(self, other: object) -> Basis:
-        return self._pair("|", other)
+        return self.combine("|", other)
 
     def __and__(self, other: object) -> Basis:
-        return self._pair("&", other)
+        return self.combine("&", other)
 
     def __sub__(self, other: object) -> Basis:
-        return self._pair("-", other)
+        return self.combine("-", other)
 
-    def _pair(self, sign: Literal["|", "&", "-"], other: Any) -> Basis:
+    def combine(self, sign: Sign, other: Any) -> Basis:
+        """Combine two bases as sets: union, intersection or difference."""
         return Pair(self, sign, other if is_basis(other) else cells(other))
 
 
@@ -82,21 +84,12 @@ def is_basis(value: object) -> TypeIs[Basis]:
     return isinstance(value, Basis)
 
 
-def most_of(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
-    """Keep the larger number of entries, mode by mode.
-
-    >>> most_of({0: 1, 2: 5}, {2: 3})
-    {0: 1, 2: 5}
-    """
-    return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in {**one, **other}}
-
-
 @dataclass(frozen=True)
 class Pair(Basis):
     """Two bases combined as sets: union ``|``, intersection ``&`` or difference ``-``."""
 
     left: Basis
-    sign: Literal["|", "&", "-"]
+    sign: Sign
     right: Basis
 
     def select(self, data: Observation) -> IntArray:
@@ -112,7 +105,8 @@ class Pair(Basis):
         return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        return most_of(self.left.rankings(shape), self.right.rankings(shape))
+        one, other = self.left.rankings(shape), self.right.rankings(shape)
+        return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in one | other}
 
     def __repr__(self) -> str:
         left, right = repr(self.left), repr(self.right)

@@ -107,13 +107,7 @@ def found_modes(
 ) -> list[tuple[int, ...]]:
     """Look sets of modes up in a tensor of some order, with or without labels; `name` begins the error."""
     known = Labels((1,) * order) if labels is None else labels
-    found = [
-        tuple(
-            k if isinstance(k, int) and 0 <= k < order else known.find_mode(k, f"{name}: {group}", InvalidBasis)
-            for k in group
-        )
-        for group in groups
-    ]
+    found = [tuple(known.find_mode(k, f"{name}: {group}", InvalidBasis) for k in group) for group in groups]
     for group in found:
         if len(set(group)) < len(group):
             raise InvalidBasis(f"{name}: {group} names a mode twice.")

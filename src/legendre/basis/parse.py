@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 
 from numpy.typing import ArrayLike
 
 from legendre.basis import ties
 from legendre.basis.adaptive import adaptive, boxes
-from legendre.basis.basis import B1, B2, B3, Basis, cells, empty, full, is_basis
+from legendre.basis.basis import B1, B2, B3, Basis, Sign, cells, empty, full, is_basis
 from legendre.basis.graph import graph
 from legendre.basis.interactions import interactions
 from legendre.core.errors import InvalidBasis, unknown_name
 
 _PLAIN: list[Callable[..., Basis]] = [B1, B2, B3, adaptive, boxes, cells, empty, full, graph, interactions]
 _TIES: list[Callable[..., Basis]] = [getattr(ties, name) for name in ties.__all__]
+_SIGNS: dict[type[ast.operator], Sign] = {ast.Add: "|", ast.BitOr: "|", ast.BitAnd: "&", ast.Sub: "-"}
 BUILDERS = {builder.__name__: builder for builder in [*_PLAIN, *_TIES]}
 
 
-@singledispatch
 def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     """Read a `Basis`, a string or index vectors.
 
@@ -32,10 +32,11 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     >>> as_basis("B1 + B2(10) + B3(10)")
     B1() | B2(l=10, axis=-1) | B3(l=10, axis=-1)
     """
+    if isinstance(basis, str):
+        return _parse(basis)
     return basis if is_basis(basis) else cells(basis)
 
 
-@as_basis.register
 @lru_cache(maxsize=128)  # a basis is frozen, and the string that fits use again need not be read again
 def _parse(basis: str) -> Basis:
     try:
@@ -47,12 +48,8 @@ def _parse(basis: str) -> Basis:
 
 def _build(node: ast.expr, text: str) -> Basis:
     match node:
-        case ast.BinOp(left=left, op=ast.Add() | ast.BitOr(), right=right):
-            return _build(left, text) | _build(right, text)
-        case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
-            return _build(left, text) & _build(right, text)
-        case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            return _build(left, text) - _build(right, text)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
+            return _build(left, text).combine(_SIGNS[type(op)], _build(right, text))
         case ast.Name(id=name):
             return _call(name, [], {}, text)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):

@@ -5,32 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from glob import escape
 from pathlib import Path
-from time import time
 from typing import IO, Any
 
 import numpy as np
 
 from legendre.core.errors import InvalidFile, LegendreError, TooLarge
-
-DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    tokenize.TokenError,
-    EOFError,
-    ValueError,
-    KeyError,
-    SyntaxError,
-    RuntimeError,
-    OverflowError,
-)
-"""What NumPy and zipfile raise where a file is damaged."""
 
 
 def check_path(path: Any, example: str = "fit.npz") -> Path:
@@ -44,8 +26,7 @@ def check_path(path: Any, example: str = "fit.npz") -> Path:
 def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterator[IO[bytes]]:
     """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was.
 
-    A path that cannot be written is refused at once; `example` is a name for the file where `path` is a folder. What a
-    process that was killed left beside it is removed after ten minutes.
+    A path that cannot be written is refused at once; `example` is a name for the file where `path` is a folder.
     """
     target = Path(os.path.realpath(check_path(path, example)))  # a link stays a link
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
@@ -56,9 +37,6 @@ def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterato
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
-        for left in target.parent.glob(f".{escape(target.name[:100])}.????????.tmp"):
-            if time() - left.stat().st_mtime > 600:
-                left.unlink()
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
             advice = "What was there before is unchanged."
             yield stream
@@ -82,10 +60,6 @@ def numpy_file(path: str | os.PathLike[str], advice: str = "") -> Iterator[Any]:
     """
     try:
         with check_path(path).open("rb") as stream:
-            if stream.read(6)[:4] not in (b"PK\x03\x04", b"PK\x05\x06", b"\x93NUM"):
-                said = "it holds Python objects, or is not a NumPy file at all"
-                raise InvalidFile(f"cannot read {path}: {said}. {advice}".strip())
-            stream.seek(0)
             yield np.load(stream, allow_pickle=False)
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
@@ -93,5 +67,6 @@ def numpy_file(path: str | os.PathLike[str], advice: str = "") -> Iterator[Any]:
         raise TooLarge(f"cannot read {path}: its arrays do not fit in the memory that is left.") from None
     except LegendreError:
         raise
-    except DAMAGED as problem:
-        raise InvalidFile(f"cannot read {path}: damaged or truncated ({problem}).") from None
+    except Exception as problem:  # NumPy, zipfile and zlib have many
+        said = f"damaged or truncated ({problem}), or not a NumPy file"
+        raise InvalidFile(f"cannot read {path}: {said}. {advice}".strip()) from None

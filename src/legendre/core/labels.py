@@ -65,30 +65,31 @@ class Labels:
         shape: tuple[int, ...],
         names: Sequence[Hashable] | None = None,
         levels: Sequence[Any] | Mapping[Any, Any] | None = None,
+        own: Labels | None = None,
     ) -> Labels:
-        """Check names and levels that a caller gives for a tensor of this shape.
+        """Check names and levels that a caller gives for a tensor of this shape, whose `own` labels they replace.
 
         `levels` has one list for each mode (``None`` for a mode without), or is a mapping of modes to lists.
         """
-        called = None if names is None else tuple(map(str, entries(names) or ()))
+        own = own or cls(shape)
+        called = own.names if names is None else tuple(map(str, entries(names) or ()))
         if called is not None and (len(called) != len(shape) or len(set(called)) < len(called) or not all(called)):
             raise InvalidLabels(
                 f"names must hold a different name for each of the {len(shape)} modes of X; got {names!r}."
             )
         bare = cls(shape, called)
-        if levels is None:
-            return bare
+        listed: list[Any] = list(own.levels or (None,) * len(shape))
         if isinstance(levels, Mapping):
-            found: dict[int, Any] = {bare.find_mode(key, "levels", InvalidLabels): v for key, v in levels.items()}
-            listed = [found.get(k) for k in range(len(shape))]
-        else:
+            for key, given in levels.items():
+                listed[bare.find_mode(key, "levels", InvalidLabels)] = given
+        elif levels is not None:
             listed = entries(levels) or []
             if len(listed) != len(shape):
                 raise InvalidLabels(
                     f"levels has {len(listed)} lists, X has {len(shape)} modes: give one list for each mode, None for "
                     "a mode without, or a mapping of modes to lists."
                 )
-        read = tuple(None if own is None else _read_levels(own, bare.mode(k), shape[k]) for k, own in enumerate(listed))
+        read = tuple(None if new is None else _read_levels(new, bare.mode(k), shape[k]) for k, new in enumerate(listed))
         return replace(bare, levels=read if any(level is not None for level in read) else None)
 
     @property
@@ -234,9 +235,8 @@ class Labels:
             if isinstance(key, str) and key in self.names:
                 return self.names.index(key)
             raise error(start + unknown_name("mode", str(key), self.names[:12]))
-        if isinstance(key, str):
-            raise error(f"{start}{key!r} is no mode of X, which has {order}; its modes have no names: pass names=.")
-        raise error(f"{start}{key!r} is no mode of X, which has {order}, counted from 0 to {order - 1}.")
+        hint = " They have no names: pass names=." if isinstance(key, str) else ""
+        raise error(f"{start}{key!r} is no mode of X, which has {order}, counted from 0 to {order - 1}.{hint}")
 
     def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the place of a level that a caller names.
@@ -267,15 +267,10 @@ class Labels:
         return tuple(found)
 
     def _no_such_level(self, k: int, value: Any) -> str:
-        own = self.levels_of(k)
+        own = self.levels_of(k)[:10_000]
         texts = [level_text(label) for label in own]
-        near = get_close_matches(str(value), texts[:10_000], n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        if isinstance(value, (int, float)) and own.dtype.kind in "iuf":
-            nearest = own[int(np.abs(own.astype(np.float64) - float(value)).argmin())]
-            hint = f" The nearest is {level_text(nearest)}."
-        elif str(value) in texts:  # written alike, of another type
-            hint = f" The level is {_as_python(own[texts.index(str(value))])!r}."
+        near = get_close_matches(str(value), texts, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0] if own.dtype.kind in 'biuf' else repr(near[0])}?" if near else ""
         some = ", ".join(texts[:12]) + (", ..." if len(texts) > 12 else "")
         return f"no level {value!r}.{hint} Its levels: {some}."
 
@@ -347,7 +342,7 @@ def level_text(label: Any) -> str:
     if isinstance(label, np.datetime64):
         day = label.astype("datetime64[D]")
         return str(day if day == label else np.datetime_as_string(label, unit="auto"))
-    return f"{label:.10g}" if isinstance(label, (float, np.floating)) else str(label)
+    return str(label)
 
 
 def _as_python(value: Any) -> Any:

@@ -50,7 +50,6 @@ def device_of(X: Any) -> Device:
     library = _library_of(X)
     if library == "numpy":
         return HERE
-    _check_readable(X, library, "X", InvalidTensor)
     if library == "jax":
         if not import_module("jax").config.jax_enable_x64:
             raise InvalidTensor(
@@ -65,23 +64,12 @@ def device_of(X: Any) -> Device:
 
 
 def _library_of(X: Any) -> str:
-    """Name the array library X belongs to by its type; NumPy for all that is no array of another one."""
-    for kind in () if isinstance(X, (np.ndarray, list, tuple)) else type(X).__mro__:
+    """Name the array library X belongs to by its type; NumPy for everything that is not an array of another one."""
+    for kind in type(X).__mro__ if hasattr(X, "__array__") and not isinstance(X, np.ndarray) else ():
         root = "jax" if kind.__module__.startswith("jaxlib") else kind.__module__.partition(".")[0]
-        if root in ("torch", "jax", "cupy") and kind.__name__ != "dtype":
+        if root in ("torch", "jax", "cupy"):
             return root
     return "numpy"
-
-
-def _check_readable(X: Any, library: str, name: str, error: type[LegendreError]) -> None:
-    """Refuse sparse arrays, and JAX's that have no values."""
-    module = import_module(library)
-    dense = library == "cupy" or (isinstance(X, module.Array) if library == "jax" else X.layout == module.strided)
-    if not dense or (library == "jax" and isinstance(X, module.core.Tracer)):
-        advice = f"Pass {name}.to_dense()."
-        if library == "jax":
-            advice = f"Pass {name}.todense(), or call this outside jit, grad and vmap, where {name} has values."
-        raise error(f"{name} is not a dense {library} array ({type(X).__name__}). {advice}")
 
 
 def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:
@@ -89,13 +77,15 @@ def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) ->
     library = _library_of(X)
     if library == "numpy":
         return X
-    _check_readable(X, library, name, error)
     try:
         if library == "torch":
             return (X.double() if "bfloat16" in str(X.dtype) else X).numpy(force=True)  # NumPy has no such type
         values = X.get() if library == "cupy" else np.asarray(X)
     except (TypeError, RuntimeError, NotImplementedError) as problem:
-        raise error(f"{name} is a {library} array that cannot be read ({problem}).") from None
+        raise error(
+            f"{name} is a {library} array that cannot be read ({str(problem).splitlines()[0]}). It must be dense and "
+            f"have values: pass {name}.to_dense() of a sparse one, and call this outside jit, grad and vmap."
+        ) from None
     return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 

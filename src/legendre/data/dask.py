@@ -35,7 +35,7 @@ from legendre.data.checks import (
     unmask,
 )
 from legendre.data.dense import Dense
-from legendre.data.observation import Comparable, Observation, Support, beyond_memory, in_c_order, largest_entries
+from legendre.data.observation import Comparable, Observation, Support, in_c_order, largest_entries
 
 Say = Callable[[str], None]
 Cell = tuple[int, ...]  # an index vector of the grid, or the sides of a rectangle
@@ -73,11 +73,8 @@ class Blocks(Observation):
         mask: Any = self.support.mask
         return self.values if mask is None else np.where(mask, self.values, 0)
 
-    def here(self) -> Dense | None:
-        return None if beyond_memory(self.shape) else self._dense
-
     @cached_property
-    def _dense(self) -> Dense:
+    def dense(self) -> Dense:
         import dask
 
         mask, base, missing, x = dask.compute(self.support.mask, self.base, self.missing, self.values)
@@ -119,11 +116,8 @@ class Blocks(Observation):
             return _join_rankings(found, axis, count)
         return self.rankings[axis][1]
 
-    def negentropy(self) -> float:
-        return self._negentropy
-
     @cached_property
-    def _negentropy(self) -> float:
+    def negentropy(self) -> float:
         measure: Any = 1.0 if self.base is None else self.base
         if self.base is not None and self.support.mask is not None:
             measure = np.where(self.support.mask, self.base, 0.0)
@@ -342,7 +336,5 @@ def _check_kind(X: Any) -> None:
             f"X is a dask array whose blocks are of type {type(X._meta).__name__}; they must be NumPy arrays. "
             "Convert them: X.map_blocks(np.asarray), or for sparse ones X.map_blocks(lambda block: block.todense())."
         )
-    if X.dtype.kind == "O":
-        raise InvalidTensor("X holds Python objects (dtype object); convert it to numbers first: X.astype(float).")
     # a view of one number has X's shape and type, and no memory
     numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)

@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from legendre.core import limits
 from legendre.core.cells import cells_in_slices, frozen
 from legendre.core.errors import InvalidTensor
+from legendre.core.labels import Orders
 from legendre.core.memory import rows_of
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import base_measure, check_entries, check_sum, missing_cells, numeric, scan, support_mask
-from legendre.data.observation import Comparable, Observation, Orders, Rankings, Support, beyond_memory
+from legendre.data.observation import Comparable, Observation, Rankings, Support, beyond_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,8 @@ class Dense(Observation):
     by_mode: tuple[FloatArray, ...] = ()  # X summed over all modes but one, for each; () if unknown
     last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
 
-    def here(self) -> Dense:
+    @property
+    def dense(self) -> Dense:
         return self
 
     @cached_property
@@ -124,12 +126,8 @@ class Dense(Observation):
             numbers.append(number + start)
         return cells_in_slices(np.concatenate(places), np.concatenate(numbers), self.shape, axis)
 
-    def negentropy(self) -> float:
-        return self._negentropy
-
     @cached_property
-    def _negentropy(self) -> float:
-        """The sum of ``p log(p / r)``: one pass over X, whoever asks."""
+    def negentropy(self) -> float:
         own = 0.0
         for rows in rows_of(self.shape):
             x = self.values[rows].astype(np.float64)

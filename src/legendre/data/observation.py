@@ -14,7 +14,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import entries_at, find, frozen
 from legendre.core.errors import InvalidTensor
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, Orders
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
@@ -80,9 +80,6 @@ class Support:
 Rankings = Callable[[tuple[int, ...]], dict[int, int]]
 
 
-Orders = Sequence[IntArray | None]  # for each mode the level of X at each place; None for a mode as it stands
-
-
 class Entries(NamedTuple):
     """X as a list: its non-zero entries, and a value more that is spread evenly over the whole grid."""
 
@@ -141,9 +138,14 @@ class Observation(ABC):
         """The number of cells of X that are numbers, in Omega or not."""
         return math.prod(self.shape) - (0 if self.missing is None else int(self.missing.sum()))
 
-    @abstractmethod
     def here(self) -> Dense | None:
         """Return X with every cell in memory; ``None`` if its grid is too large for that (see `beyond_memory`)."""
+        return self.dense if self.whole or not beyond_memory(self.shape) else None
+
+    @property
+    @abstractmethod
+    def dense(self) -> Dense:
+        """X with every cell in memory, formed once."""
 
     @property
     @abstractmethod
@@ -204,9 +206,10 @@ class Observation(ABC):
     def largest(self, count: int, axis: int) -> IntArray:
         """List the `count` largest entries on Omega of each slice; of equal ones those first in C order (B3's rule)."""
 
+    @property
     @abstractmethod
     def negentropy(self) -> float:
-        """Return the sum of ``p log(p / r)``."""
+        """The sum of ``p log(p / r)``, found once."""
 
     @abstractmethod
     def squared_error(self, q: Comparable) -> float:

@@ -88,7 +88,7 @@ def _ask_for_counts(source: Table, columns: Any) -> None:
     for name in source.names:
         if str(name).lower() not in likely or (columns is not None and name in columns):
             continue
-        if (column := source.column(name)).codes is None and column.values.dtype.kind in "iuf":
+        if source.column(name).values.dtype.kind in "iuf":
             raise InvalidSamples(
                 f"the frame has a column {name!r} of numbers: if it says how often each row was seen, pass "
                 f"counts={name!r}. If each row is one case, pass counts='rows' and name the columns."

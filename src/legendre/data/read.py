@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidSupport, InvalidTensor
-from legendre.core.origin import PLAIN, Origin, host
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import HasShape
 from legendre.data.dask import Say, is_dask, observe_blocks
 from legendre.data.dense import observe
@@ -49,7 +49,7 @@ def read(
         data = observe_blocks(held, support, base, rankings=wanted, watch=watch)
     elif (listed := as_sparse_tensor(held)) is None:
         try:  # what is no array is refused there
-            data = observe(host(held), support, base, rankings=rankings, prior=prior)
+            data = observe(held, support, base, rankings=rankings, prior=prior)
         except InvalidTensor as problem:
             raise InvalidTensor(" ".join([str(problem), *origin.notes])) from None
     elif base is not None:
@@ -69,7 +69,7 @@ def beside(array: Any, origin: Origin, name: str = "the support or base measure"
         return array
     marks = type(array).__module__.startswith("pandas") and array.to_numpy().dtype == np.bool_
     held, own = unwrap(array.astype(np.int64) if marks else array)
-    values = np.asarray(host(held))
+    values = np.asarray(held)
     values = values.astype(np.bool_) if marks else values
     known, mine = origin.labels, own.labels
     if known is None or mine is None:

@@ -8,22 +8,20 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.arguments import check_choice
 from legendre.core.cells import find, frozen, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor
+from legendre.core.labels import Orders
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.checks import SUPPORT_NAMES, check_range, zero_everywhere
+from legendre.data.checks import check_range, check_support_name, zero_everywhere
 from legendre.data.dense import Dense
 from legendre.data.observation import (
     Comparable,
     Entries,
     Observation,
-    Orders,
     Support,
-    beyond_memory,
     in_c_order,
     largest_entries,
 )
@@ -43,12 +41,9 @@ class Sparse(Observation):
     def entries(self) -> Entries:
         return Entries(self.cells, self.values, self.even)
 
-    def here(self) -> Dense | None:
-        """Form the grid, once; a listed sample space becomes a mask."""
-        return None if beyond_memory(self.shape) else self._dense
-
     @cached_property
-    def _dense(self) -> Dense:
+    def dense(self) -> Dense:
+        """Form the grid; a listed sample space becomes a mask."""
         grid = np.zeros(self.shape, np.float64 if self.even else self.values.dtype)
         grid[tuple(self.cells.T)] = self.values
         if self.even:
@@ -113,6 +108,7 @@ class Sparse(Observation):
             parts.append(corner[find(corner, own) < 0][: count - len(own)])
         return np.concatenate(parts)
 
+    @cached_property
     def negentropy(self) -> float:
         p = self.values / np.float64(self.total) + self.each
         log_p = np.log(p)
@@ -148,7 +144,7 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
             "X is sparse, so that a boolean array over all of its grid cannot be its support; pass 'all' (zeros "
             "count) or 'nonzero'."
         )
-    check_choice(support, "support", SUPPORT_NAMES, InvalidSupport)
+    check_support_name(support)
     if not len(values):
         raise zero_everywhere()
     check_range(

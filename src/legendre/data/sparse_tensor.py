@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,15 +11,13 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
-from legendre.core.cells import LIMIT, frozen, merged_cells
+from legendre.core.cells import LIMIT, cell_name, frozen, merged_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.text import Columns, NamedValues, fragment
 from legendre.core.types import AnyArray
-
-NameOfPlace = Callable[[int, int], str]  # names an index of the list: (row, mode) -> text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,12 +168,18 @@ def assemble(
     columns: Sequence[AnyArray],
     values: AnyArray | None,
     shape: Sequence[int] | None,
-    place: NameOfPlace,
     error: type[ValueError],
+    name: str = "",
 ) -> SparseTensor:
-    """Check the indices, find the shape, leave zeros out, sort and merge; values have been checked."""
+    """Check the indices, find the shape, leave zeros out, sort and merge; `name` begins errors, which name the entry.
+
+    Values have been checked.
+    """
     sizes = None if shape is None else check_shape(shape, len(columns), error)
-    indices = [check_indices(c, None if sizes is None else sizes[k], k, place, error) for k, c in enumerate(columns)]
+    indices = [
+        check_indices(column, LIMIT - 1 if sizes is None else sizes[k], f"{name}the index of mode {k}", error)
+        for k, column in enumerate(columns)
+    ]
     if sizes is None:
         if not len(columns[0]):
             raise error("the list of cells is empty, so that it does not tell the shape. Pass shape.")
@@ -203,15 +207,12 @@ def check_shape(shape: Sequence[int], order: int, error: type[ValueError]) -> tu
     return tuple(map(int, sizes))
 
 
-def check_indices(
-    column: AnyArray, size: int | None, mode: int, place: NameOfPlace, error: type[ValueError]
-) -> AnyArray:
-    """Return the indices of one mode as integers >= 0, below the size if there is one."""
+def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError]) -> AnyArray:
+    """Return the indices of one mode as integers from 0 to below its size."""
     if column.dtype.kind not in "biuf":
-        what = f" = {column[0]!r}" if len(column) else ""
         raise error(
-            f"{place(0, mode)}{what} has dtype {column.dtype}; indices are integers counted from 0. For names of "
-            "levels see legendre.from_rows."
+            f"{name} has dtype {column.dtype}; indices are integers counted from 0. For names of levels see "
+            "legendre.from_rows."
         )
     indices = column
     if column.dtype.kind == "f":
@@ -220,16 +221,15 @@ def check_indices(
         if (bad := indices != column).any():
             row = int(np.argmax(bad))
             rule = "NaN is no index: leave such rows out." if np.isnan(column[row]) else "Indices are whole numbers."
-            raise error(f"{place(row, mode)} = {column[row]:g}. {rule}")
-    top = (LIMIT - 1 if size is None else size) - 1
-    if (bad := (indices < 0) | (indices > top)).any():
+            raise error(f"{name} is {column[row]:g} in entry {row}. {rule}")
+    if (bad := (indices < 0) | (indices >= size)).any():
         row = int(np.argmax(bad))
-        raise error(f"{place(row, mode)} = {int(indices[row])}: the indices of mode {mode} are from 0 to {top}.")
+        raise error(f"{name} is {int(indices[row])} in entry {row}; it must lie between 0 and {size - 1}.")
     return indices
 
 
-def check_values(values: Any, n: int, name: str, context: Callable[[int], str], error: type[ValueError]) -> AnyArray:
-    """Return n numbers >= 0 as float64, or int64 where they are integers whose sum fits; `context` names a row's."""
+def check_values(values: Any, n: int, name: str, error: type[ValueError], columns: Sequence[AnyArray] = ()) -> AnyArray:
+    """Return n numbers >= 0 as float64, or int64 where they are integers whose sum fits; `columns` has their cells."""
     numbers: AnyArray = np.asarray(values)
     if numbers.dtype.kind not in "iuf":
         hint = " If True counts as 1, pass it .astype(int)." if numbers.dtype.kind == "b" else ""
@@ -246,6 +246,7 @@ def check_values(values: Any, n: int, name: str, context: Callable[[int], str], 
                 "its cell is not to count as 0, leave that cell out of the support."
             )
         more = f" ({count} such entries in all)" if count > 1 else ""
-        raise error(f"{name}[{row}] = {found:g}{context(row)}{more}. {rule}")
+        cell = f", the value of cell {cell_name([column[row] for column in columns])}" if columns else ""
+        raise error(f"{name}[{row}] = {found:g}{cell}{more}. {rule}")
     whole = numbers.dtype.kind in "iu" and float(numbers.sum(dtype=np.float64)) < LIMIT / 2
     return numbers.astype(np.int64 if whole else np.float64, copy=False)

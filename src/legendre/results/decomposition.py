@@ -166,7 +166,7 @@ class Decomposition(ModelResult):
         """KL(P, Q) in nats."""
         if self.data is None:
             return self._measured["kl"]
-        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
+        return max(self.data.negentropy + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
 
     @cached_property
     def rmse(self) -> float:
@@ -180,7 +180,7 @@ class Decomposition(ModelResult):
             return self._measured["kl_uniform"]
         support, base = self.model.support, self.model.base
         size = math.log(support.n_cells) if base is None else math.log(float(base[support.on_grid()].sum()))
-        return max(self.data.negentropy() + size, 0.0)
+        return max(self.data.negentropy + size, 0.0)
 
     @cached_property
     def kl_independence(self) -> float:
@@ -189,7 +189,7 @@ class Decomposition(ModelResult):
             return self._measured["kl_independence"]
         if self.model.support.full and self.model.base is None:
             margins = [margin_of(self.data, (k,)) / self.total for k in range(len(self.shape))]
-            return max(self.data.negentropy() - sum(float((p[p > 0] * np.log(p[p > 0])).sum()) for p in margins), 0.0)
+            return max(self.data.negentropy - sum(float((p[p > 0] * np.log(p[p > 0])).sum()) for p in margins), 0.0)
         from legendre.basis.interactions import interactions
         from legendre.fitting.fit import Settings, fit_on
 

@@ -376,10 +376,11 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
         table = read_table([cells] if array.ndim == 1 else cells, "cells")
     found = np.empty((table.n, len(labels.shape)), dtype=np.int64)
     for k, name in enumerate(table.names):
-        values, codes = table.column(name).distinct()
-        if codes.min(initial=0) < 0:
-            raise InvalidQuery(f"{caller}: row {int(codes.argmin())} has no value of {labels.mode(k)}.")
-        found[:, k] = np.array([labels.find_level(k, value, caller) for value in values], dtype=np.int64)[codes]
+        column = table.column(name)
+        if column.absent().any():
+            raise InvalidQuery(f"{caller}: row {int(column.codes.argmin())} has no value of {labels.mode(k)}.")
+        levels = [labels.find_level(k, value, caller) for value in column.values]
+        found[:, k] = np.array(levels, dtype=np.int64)[column.codes]
     return found
 
 

@@ -93,7 +93,7 @@ def measure_rounds(
     within = 0.0
     if negentropy is not None:  # the entropy of X within boxes
         assert fit.data is not None
-        within = fit.data.negentropy() - negentropy
+        within = fit.data.negentropy - negentropy
     steps = [step.restated(within, fit.total) if within else step for step in before]
     end = GrowthStep.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
     return rounds_judged((*steps, replace(end, held_out=last.held_out, spread=last.spread)), fit)

@@ -337,8 +337,8 @@ class Estimator(ABC):
                 place = np.zeros(len(absent), dtype=np.int64)
             elif own.edges is None:
                 place = column.codes_in(own.values)
-            elif column.codes is None:
-                place = np.searchsorted(own.edges[1:-1], column.values, side="right")
+            elif column.numeric:
+                place = np.searchsorted(own.edges[1:-1], column.rows(), side="right")
             else:
                 raise InvalidSamples(
                     f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
@@ -582,12 +582,12 @@ def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None
     if (absent := column.absent()).all():
         raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
     column, weights = column.take(~absent), None if weights is None else weights[~absent]
-    values = column.values
+    values = column.rows()
     if given is not None:
         levels = level_list(given, f"levels of {label} must be")
         column.codes_in(levels, label, "levels does not list")
         return Levels(levels)
-    if n_bins is None or column.codes is not None or values.dtype.kind != "f" or (values == np.rint(values)).all():
+    if n_bins is None or values.dtype.kind != "f" or (values == np.rint(values)).all():
         return Levels(column.levels(label))
     cuts, each = np.linspace(0, 1, n_bins + 1), np.ones(len(values)) if weights is None else weights
     edges = np.unique(np.quantile(values, cuts, method="inverted_cdf", weights=each))  # a row of weight 2 is two rows
@@ -703,7 +703,7 @@ class BoltzmannMachine(Estimator):
         """Take the values of columns of texts and categories as levels; other columns hold indices of levels."""
         out = []
         for column, name, size in zip(columns, names, sizes, strict=True):
-            levels = np.arange(size) if column.codes is None else column.levels(f"column {name!r}")
+            levels = np.arange(size) if column.numeric else column.levels(f"column {name!r}")
             n = len(levels)
             if n < 2 or (self.n_levels is not None and n != size):
                 raise InvalidSamples(

@@ -1,7 +1,7 @@
 """Small real tensors and tables, with the names of their modes and levels.
 
-Each function returns a `SparseTensor`: `names`, `levels` and, written out as an array, ``toarray()``. The counts of the
-tables are published facts; where each was read is in its docstring.
+Each function returns a `SparseTensor`: `names`, `levels` and, written out as an array, ``toarray()``. The counts are in
+CSV files beside this one. They are published facts; where each table was read is in its docstring.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 from importlib.resources import files
 from importlib.util import find_spec
-from itertools import product
 
 import numpy as np
 
@@ -53,10 +52,7 @@ def flights() -> SparseTensor:
     >>> X.names, X.levels[0][:3].tolist(), int(X.values.sum())
     (('carrier', 'dest', 'hour'), ['9E', 'AA', 'AS'], 336776)
     """
-    text = (files("legendre.data.datasets") / "flights.csv").read_text(encoding="utf-8")
-    carriers, destinations, hours, counts = zip(*list(csv.reader(text.splitlines()))[1:], strict=True)
-    table = {"carrier": carriers, "dest": destinations, "hour": [*map(int, hours)], "n": [*map(int, counts)]}
-    return from_rows(table, counts="n")
+    return from_rows(_read("flights"), counts="n")
 
 
 def digits(per_digit: int = 4) -> SparseTensor:
@@ -135,16 +131,7 @@ def titanic() -> SparseTensor:
     >>> X.toarray().sum(axis=(0, 2)).tolist()        # men and women, lost and saved
     [[1364, 367], [126, 344]]
     """
-    levels = {
-        "class": ["1st", "2nd", "3rd", "crew"],
-        "sex": ["male", "female"],
-        "age": ["child", "adult"],
-        "survived": ["no", "yes"],
-    }
-    return _table(
-        levels,
-        "0 5 118 57 0 1 4 140 0 11 154 14 0 13 13 80 35 13 387 75 17 14 89 76 0 0 670 192 0 0 3 20",
-    )
+    return _read_table("titanic")
 
 
 def hair_eye_color() -> SparseTensor:
@@ -175,15 +162,7 @@ def hair_eye_color() -> SparseTensor:
     >>> round(tests.g2, 3), tests.df                 # no three-way interaction: as R's loglin
     (6.761, 9)
     """
-    levels = {
-        "hair": ["black", "brown", "red", "blond"],
-        "eye": ["brown", "blue", "hazel", "green"],
-        "sex": ["male", "female"],
-    }
-    return _table(
-        levels,
-        "32 36 11 9 10 5 3 2 53 66 50 34 25 29 15 14 10 16 10 7 7 7 7 7 3 4 30 64 5 5 8 8",
-    )
+    return _read_table("hair_eye_color")
 
 
 def drug_use() -> SparseTensor:
@@ -211,8 +190,7 @@ def drug_use() -> SparseTensor:
     >>> ld.datasets.drug_use().toarray().tolist()
     [[[911, 538], [44, 456]], [[3, 43], [2, 279]]]
     """
-    levels = {"alcohol": ["yes", "no"], "cigarette": ["yes", "no"], "marijuana": ["yes", "no"]}
-    return _table(levels, "911 538 44 456 3 43 2 279")
+    return _read_table("drug_use")
 
 
 def social_mobility() -> SparseTensor:
@@ -240,14 +218,7 @@ def social_mobility() -> SparseTensor:
     >>> X.names, X.shape, int(X.values.sum())
     (('son', 'father', 'country'), (5, 5, 3), 28887)
     """
-    classes = ["upper nonmanual", "lower nonmanual", "upper manual", "lower manual", "farm"]
-    levels = {"son": classes, "father": classes, "country": ["United States", "Britain", "Japan"]}
-    return _table(
-        levels,
-        "1275 474 127 1055 300 86 1043 438 43 1159 601 35 666 76 109 364 129 101 597 218 207 587 254 73 791 388 51 496 "
-        "56 206 274 87 24 394 171 64 1045 669 122 1323 932 62 1031 125 184 272 124 30 443 220 61 951 703 60 2046 1789 "
-        "66 1632 295 253 17 11 12 31 8 13 47 16 13 52 37 11 646 191 325",
-    )
+    return _read_table("social_mobility")
 
 
 def car_workers() -> SparseTensor:
@@ -278,16 +249,22 @@ def car_workers() -> SparseTensor:
     >>> X.names
     ('smoke', 'mental', 'physical', 'systolic', 'protein', 'family')
     """
-    levels = {name: ["yes", "no"] for name in ("smoke", "mental", "physical", "systolic", "protein", "family")}
-    return _table(
-        levels,
-        "44 5 23 7 35 4 24 4 129 9 50 9 109 14 51 5 112 21 70 14 80 11 73 13 12 1 7 2 7 5 7 4 40 7 32 3 12 3 25 0 145 "
-        "17 80 16 67 17 63 14 67 9 66 14 33 8 57 11 23 4 13 3 9 2 16 4",
-    )
+    return _read_table("car_workers")
 
 
-def _table(levels: dict[str, list[str]], counts: str) -> SparseTensor:
-    """Put names to counts, which are listed with the last mode running fastest."""
-    names, rows = list(levels), list(product(*levels.values()))
-    table = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-    return from_rows({**table, "n": [int(n) for n in counts.split()]}, names, "n", levels=levels)
+def _read(name: str) -> dict[str, list[str | int]]:
+    """Read a file with a row for each cell: its columns by name, numbers as such."""
+    text = (files("legendre.data.datasets") / f"{name}.csv").read_text(encoding="utf-8")
+    names, *rows = csv.reader(text.splitlines())
+    columns = zip(*rows, strict=True)
+    return {
+        name: [int(word) if word.isdecimal() else word for word in column]
+        for name, column in zip(names, columns, strict=True)
+    }
+
+
+def _read_table(name: str) -> SparseTensor:
+    """Read a table whose levels are listed in their order."""
+    table = _read(name)
+    levels = {mode: list(dict.fromkeys(column)) for mode, column in table.items() if mode != "n"}
+    return from_rows(table, counts="n", levels=levels)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidTensor
 from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray
@@ -60,7 +59,6 @@ def from_coords(
     ([[0, 2], [1, 0]], [1, 2])
     """
     values = None if values is None else rectangular(values, "values", InvalidTensor)
-    turned = isinstance(cells, tuple)
     if isinstance(cells, tuple):
         columns = [rectangular(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
         lengths = list(dict.fromkeys(column.shape for column in columns))
@@ -84,13 +82,8 @@ def from_coords(
             f"there are {values.size} values, but cells has {n} entries of {len(columns)} modes. An array or a list "
             "holds a row per entry, a tuple a column per mode: pass the other one."
         )
-
-    def cell_text(row: int) -> str:
-        return f", the value of cell {cell_name([column[row] for column in columns])}"
-
-    numbers = None if values is None else check_values(values, n, "values", cell_text, InvalidTensor)
-    place = "cells[{1}][{0}]" if turned else "cells[{0}, {1}]"
-    return assemble(columns, numbers, shape, place.format, InvalidTensor)
+    numbers = None if values is None else check_values(values, n, "values", InvalidTensor, columns)
+    return assemble(columns, numbers, shape, InvalidTensor, "cells: ")
 
 
 def as_sparse_tensor(X: object) -> SparseTensor | None:
@@ -117,12 +110,8 @@ def as_sparse_tensor(X: object) -> SparseTensor | None:
 
 
 def _read_entries(columns: Sequence[AnyArray], values: AnyArray, shape: Sequence[int]) -> SparseTensor:
-    """Read the stored entries of a sparse X; a bad value is named by its cell."""
-
-    def context(row: int) -> str:
-        return f", stored for X{cell_name([column[row] for column in columns])}"
-
+    """Read the stored entries of a sparse X."""
     if 0 in shape:
         raise InvalidTensor(f"X is empty: its shape is {tuple(shape)}. Every mode needs at least one level.")
-    numbers = check_values(values, len(columns[0]), "X.data", context, InvalidTensor)
-    return assemble(columns, numbers, shape, lambda row, mode: f"X.coords[{mode}][{row}]", InvalidTensor)
+    numbers = check_values(values, len(columns[0]), "X.data", InvalidTensor, columns)
+    return assemble(columns, numbers, shape, InvalidTensor, "X: ")

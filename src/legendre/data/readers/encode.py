@@ -24,22 +24,25 @@ Missing = Literal["error", "drop", "keep"]
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The values of a column.
+    """A column: its values, each once, and in `codes` the place of each row's value, -1 where a row has none.
 
-    A column of numbers has them in `values`, with NaN where there is none, and `codes` is ``None``. Any other column
-    has its distinct values there, and in `codes` the place of each row's value, -1 where a row has none. The values are
-    in an order that counts if `ordered`.
+    Floats may be listed more than once. The values are in an order that counts if `ordered`.
     """
 
     values: AnyArray
-    codes: IntArray | None = None
+    codes: IntArray
     ordered: bool = False
 
+    @property
+    def numeric(self) -> bool:
+        """Whether the values are numbers."""
+        return self.values.dtype.kind in "biuf"
+
     def rows(self) -> AnyArray:
-        """Return the value of each row."""
-        if self.codes is None:
-            return self.values
-        return np.append(self.values, np.full(1, None))[self.codes] if self.absent().any() else self.values[self.codes]
+        """Return the value of each row; NaN or None where there is none."""
+        if not self.absent().any():
+            return self.values[self.codes]
+        return np.append(self.values, np.full(1, np.nan if self.numeric else None))[self.codes]
 
     def at(self, row: int) -> Any:
         """Return the value of one row, as Python's own: errors show 'c', not np.str_('c')."""
@@ -48,47 +51,44 @@ class Column:
 
     def take(self, rows: Any) -> Column:
         """Return some of the rows."""
-        return Column(self.values[rows]) if self.codes is None else replace(self, codes=self.codes[rows])
+        return replace(self, codes=self.codes[rows])
 
-    def absent(self, infinite: bool = False) -> BoolArray:
-        """Mark the rows without a value (NaN, NaT, NA or None), or with an infinite one if that counts."""
-        if self.codes is not None:
-            return self.codes < 0
-        if self.values.dtype.kind != "f":
-            return np.zeros(len(self.values), np.bool_)
-        return ~np.isfinite(self.values) if infinite else np.isnan(self.values)
+    def absent(self) -> BoolArray:
+        """Mark the rows without a value (NaN, NaT, NA or None)."""
+        return self.codes < 0
 
     def levels(self, label: str) -> AnyArray:
         """Return the values in the column's own order if it has one, else those that occur, sorted."""
         if self.ordered:
             return self.values
-        seen = self.values if self.codes is None else self.values[np.unique(self.codes[self.codes >= 0])]
-        try:
-            return sorted_levels(seen)
-        except TypeError:
-            kinds = sorted({type(value).__name__ for value in seen.tolist()})
-            raise InvalidSamples(
-                f"{label} mixes values of types {', '.join(kinds)}, which have no order. Convert it to one type, or "
-                "list its levels (levels= or categories=)."
-            ) from None
-
-    def distinct(self) -> tuple[AnyArray, IntArray]:
-        """Return the values that occur, and the place of each row's value among them, -1 where it has none."""
-        if self.codes is not None:
-            return self.values, self.codes
-        values, codes = np.unique(self.values, return_inverse=True)
-        return values, codes.reshape(-1)
+        seen = self.values[np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:] > 0]
+        return np.sort(seen) if seen.dtype.kind in "biu" else sort_values(seen, label)
 
     def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
         """Return the place of each row's value in a list of levels; where it has none -1, or an error that says so."""
-        place = {value: k for k, value in enumerate(levels.tolist())}
-        distinct, codes = self.distinct()
-        places = [*(place.get(value, -1) for value in distinct.tolist()), -1]  # the last one: of rows without a value
-        found = np.array(places, dtype=np.int64)[codes]
+        found = self.codes
+        if levels.dtype != self.values.dtype or not np.array_equal(levels, self.values):
+            place = {value: k for k, value in enumerate(levels.tolist())}
+            places = [*(place.get(value, -1) for value in self.values.tolist()), -1]  # the last one: of missing values
+            found = np.array(places, dtype=np.int64)[self.codes]
         if unlisted and found.min(initial=0) < 0:
             row = int(found.argmin())
             raise InvalidSamples(f"{label} holds {self.at(row)!r} in row {row}, which {unlisted}.")
         return found
+
+    def as_integers(self, label: str) -> Column:
+        """Return a column of numbers as integers; refuse fractions: each would be a level of its own."""
+        if self.values.dtype.kind != "f":
+            return self
+        with np.errstate(invalid="ignore"):  # infinity is refused below
+            integers = self.values.astype(np.int64)
+        if (bad := (integers != self.values)[self.codes]).any():
+            row = int(np.argmax(bad))
+            raise InvalidSamples(
+                f"{label} holds {self.at(row)} in row {row}; numbers are read as levels only where they are whole. Bin "
+                "them first, or list the levels: levels={column: [...]}."
+            )
+        return _find_distinct(integers[self.codes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +139,10 @@ class Table:
         """
         out = []
         for k, (own, name) in enumerate(zip(self.names, names, strict=True)):
-            column = Column(np.zeros(self.n)) if k == skip else self.column(own)
-            absent = column.absent(infinite=True)
-            if (absent & ~column.absent() if gaps else absent).any():
-                absent = absent & ~column.absent() if gaps else absent
-                row = int(absent.argmax())
+            column = Column(np.zeros(1), np.zeros(self.n, dtype=np.int64)) if k == skip else self.column(own)
+            infinite = ~np.isfinite(column.values) if column.numeric else np.zeros(len(column.values), np.bool_)
+            if (wrong := np.append(infinite, not gaps)[column.codes]).any():
+                row = int(wrong.argmax())
                 raise InvalidSamples(
                     f"Input X contains NaN or infinity: column {name!r} is {column.at(row)} in row {row}. Leave such "
                     "rows out, or make missing a level of its own."
@@ -169,6 +168,18 @@ class Table:
         if not listed or len(set(listed)) < len(listed):
             raise InvalidSetting(f"columns must be a list of different columns, at least one; got {columns!r}.")
         return listed
+
+
+def sort_values(values: AnyArray, label: str) -> AnyArray:
+    """Return the different values, sorted; refuse values that have no order."""
+    try:
+        return sorted_levels(values)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values.tolist()})
+        raise InvalidSamples(
+            f"{label} mixes values of types {', '.join(kinds)}, which have no order. Convert it to one type, or list "
+            "its levels (levels= or categories=)."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,10 +244,13 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
 
 def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:
     """Return the index of each row, the levels and their number; `given` is one of the latter two, or nothing."""
-    if is_whole(given, 1):
-        if column.codes is not None:
-            raise InvalidSetting(f"levels of {label} is {given}, but it holds no numbers. List its levels, in order.")
-        indices = _as_integers(column.values, label)
+    counted = is_whole(given, 1)
+    if counted and not column.numeric:
+        raise InvalidSetting(f"levels of {label} is {given}, but it holds no numbers. List its levels, in order.")
+    if column.numeric and (counted or given is None):
+        column = column.as_integers(label)
+    if counted:
+        indices = column.rows()
         if (bad := (indices < 0) | (indices >= given)).any():
             row = int(np.argmax(bad))
             raise InvalidSamples(
@@ -244,37 +258,8 @@ def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, An
                 f"{given - 1}. Without levels the values that occur are its levels."
             )
         return indices, None, given
-    if column.codes is None and given is None:
-        return _find_distinct(_as_integers(column.values, label))
     levels = column.levels(label) if given is None else level_list(given, f"levels of {label} must be its size or")
     return column.codes_in(levels, label, "its levels do not list"), levels, len(levels)
-
-
-def _as_integers(values: AnyArray, label: str) -> AnyArray:
-    """Refuse fractions: each would be a level of its own."""
-    if values.dtype.kind != "f":
-        return values
-    with np.errstate(invalid="ignore"):  # infinity is refused below
-        integers = values.astype(np.int64)
-    if (bad := integers != values).any():
-        row = int(np.argmax(bad))
-        raise InvalidSamples(
-            f"{label} holds {values[row]} in row {row}; numbers are read as levels only where they are whole. Bin them "
-            "first, or list the levels: levels={column: [...]}."
-        )
-    return integers
-
-
-def _find_distinct(values: AnyArray) -> tuple[AnyArray, AnyArray, int]:
-    """Return the place of each value among the distinct ones; where these are close, by counting, not by sorting."""
-    low, high = int(values.min()), int(values.max())
-    if values.dtype.kind == "b" or high >= 2**62 or high - low > 4 * len(values) + 1000:
-        levels, codes = np.unique(values, return_inverse=True)
-        return codes.reshape(-1), levels, len(levels)
-    places = values.astype(np.int64) - low
-    found = np.bincount(places) > 0
-    levels = np.flatnonzero(found) + low
-    return (np.cumsum(found) - 1)[places], levels, len(levels)
 
 
 def read_table(table: Any, name: str = "table") -> Table:
@@ -364,9 +349,8 @@ def _read_series(series: Any, label: str) -> Column:
     codes = np.full(len(series), -1)
     if own:
         codes[present] = seen.replace_strict(own, list(range(len(own))), return_dtype=nw.Int64).to_numpy()
-    if not ordered and present.all() and all(isinstance(value, NUMBERS) for value in own):
-        return Column(np.array(own)[codes])
-    return Column(as_objects(own), codes, ordered)
+    numbers = not ordered and all(isinstance(value, NUMBERS) for value in own)
+    return Column(np.array(own) if own and numbers else as_objects(own), codes, ordered)
 
 
 def _read_values(values: AnyArray, label: str) -> Column:
@@ -375,12 +359,8 @@ def _read_values(values: AnyArray, label: str) -> Column:
         unfit = "Complex data not supported: " if kind == "c" else ""
         shape = "" if values.ndim == 1 else f" and shape {values.shape}"
         raise InvalidSamples(f"{unfit}{label} has dtype {values.dtype}{shape}; a column is numbers or names of levels.")
-    if kind in "biuf":
-        return Column(values)
     if kind != "O":
-        distinct, codes = np.unique(values, return_inverse=True)
-        known = ~np.isnat(distinct) if kind in "mM" else np.ones(len(distinct), np.bool_)  # NaT is sorted to the end
-        return Column(distinct[known], np.where(known[codes], codes, -1))
+        return _find_distinct(values)
     listed = values.tolist()
     try:
         known = [v for v in dict.fromkeys(listed) if not (v is None or type(v).__name__ == "NAType" or v != v)]
@@ -390,11 +370,22 @@ def _read_values(values: AnyArray, label: str) -> Column:
     place = {value: k for k, value in enumerate(known)}
     codes = np.array([place.get(value, -1) for value in listed], dtype=np.int64)
     numbers = bool(known) and all(isinstance(value, NUMBERS) for value in known)
-    if numbers and codes.min() >= 0:
-        return Column(np.array(listed))
-    if numbers and not any(isinstance(value, (bool, np.bool_)) for value in known):
-        return Column(np.array([*known, np.nan], dtype=np.float64)[codes])
-    return Column(as_objects(known), codes)
+    return Column(np.array(known) if numbers else as_objects(known), codes)
+
+
+def _find_distinct(values: AnyArray) -> Column:
+    """Encode values by sorting them; integers that are close together by counting, which is far quicker."""
+    if values.dtype.kind == "f":  # they seldom repeat
+        return Column(values, np.where(np.isnan(values), -1, np.arange(len(values))))
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high < 2**62 and high - low <= 4 * len(values) + 1000:
+            places = values.astype(np.int64) - low
+            found = np.bincount(places) > 0
+            return Column(np.flatnonzero(found) + low, (np.cumsum(found) - 1)[places])
+    distinct, codes = np.unique(values, return_inverse=True)
+    known = distinct == distinct  # not NaT
+    return Column(distinct[known], np.where(known[codes], codes, -1))
 
 
 def level_list(given: Any, rule: str) -> AnyArray:

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import entries
-from legendre.core.errors import InvalidLabels, InvalidTensor
+from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels, as_objects, have_rank
 from legendre.core.memory import check_room
-from legendre.core.origin import PLAIN, Origin, device_of
+from legendre.core.origin import PLAIN, Origin, device_of, host
 from legendre.core.types import AnyArray, IntArray
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor
@@ -54,29 +53,21 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
         raise InvalidTensor(f"X is a {kind} of {root}. {COUNT_ROWS}")
     else:
         origin = PLAIN
+    values = host(held)
     device = device_of(held)
     if device is not origin.device:
         origin = replace(origin, device=device)
     if names is None and levels is None:
-        return held, origin
-    return held, _rename(held, origin, names, levels)
+        return values, origin
+    return values, _rename(values, origin, names, levels)
 
 
 def _rename(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
     """Put the labels that the caller gives in the place of X's own."""
     shape = tuple(getattr(held, "shape", np.shape(held)))
-    own = origin.of(shape)
-    named = Labels.read(shape, own.names if names is None else names)
-    if levels is None and own.levels is not None:
-        levels = own.levels
-    elif isinstance(levels, Mapping):
-        kept = {k: level for k, level in enumerate(own.levels or ()) if level is not None}
-        levels = kept | {named.find_mode(key, "levels", InvalidLabels): given for key, given in levels.items()}
-    elif levels is not None:
-        levels = entries(levels) or []
-    labels = Labels.read(shape, named.names, levels)
+    labels = Labels.read(shape, names, levels, origin.of(shape))
     listed = levels.items() if isinstance(levels, Mapping) else enumerate(levels or ())
-    ranked = {*origin.ranked, *(k for k, given in listed if have_rank(given))}
+    ranked = {*origin.ranked, *(labels.find_mode(mode) for mode, given in listed if have_rank(given))}
     return replace(origin, labels=labels, own_names=None, ranked=tuple(sorted(ranked)))
 
 
@@ -179,11 +170,10 @@ def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) ->
 
 def _read_numbers(X: Any) -> AnyArray:
     """Return the values of a Series or a frame; NA becomes NaN."""
-    kinds = {str(kind) for kind in (X.dtypes if X.ndim == 2 else [X.dtype])}
-    for kind in sorted(kinds):
-        if kind[:3].lower() not in ("int", "uin", "flo"):
-            raise InvalidTensor(f"X holds {kind} where numbers should stand. Convert it: X.astype(float).")
-    if "flo" in {kind[:3].lower() for kind in kinds} or X.isna().to_numpy().any():
+    kinds = {str(kind)[:3].lower() for kind in (X.dtypes if X.ndim == 2 else [X.dtype])}
+    if not kinds <= {"int", "uin", "flo"}:
+        raise InvalidTensor(f"X holds {X.dtype} where numbers should stand. Convert it: X.astype(float).")
+    if "flo" in kinds or X.isna().to_numpy().any():
         return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(X.to_numpy(dtype=np.int64))
 

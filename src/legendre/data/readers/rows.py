@@ -14,7 +14,7 @@ from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import Labels
 from legendre.core.origin import Origin, rectangular
 from legendre.core.types import AnyArray
-from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table
+from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table, sort_values
 from legendre.data.sparse_tensor import SparseTensor, check_values, merge
 
 
@@ -139,7 +139,7 @@ def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
     if given.dtype.kind == "f" and (gaps := np.isnan(given)).any():
         row = int(np.argmax(gaps))
         raise InvalidSamples(f"the count of row {row} is NaN. Leave such rows out, or give them a count.")
-    values = check_values(given, source.n, "counts", lambda row: f" (row {row})", InvalidSamples)
+    values = check_values(given, source.n, "counts", InvalidSamples)
     return values if found.kept is None else values[found.kept]
 
 
@@ -184,7 +184,7 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
         own = known[0] if known else None  # else the caller gave their number
         if own is not None and not all(np.array_equal(some, own) for some in known):
             label = f"column {k if first.names is None else first.names[k]!r} of several tables"
-            own = Column(np.concatenate(known)).levels(label)
+            own = sort_values(np.concatenate(known), label)
             known = [some.astype(own.dtype) if own.dtype.kind in "mM" else some for some in known]  # dates of any unit
             places = [Column(some, at).codes_in(own) for some, at in zip(known, places, strict=True)]
         elif all(k in part.origin.ranked for part in parts):

@@ -88,7 +88,6 @@ def _read(path: Path, shape: Any, first_index: int) -> SparseTensor:
         raise InvalidFile(f"{path}: {said}. {FORM} Leave a header out, and pass its sizes as shape.") from None
     if table.shape[1] < 2:
         raise InvalidFile(f"{path} holds no entry. {FORM}")
-    values = check_values(table[:, -1], len(table), f"{path}: values", lambda row: f" in entry {row + 1}", InvalidFile)
-    place = f"{path}, entry {{}}, column {{}}, less first_index={first_index},"
     columns = list(table[:, :-1].T - first_index)
-    return assemble(columns, values, shape, lambda row, mode: place.format(row + 1, mode + 1), InvalidFile)
+    values = check_values(table[:, -1], len(table), f"{path}: values", InvalidFile, columns)
+    return assemble(columns, values, shape, InvalidFile, f"{path}, less first_index={first_index}: ")

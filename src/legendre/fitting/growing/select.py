@@ -68,7 +68,7 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
         terms = Terms(np.stack([cut[column] for cut, column in corners], axis=1))
         assert growth.grown is not None
         grown = growth.grown._replace(totals=totals)
-        return replace(growth, terms=terms, inverse=None, grown=grown, negentropy=boxes.negentropy())
+        return replace(growth, terms=terms, inverse=None, grown=grown, negentropy=boxes.negentropy)
     else:
         dense = in_memory(data, "adaptive")
     return _grow(recipe, dense, data.labels, counts, say)

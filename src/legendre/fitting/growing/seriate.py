@@ -23,12 +23,12 @@ from legendre.basis.adaptive import Adaptive
 from legendre.core import limits
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
-from legendre.core.labels import Labels, Mode, ascending
+from legendre.core.labels import Labels, Mode, Orders, ascending
 from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas, rounding_level
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.observation import Observation, Orders
+from legendre.data.observation import Observation
 from legendre.fitting.growing.canonical import hash_levels, order_modes
 from legendre.fitting.growing.select import grow_basis
 
@@ -241,4 +241,4 @@ def _try(data: Observation, most: int = 24) -> float:
     """Return KL of a basis of at most an eighth of the cells, up to `most`."""
     grown = grow_basis(Adaptive(max(1, min(most, data.support.n_cells // 8)), swaps=0), data)
     kl = grown.rounds[-1].kl
-    return kl if grown.negentropy is None else kl + data.negentropy() - grown.negentropy
+    return kl if grown.negentropy is None else kl + data.negentropy - grown.negentropy

@@ -100,7 +100,7 @@ class Ground:
         seen = None if data.positive else zeta_adjoint((p > 0).astype(np.float64)).ravel()
         flat = log_measure.ravel() if log_measure.any() else None
         observed = None if seen is None and flat is None else np.flatnonzero(p > 0)
-        return cls(data, p.shape, int(boxes), zeta_adjoint(p).ravel(), data.negentropy(), flat, seen, observed)
+        return cls(data, p.shape, int(boxes), zeta_adjoint(p).ravel(), data.negentropy, flat, seen, observed)
 
     @cached_property
     def compiled(self) -> bool:
