@@ -70,8 +70,8 @@ def first_fit(
     if recipe.growing is None:
         what = "each pair of levels" if recipe == interactions(2) else "each level"
         size = f"{size_name(math.prod(data.shape))} cells, {len(data.shape)} modes"
-        why = f"X is too large to grow a basis on within a minute ({size}): this one keeps the sum over {what} as it is."
-        return replace(fit_recipe(data, recipe, settings, say), reason=why)
+        why = f"X is too large to grow a basis on within a minute ({size}): this one keeps the sum over {what} as it is"
+        return replace(fit_recipe(data, recipe, settings, say), reason=f"{why}.")
     fit = _fit_grown(data, recipe.growing, settings, say)
     levels = data.labels.levels or (None,) * len(data.shape)
     bare = [k for k, own in enumerate(levels) if own is None] if hint and data.whole else []

@@ -187,15 +187,17 @@ def plan_on(
     settings: Settings,
     boxes: BoxTotals | None = None,
     inverse: Preconditioner | None = None,
+    recession: FloatArray | float = 0.0,
 ) -> Plan:
     """Plan for a tensor that has been read; nothing is searched for, see `with_face_search`.
 
-    `boxes` and `inverse` are what growing the basis has computed already: sums of X from which those that the fit needs
-    may follow, and something near the inverse of the Fisher matrix where the fit begins.
+    `boxes`, `inverse` and `recession` are what growing the basis has found already: sums of X from which those that the
+    fit needs may follow, something near the inverse of the Fisher matrix where the fit begins, and a direction in theta
+    along which cells without data vanish.
     """
     terms = recipe.terms(data)
     problem = Problem.of(data, terms.cells, terms.ties, boxes)
-    face = Face(None, np.zeros(len(problem.eta_hat))) if problem.known_to_exist else structural_face(problem)
+    face = Face(None, np.zeros(len(problem.eta_hat))) if problem.known_to_exist else structural_face(problem, recession)
     return _plan(problem, recipe, settings, face, inverse)
 
 
@@ -261,7 +263,7 @@ def fit_recipe(
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
     totals = None if growth.grown is None else growth.grown.totals
-    fit = fit_on(data, basis, settings, start=growth.theta, boxes=totals, inverse=growth.inverse)
+    fit = fit_on(data, basis, settings, start=growth.theta, boxes=totals, inverse=growth.inverse, recession=growth.recession)
     return replace(
         fit, recipe=repr(recipe), _rounds=tuple(growth.rounds), _negentropy=growth.negentropy, _grown=growth.grown
     )
@@ -275,16 +277,18 @@ def fit_on(
     start: ArrayLike | None = None,
     boxes: BoxTotals | None = None,
     inverse: Preconditioner | None = None,
+    recession: FloatArray | float = 0.0,
 ) -> Decomposition:
-    """Plan, solve and put the result together; no warning is given. For `boxes` and `inverse` see `plan_on`.
+    """Plan, solve and put the result together; no warning is given. For what growing found see `plan_on`.
 
     With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
-    plan = plan_on(data, recipe, settings, boxes, inverse)
+    plan = plan_on(data, recipe, settings, boxes, inverse, recession)
     with limit_blas(plan.problem.model.n_params):
         plan, outcome = _solve(plan, start)
     if not settings.ranked and not outcome.status.converged:
-        return fit_on(data, recipe, replace(settings, ranked=True), start=start, boxes=boxes, inverse=inverse)
+        settings = replace(settings, ranked=True)
+        return fit_on(data, recipe, settings, start=start, boxes=boxes, inverse=inverse, recession=recession)
     problem, face = plan.problem, plan.face
     point = plan.target.complete(outcome.point)
     alone = replace(settings, max_iter=None, callback=None)  # for fits that the caller did not begin
@@ -384,8 +388,9 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
         outcome = run(scaling, target.full, theta, scaling.max_iter, callback)
         if outcome.status in (Status.CONVERGED, Status.STOPPED):
             return outcome
-    # parameters of +80 and -80 may cancel each other, so that one of them alone is no start
-    start = theta if target.columns is None else np.zeros(len(target.columns))
+    start = theta
+    if target.columns is not None:  # parameters of +80 and -80 may cancel each other: one of them alone is a bad start
+        start = min((np.zeros(len(target.columns)), theta[target.columns]), key=lambda some: target.at(some).objective)
     outcome = run_in_turn(plan.solvers, target, start, max_iter=max_iter, callback=callback)
     ended = outcome.status in (Status.CONVERGED, Status.STOPPED) or max_iter is not None
     if not given or ended or not theta.any():

@@ -68,9 +68,12 @@ class GrowthStep:
         return replace(self, kl=self.kl + within, rmse=math.nan, aic=aic, bic=bic)
 
 
-def add_round(rounds: Sequence[GrowthStep], last: GrowthStep) -> list[GrowthStep]:
-    """Append a round; those before it that were no smaller, or no worse, are not on the way to it."""
-    return [*(step for step in rounds if step.n_params < last.n_params and step.kl > last.kl), last]
+def keep_rounds(steps: Sequence[GrowthStep]) -> list[GrowthStep]:
+    """Keep the rounds that led to the last: one that was no smaller, or no worse, than a later one did not."""
+    kept: list[GrowthStep] = []
+    for last in steps:
+        kept = [*(step for step in kept if step.n_params < last.n_params and step.kl > last.kl), last]
+    return kept
 
 
 class Grown(NamedTuple):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.fitting.growing.state import LEAST_VARIANCE, ROUGH, Features, Moments, State, inverse_deviation
+from legendre.fitting.growing.state import LEAST_VARIANCE, ROUGH, Features, State, inverse_deviation
 
 NOTHING = 1e-15  # a gain this small is a rounding error
 WINDOWS = 5  # windows of 1/2, 1/4, ... 1/32 of each mode are looked for, one size a round
@@ -21,14 +20,11 @@ def add_cells(state: State, allowed: BoolArray, count: int, price: float) -> Sta
 
     Where only near-duplicates of the basis are left, the factor has to be in float64 to tell what they gain.
     """
-    price = max(price, NOTHING)
-    found = find_cells(state, allowed, _list_length(count), price)
-    larger = _add_best(state, found, count, price) if len(found) else None
-    if larger is None and len(found):
-        state = state.anchored(double=True) if state.anchor.factor.kind == "f" else state
-        every = np.flatnonzero(_field(state, allowed) > 2.0 * price)
-        if len(every) <= 1024:
-            larger = _add_best(state, state.ground.at(every), count, price, new=1e-7)
+    price, field = max(price, NOTHING), _field(state, allowed)
+    larger = _add_best(state, find_cells(state, field, _list_length(count)), count, price)
+    if larger is None and len(every := np.flatnonzero(field > 2.0 * price)) <= 1024:
+        state = state.anchored(double=True)
+        larger = _add_best(state, state.ground.at(every), count, price, new=1e-7)
     return larger
 
 
@@ -41,8 +37,7 @@ def add_boxes(state: State, count: int, price: float, turn: int) -> State | None
     price = max(price, NOTHING)
     for idle in range(WINDOWS):
         found = find_boxes(state, _list_length(count) << 2 * min(idle, 3), price, turn + idle)
-        larger = _add_best(state, found, count, price) if len(found) else None
-        if larger is not None:
+        if (larger := _add_best(state, found, count, price)) is not None:
             return larger
         state = state.settle(NOTHING)
     return None
@@ -119,34 +114,30 @@ def independent(even: State, found: Features, new: float = 1e-7) -> BoolArray:
 
 def _shorten(state: State, found: Features, score: FloatArray, count: int) -> Features:
     """Keep about `count` features by their scores, given the one of the basis that each resembles most."""
-    if state.theta.size and len(found) > count:
-        room, mean = max(1280, 4 * count), state.ground.means(state.eta, found)
-        if len(found) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
+    if len(score) <= count:
+        return found
+    if state.theta.size:
+        room = max(1280, 4 * count)
+        if len(score) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
+            mean = state.ground.means(state.eta, found)
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]
             found, score = found.of(some), score[some]
-        basis = state.anchor.moments
-        score = score / np.maximum(1.0 - Moments.of(state.ground, basis.eta, found).nearest(basis), 1e-3)
-    best = np.argpartition(score, -count)[-count:] if len(found) > count else np.arange(len(found))
-    return found.of(np.sort(best))
+        score = score / np.maximum(1.0 - state.nearest(found), 1e-3)
+    return found.of(np.sort(np.argpartition(score, -count)[-count:]))
 
 
-def find_cells(state: State, allowed: BoolArray, count: int, price: float = 0.0) -> Features:
+def find_cells(state: State, field: FloatArray, count: int) -> Features:
     """List at most `count` cells by their gain.
 
     Where there are many, only those that no neighbour exceeds compete, lest the neighbours of a few peaks crowd the
     list.
     """
-    field, ground = _field(state, allowed), state.ground
     usable = np.flatnonzero(field > 0.0)
-    if not state.theta.size:  # the gain of the first parameter is known exactly
-        field[usable] = bernoulli_divergence(ground.eta_hat[usable], state.eta[usable])
-        usable = usable[field[usable] > price]
-    if len(usable) <= count:
-        return ground.at(usable)
-    listed = find_peaks(field, ground.shape, compiled=ground.compiled)
-    if len(listed) < count:
-        listed = np.union1d(listed, usable[np.argpartition(field[usable], -count)[-count:]])
-    return _shorten(state, ground.at(listed), field[listed], count)
+    if len(usable) > count:
+        peaks = find_peaks(field, state.ground.shape)
+        few = len(peaks) < count
+        usable = np.union1d(peaks, usable[np.argpartition(field[usable], -count)[-count:]]) if few else peaks
+    return _shorten(state, state.ground.at(usable), field[usable], count)
 
 
 def _field(state: State, allowed: BoolArray) -> FloatArray:
@@ -161,18 +152,13 @@ def _field(state: State, allowed: BoolArray) -> FloatArray:
     return score
 
 
-def find_peaks(field: FloatArray, shape: tuple[int, ...], *, compiled: bool = False) -> IntArray:
+def find_peaks(field: FloatArray, shape: tuple[int, ...]) -> IntArray:
     """List the cells whose value, above 0, no neighbour along a mode exceeds; of equal neighbours the first.
 
     >>> find_peaks(np.array([0.0, 2.0, 2.0, 1.0, 3.0]), (5,)).tolist()
     [1, 4]
     """
     peak = field > 0.0
-    if compiled or field.size > limits.NUMPY_CELLS:
-        from legendre.core.sums.kernels.growing import mark_peaks
-
-        mark_peaks(field, np.array(shape, dtype=np.int64), peak.view(np.uint8))
-        return np.flatnonzero(peak)
     grid, marked = field.reshape(shape), peak.reshape(shape)
     for axis in range(len(shape)):
         high, low = np.moveaxis(grid, axis, 0), np.moveaxis(marked, axis, 0)
@@ -229,7 +215,7 @@ def _windows(state: State, turn: int, count: int) -> Features:
         p, q = p[near] - p[far], q[near] - q[far]
     variance = q * (1.0 - q)
     gain = np.divide((p - q) ** 2, variance, out=np.zeros(q.shape), where=variance > LEAST_VARIANCE).ravel()
-    peaks = find_peaks(gain, q.shape, compiled=True)
+    peaks = find_peaks(gain, q.shape)
     peaks = peaks[np.argsort(-gain[peaks])[:count]]
     corner = np.stack(np.unravel_index(peaks, q.shape), axis=1).astype(np.int64)
     return ground.boxes(corner, corner + sides)

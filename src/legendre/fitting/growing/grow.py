@@ -17,7 +17,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, add_boxes, add_cells
 from legendre.fitting.growing.state import DAMPING, ROUGH, Features, Ground, Inverse, State
-from legendre.results.growth_path import GrowthStep, add_round
+from legendre.results.growth_path import GrowthStep
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +71,24 @@ class Search:
         """Fit the start alone."""
         return State.of(self.ground, self.start, np.zeros(len(self.start))).fit(1e-10, 60)[0].anchored()
 
+    @property
+    def quick(self) -> bool:
+        """Whether cells are chosen and most have data, so that an early choice is easily made good later."""
+        observed = self.ground.observed
+        return self.candidates is not None and (observed is None or 2 * len(observed) >= self.ground.eta_hat.size)
+
     def larger(self, state: State, most: int | None = None, turn: int = 0) -> State | None:
         """Add the features of a round and fit; ``None`` when the size is reached or no candidate pays.
 
-        A round adds a tenth of the basis; at first a 40th of the size to reach, from 1 to 16 cells, or 8 boxes. Up to a
-        quarter of that size it adds a seventh, of cells and where most have data: where most are empty, early cells
+        A round adds a tenth of the basis; at first a 40th of the size to reach, up to 8. Where growing is `quick` it is
+        up to 16, and a seventh until a quarter of that size is reached; where most cells are empty, those chosen early
         would decide which of them vanish.
         """
         left = (self.most if most is None else most) - state.theta.size
         if left <= 0:
             return None
-        observed = self.ground.observed
-        early = self.known and 4 * state.theta.size < self.most and self.candidates is not None
-        early = early and (observed is None or 2 * len(observed) >= self.ground.eta_hat.size)
-        count = min(max(self.most // 40, 1), 8 if self.candidates is None else 16) if self.known else 1
+        count = min(max(self.most // 40, 1), 16 if self.quick else 8) if self.known else 1
+        early = self.quick and self.known and 4 * state.theta.size < self.most
         count = max(count, state.theta.size // (7 if early else 10))
         count = left if left < 1.5 * count else count
         if self.candidates is None:
@@ -95,7 +99,7 @@ class Search:
         """Estimate what each feature is worth; infinite for those of the start, and for those that keep cells empty."""
         loss = losses(state)
         loss[: len(self.start)] = np.inf
-        loss[list(state.keepers)] = np.inf
+        loss[state.recession != 0] = np.inf
         return loss
 
     def smaller(self, state: State, fewest: int | None = None, below: float = math.inf) -> State | None:
@@ -125,7 +129,7 @@ class Search:
         now, kept = now.fit(sharply * self.price, 60)[0].anchored(), np.arange(state.theta.size)
         while True:
             loss, estimate = np.full(now.theta.size, np.inf), losses(now)
-            estimate[list(now.keepers)] = 0.0  # what it says of these is not true
+            estimate[now.recession != 0] = 0.0  # what it says of these is not true
             estimate[: len(self.start)] = np.inf
             tried = np.argsort(estimate, kind="stable")[: 32 if now.theta.size > large else None]
             tried = tried[estimate[tried] < 4.0 * self.price]  # a loss that is estimated at more is not computed
@@ -155,7 +159,7 @@ class Search:
 
 
 def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[State, list[GrowthStep]]:
-    """Add features until the size is reached, no candidate is left or none pays; return the fit and the rounds.
+    """Add features until the size is reached, no candidate is left or none pays; return the fit and all rounds.
 
     A size of up to 500 is exceeded by half, and what is missed least is given back. On the way to a larger one, and to
     an end that a criterion finds, features are swapped.
@@ -167,7 +171,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
 
     def forward(state: State, rounds: list[GrowthStep], size: int) -> tuple[State, list[GrowthStep]]:
         while (larger := search.larger(state, size, len(rounds) - 1)) is not None:
-            state, rounds = larger, add_round(rounds, measure(larger))
+            state, rounds = larger, [*rounds, measure(larger)]
             if say is not None:
                 say(f"growing   {state.theta.size} of {size} parameters   KL = {state.kl:.4g}")
         return state, rounds
@@ -193,11 +197,11 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
         while other.theta.size > most:
             other = search.smaller(other, most) or other
         if other.kl < state.kl:
-            state, rounds = other, add_round(more, measure(other))
+            state, rounds = other, [*more, measure(other)]
     if search.price:
         state = search.prune(state)
         while True:  # where there is room again, go on as long as that pays
-            rounds = add_round(rounds, measure(state))
+            rounds = [*rounds, measure(state)]
             other, more = forward(state, rounds, most)
             other = search.prune(other) if other.theta.size > state.theta.size else state
             if not search.cost(other) < 0.99 * search.cost(state):
@@ -207,9 +211,11 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
 
 
 def _sizes(search: Search) -> list[int]:
-    """List the sizes at which features are swapped: the one to reach; with a criterion, many on the way."""
+    """List the sizes at which features are swapped: the one to reach, and 0.7 of it; with a criterion, many more."""
+    if not search.price:
+        return [int(0.7 * search.most), search.most] if search.quick else [search.most]
     sizes, size = list[int](), len(search.start) + 20
-    while search.price and size < search.most:
+    while size < search.most:
         sizes.append(size)
         size = int(1.4 * size) + 1
     return [*sizes, search.most]

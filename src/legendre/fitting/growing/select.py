@@ -31,7 +31,7 @@ from legendre.fitting.growing.canonical import put_in_order
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
 from legendre.fitting.growing.state import Ground, Inverse, State
-from legendre.results.growth_path import Grown, GrowthStep, add_round
+from legendre.results.growth_path import Grown, GrowthStep, keep_rounds
 
 LEAST_HELD_OUT = 5  # events, or cells, of each fold
 
@@ -43,6 +43,7 @@ class Growth:
     terms: Terms
     theta: FloatArray
     rounds: tuple[GrowthStep, ...]
+    recession: FloatArray  # a direction in theta that makes cells vanish
     inverse: Inverse | None = None  # near that of the Fisher matrix; None where it does not save time
     grown: Grown | None = None  # where cells can be put in order
     negentropy: float | None = None  # of sums of X over boxes, where it was coarsened
@@ -91,11 +92,12 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say 
                 search = replace(search, price=_price(recipe, data, search) / (2.0 * data.total))
         state, rounds = grow(search, recipe, say)
         state, inverse = search.finish(state)
-        rounds = add_round(rounds, measure(state))
+        rounds = keep_rounds([*rounds, measure(state)])
         lo, hi = (corner[:, np.argsort(axes)] for corner in state.ground.corners(state.features))
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
     noted = tuple(rounds) if curve is None else note_losses(rounds, curve, data.total)
-    return Growth(terms, state.theta, noted, inverse, None if recipe.boxed else Grown(len(search.start), None))
+    grown = None if recipe.boxed else Grown(len(search.start), None)
+    return Growth(terms, state.theta, noted, state.recession, inverse, grown)
 
 
 def _price(recipe: Adaptive, data: Dense, search: Search) -> float:

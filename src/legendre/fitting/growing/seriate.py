@@ -10,7 +10,6 @@ its levels come in.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time, timedelta
@@ -216,25 +215,15 @@ def _slices(data: Observation, mode: int, axes: Sequence[int]) -> FloatArray:
 
 
 def _turn_ends(data: Observation, order: Orders, modes: list[int]) -> Observation:
-    """Turn arranged modes around where a small basis is better then; of equal ones the first tried stays.
-
-    Of up to three modes all combinations are tried; of more, one mode after the other.
-    """
-    if len(modes) <= 3:
-        tries = [_turn(order, ends) for n in range(len(modes) + 1) for ends in itertools.combinations(modes, n)]
-        found = [data.arranged(some) for some in tries]
-        return found[int(np.argmin([_try(some) for some in found]))]
+    """Turn arranged modes around, one after the other, where a small basis is better then."""
     best = data.arranged(order)
     least = _try(best)
     for k in modes:
-        other = data.arranged(turned := _turn(order, (k,)))
+        turned = [by[::-1] if by is not None and j == k else by for j, by in enumerate(order)]
+        other = data.arranged(turned)
         if (kl := _try(other)) < least:
             best, least, order = other, kl, turned
     return best
-
-
-def _turn(order: Orders, modes: Sequence[int]) -> list[IntArray | None]:
-    return [by[::-1] if by is not None and k in modes else by for k, by in enumerate(order)]
 
 
 def _try(data: Observation, most: int = 24) -> float:

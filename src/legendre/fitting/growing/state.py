@@ -11,7 +11,9 @@ diagonal of the factor makes dependent parameters harmless, and the last fit, an
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -31,8 +33,9 @@ from legendre.solvers.linesearch import backtrack
 
 LEAST_VARIANCE = 1e-13
 """A feature with no more variance than this is a constant: smaller ones are rounding errors of the suffix sums."""
-Region = tuple[tuple[slice, ...], tuple[slice, ...] | None, tuple[int, ...]]
-"""Cells without data that a basis keeps empty: in the first box, not in the second; and the features that do so."""
+Region = tuple[tuple[slice, ...], tuple[slice, ...] | None, int, int]
+"""Cells without data that a basis keeps empty: in the first box, not in the second; and the numbers of the features
+that do so, from 1 on: 0 is the grid itself, or none."""
 
 
 def inverse_deviation(mean: FloatArray) -> FloatArray:
@@ -138,24 +141,24 @@ class Ground:
         """Sum over boxes, given suffix sums."""
         if features.high is None:
             return eta[features.places]
-        from legendre.core.sums.kernels.growing import box_sums
-
-        out = np.empty(len(features))
-        box_sums(len(features) << len(self.shape), len(features), eta, features.low, features.high, out)
-        return out
+        return np.asarray(sum(sign * eta[places] for sign, places in self._signed_corners(features)))
 
     def spread(self, features: Features, values: FloatArray) -> FloatArray:
         """Add up, at each cell, the values of the boxes around it."""
         grid = np.zeros(self.eta_hat.size)
-        if features.high is None:
-            grid[features.places] = values
-        else:
-            for corner in range(1 << len(self.shape)):
-                far = np.array([corner >> d & 1 for d in range(len(self.shape))], dtype=np.bool_)
-                places = np.where(far[:, None], features.high, features.low).sum(axis=0)
-                np.add.at(grid, places, values * (-1.0) ** int(far.sum()))
+        for sign, places in self._signed_corners(features):
+            np.add.at(grid, places, sign * values)
         self.sum_up(grid, back=False)
         return grid
+
+    def _signed_corners(self, features: Features) -> Iterator[tuple[float, IntArray]]:
+        """Yield the places of each corner of boxes, with the sign of its suffix sum."""
+        if features.high is None:
+            yield 1.0, features.places
+            return
+        for far in itertools.product((False, True), repeat=len(self.shape)):
+            places = np.where(np.array(far)[:, None], features.high, features.low).sum(axis=0)
+            yield (-1.0) ** sum(far), places
 
     def sum_up(self, grid: FloatArray, *, back: bool) -> None:
         """Replace a grid by its sums at or below each cell; at or above it if `back`."""
@@ -200,7 +203,7 @@ class Ground:
         if self.seen is None:
             return None
         out = np.zeros(self.shape, dtype=np.bool_) if dead is None else dead.reshape(self.shape).copy()
-        for outer, hole, _ in self.empty_regions(features, known):
+        for outer, hole, *_ in self.empty_regions(features, known):
             kept = None if hole is None else out[hole].copy()
             out[outer] = True
             if hole is not None and kept is not None:
@@ -223,7 +226,7 @@ class Ground:
         def box(i: int) -> tuple[slice, ...]:
             return tuple(map(slice, lo[i].tolist(), hi[i].tolist()))
 
-        regions: list[Region] = [(box(i), None, (i - 1,)) for i in np.flatnonzero(new & (counts == 0)).tolist()]
+        regions: list[Region] = [(box(i), None, i, 0) for i in np.flatnonzero(new & (counts == 0)).tolist()]
         some = np.flatnonzero(counts > 0)
         some = some[np.argsort(counts[some], kind="stable")]
         for apart in range(1, len(some)):  # pairs of equal counts stand next to each other, or in a run of equal ones
@@ -236,7 +239,7 @@ class Ground:
             for outer, inner in ((one, other), (other, one)):
                 inside = (lo[inner] >= lo[outer]).all(axis=1) & (hi[inner] <= hi[outer]).all(axis=1)
                 for i, j in zip(outer[inside].tolist(), inner[inside].tolist(), strict=True):
-                    regions.append((box(i), box(j), tuple(k - 1 for k in (i, j) if k)))
+                    regions.append((box(i), box(j), i, j))
         return regions
 
 
@@ -285,16 +288,6 @@ class Moments:
         found -= np.outer(self.mean, others.mean)
         found *= np.outer(self.scale, others.scale)
         return np.asarray(found, dtype)
-
-    def nearest(self, others: Moments) -> FloatArray:
-        """Return the largest squared correlation of each feature with one of the others."""
-        out, step = np.zeros(len(self.mean)), max(1, (1 << 16) // max(len(others.mean), 1))  # blocks stay in cache
-        for first in range(0, len(out), step):
-            part = np.arange(first, min(first + step, len(out)))
-            some = replace(self, features=self.features.of(part), mean=self.mean[part], scale=self.scale[part])
-            found = some.correlations(others)
-            out[part] = np.maximum(found.max(axis=1, initial=0.0), -found.min(axis=1, initial=0.0)) ** 2
-        return out
 
 
 STEPS = 8  # of a fit between rounds
@@ -398,8 +391,8 @@ class Anchor:
 
         Where nothing helps, as where eta holds NaN, correlations are taken for 0.
         """
-        attempts = [("d", 10.0**power) for power in range(-9, -1)]
-        for kind, damping in [*([("f", DAMPING["f"])] if single else []), *attempts]:
+        attempts = [("f", DAMPING["f"]), *(("d", 10.0**power) for power in range(-9, -1))]
+        for kind, damping in attempts if single else attempts[1:]:
             matrix = moments.correlations(moments, lower=True, dtype=kind)
             np.fill_diagonal(matrix, 1.0 + damping)
             if (factor := GrowingFactor.of(matrix)) is not None:
@@ -501,9 +494,13 @@ class State:
         return self.anchor.factor.half((self.goal - self.mean) * self.scale).astype(np.float64)
 
     @cached_property
-    def keepers(self) -> set[int]:
-        """The features that keep cells empty."""
-        return {i for *_, owners in self.ground.empty_regions(self.features) for i in owners}
+    def recession(self) -> FloatArray:
+        """A direction in theta that lowers the cells that vanish alone; not 0 for the features that keep them empty."""
+        direction = np.zeros(self.theta.size + 1)
+        for *_, outer, inner in self.ground.empty_regions(self.features):
+            direction[outer] -= 1.0
+            direction[inner] += 1.0
+        return direction[1:]
 
     @property
     def anchor(self) -> Anchor:
@@ -530,6 +527,16 @@ class State:
             self.ground, seen=None, log_measure=None if measure is None else np.where(measure > -np.inf, 0.0, measure)
         )
         return State.of(ground, self.features, np.zeros(self.theta.size)).anchored(double=True)
+
+    def nearest(self, found: Features) -> FloatArray:
+        """Return the largest squared correlation of each of further features with one of the basis."""
+        basis, out = self.anchor.moments, np.zeros(len(found))
+        step = max(1, (1 << 16) // max(self.theta.size, 1))  # blocks stay in cache
+        for first in range(0, len(out), step):
+            part = np.arange(first, min(first + step, len(out)))
+            own = Moments.of(self.ground, basis.eta, found.of(part)).correlations(basis)
+            out[part] = np.maximum(own.max(axis=1, initial=0.0), -own.min(axis=1, initial=0.0)) ** 2
+        return out
 
     def condition(self, found: Features) -> tuple[Moments, FloatArray, FloatArray, AnyArray]:
         """Return what further features are worth beside the basis, in units of their standard deviations.
@@ -639,7 +646,7 @@ class State:
         ground.sum_up(lost, back=True)
         theta = self.theta[left]
         less = replace(self, features=self.features.of(left), goal=self.goal[left], theta=theta, known=None).anchored()
-        dead = self.dead if self.keepers.isdisjoint(gone.tolist()) else ground.vanishing(less.features)
+        dead = ground.vanishing(less.features) if self.recession[gone].any() else self.dead
         move = less.anchor.factor.solve(ground.means(lost, less.features) * less.scale) * less.scale
         after = less.at(theta + move, dead)
         if not after.objective - self.objective < 0.05 * self.kl:  # too far for the second order

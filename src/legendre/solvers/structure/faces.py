@@ -49,11 +49,12 @@ def diverging(recession: FloatArray) -> BoolArray:
     return np.asarray(np.abs(recession) > 1e-6, dtype=np.bool_)
 
 
-def structural_face(problem: Problem) -> Face:
+def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     """Leave out the cells that an empty margin forces to 0; cells that vanish for other reasons are left open.
 
     Margins that are a product's (a tree of cliques) on a full grid leave nothing open: the product of their tables is
-    0 where a table is, and nowhere else. In a grid that is not formed the tables are all that is looked at.
+    0 where a table is, and nowhere else. In a grid that is not formed the tables are all that is looked at. `known` is
+    a direction in theta that is known to lower cells without data alone.
 
     >>> from legendre.data.dense import observe
     >>> face = structural_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
@@ -74,7 +75,7 @@ def structural_face(problem: Problem) -> Face:
     never = problem.eta_hat == 0
     if model.ties is not None:  # tied features may be negative
         never &= model.ties.own >= 0
-    recession = np.where(never, -1.0, 0.0)
+    recession = np.where(never, -1.0, 0.0) + known
     if model.ties is None:
         recession += _empty_margins(problem, margins)
     alive, face = model.alive, attained

@@ -1,4 +1,4 @@
-"""Features of a growing basis, compiled: sums over boxes, correlations, peaks of a field, and ascent to better boxes.
+"""Features of a growing basis, compiled: correlations, and ascent to better boxes.
 
 `eta` holds suffix sums of a grid, flattened. Corners are coordinates times strides, one row for each mode. Where boxes
 end before the last level, the grid has a border of zeros behind the last level of each mode.
@@ -51,13 +51,6 @@ def _box(eta, lo, hi):
 
 
 @ParallelKernel
-def box_sums(first, last, eta, lo, hi, out):
-    """Sum over each box."""
-    for i in range(first, last):
-        out[i] = _box(eta, lo[:, i], hi[:, i])
-
-
-@ParallelKernel
 def box_correlations(first, last, eta, lo, hi, mean, scale, lo2, hi2, mean2, scale2, out, lower):
     """Correlate the indicators of boxes with those of others; of the lower triangle alone if `lower`."""
     modes = len(lo)
@@ -70,21 +63,6 @@ def box_correlations(first, last, eta, lo, hi, mean, scale, lo2, hi2, mean2, sca
                 meet = meet and low[d] < high[d]
             both = _box(eta, low, high) if meet else 0.0
             out[i, j] = (both - mean[i] * mean2[j]) * (scale[i] * scale2[j])
-
-
-@compiled
-def mark_peaks(field, modes, peak):
-    """Leave marked, by 1, cells whose value no neighbour along a mode exceeds; of equal neighbours the first."""
-    after = field.size
-    for n in modes:
-        block, after = after, after // n
-        for first in range(0, field.size, block):
-            low, high = field[first : first + block - after], field[first + after : first + block]
-            lower, higher = peak[first : first + block - after], peak[first + after : first + block]
-            for j in range(low.size):
-                lower[j] &= np.uint8(high[j] <= low[j])
-            for j in range(low.size):
-                higher[j] &= np.uint8(high[j] > low[j])
 
 
 @ParallelKernel
