@@ -6,16 +6,46 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import coo_array
 
 import legendre as ld
 from legendre.core import limits
+from legendre.core.sums.quotient import BoxTotals, Quotient
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
 from legendre.data.observation import Observation
 from legendre.data.read import read
-from legendre.fitting.growing.coarse import too_large
+from legendre.fitting.growing.coarse import join_alike, too_large
+
+
+def whole(shape: tuple[int, ...]) -> Quotient:
+    return Quotient(shape, tuple(np.arange(n) for n in shape))
+
+
+def uncut(shape: tuple[int, ...]) -> Quotient:
+    return Quotient(shape, tuple(np.zeros(1, dtype=np.int64) for _ in shape))
+
+
+def repeated(rng: np.random.Generator) -> FloatArray:
+    return np.repeat(np.repeat(rng.gamma(2.0, size=(6, 5)), 4, axis=0), 3, axis=1)
+
+
+def test_levels_that_are_the_same_are_joined_and_no_others(rng: np.random.Generator) -> None:
+    data = observe(repeated(rng))
+    boxes = join_alike(BoxTotals(whole(data.shape), data.values), uncut(data.shape), 30)
+    assert_array_equal(boxes.quotient.cuts[0], np.arange(0, 24, 4))
+    assert_array_equal(boxes.quotient.cuts[1], np.arange(0, 15, 3))
+    assert_allclose(boxes.values, data.merged(boxes.quotient), rtol=1e-14)
+
+
+def test_named_cuts_stay_and_every_mode_keeps_one() -> None:
+    data = observe(np.ones((8, 9, 3)))
+    fixed = Quotient.of(data.shape, np.array([[5, 2, 0]]))
+    boxes = join_alike(BoxTotals(whole(data.shape), data.values), fixed, 1)
+    assert boxes.quotient.merged_shape == (2, 2, 2)
+    assert 5 in boxes.quotient.cuts[0]
+    assert 2 in boxes.quotient.cuts[1]
 
 
 def test_growing_reads_no_more_of_x_than_it_needs(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +71,7 @@ def test_growing_reads_no_more_of_x_than_it_needs(rng: np.random.Generator, monk
 def test_a_mode_with_a_single_level(
     shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not cut; the basis is that of the same tensor without it."""
+    """It has no intervals to join; the basis is that of the same tensor without it."""
     monkeypatch.setattr(limits, "COARSE_BOXES", 512)
     X = rng.gamma(1.0, size=shape)
     fit, twin = (ld.decompose(Y, ld.adaptive(5)) for Y in (X, X.squeeze()))

@@ -263,7 +263,9 @@ def fit_recipe(
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
     totals = None if growth.grown is None else growth.grown.totals
-    fit = fit_on(data, basis, settings, start=growth.theta, boxes=totals, inverse=growth.inverse, recession=growth.recession)
+    fit = fit_on(
+        data, basis, settings, start=growth.theta, boxes=totals, inverse=growth.inverse, recession=growth.recession
+    )
     return replace(
         fit, recipe=repr(recipe), _rounds=tuple(growth.rounds), _negentropy=growth.negentropy, _grown=growth.grown
     )

@@ -1,7 +1,8 @@
 """Growing on a grid too large to score every cell of: candidates are the corners of a coarser grid.
 
-X is merged onto boxes whose sides hold about the same share of it. With the number of cells of each box as its base
-measure the problem on the boxes is exactly the same problem for every basis of their corners.
+X is merged onto boxes whose sides hold about the same share of it, and then intervals are joined whose slices are
+alike. With the number of cells of each box as its base measure the problem on the boxes is exactly the same problem for
+every basis of their corners.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis
 from legendre.core.sums.quotient import BoxTotals, Quotient, volumes
+from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation, Support
 
@@ -51,12 +53,13 @@ def coarsen(data: Observation, recipe: Adaptive) -> tuple[Dense, Adaptive, BoxTo
             f"{recipe!r}: the cells it names cut the grid into {fixed.n_merged:.2g} boxes; on a grid as large as "
             f"X's, {data.shape}, at most {8 * most:,} can be scored. Name fewer coordinates."
         )
-    if data.support.points is None and math.prod(data.shape) > most:
+    quotient = _cut_by_mass(data, fixed) if named is None else fixed
+    totals = BoxTotals(quotient, data.merged(quotient))
+    if named is None and data.support.points is None and quotient.n_merged < math.prod(data.shape):
         # the fewer parameters are wanted the fewer boxes suffice
         wanted = 512 * recipe.n if isinstance(recipe.n, int) else most
-        most = min(most // 4, max(wanted, most // 32))
-    quotient = _cut_by_mass(data, fixed, most) if named is None else fixed
-    totals = BoxTotals(quotient, data.merged(quotient))
+        totals = join_alike(totals, fixed, min(most // 4, max(wanted, most // 32)))
+    quotient = totals.quotient
     candidates = None if named is None else Cells(quotient.boxes(named))
     on_corners = replace(recipe, include=Cells(quotient.boxes(start)), candidates=candidates)
     return observe_boxes(data, totals), on_corners, totals
@@ -76,8 +79,58 @@ def observe_boxes(data: Observation, totals: BoxTotals) -> Dense:
     return Dense(support, base, None, data.total, positive, values, compiled_boxes=data.compiled)
 
 
-def _cut_by_mass(data: Observation, fixed: Quotient, most: int) -> Quotient:
-    """Cut each mode into pieces of about equal mass: as finely as `most` boxes allow, alike in all modes.
+def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
+    """Join neighbouring intervals whose slices are alike until at most `most` boxes are left.
+
+    The cuts of `fixed` stay, and one cut of every mode that is cut. In each pass an interval is joined with at most one
+    neighbour: what a pass joins it has compared.
+    """
+    while totals.quotient.n_merged > most:
+        quotient = totals.quotient
+        losses = _joining_losses(totals)
+        for k, cut in enumerate(quotient.cuts):
+            losses[k] *= len(cut)  # for the boxes that it saves
+            losses[k][np.isin(cut[1:], fixed.cuts[k])] = np.inf
+        flat = np.concatenate(losses)
+        modes = np.repeat(np.arange(len(losses)), [len(loss) for loss in losses])
+        numbers = np.concatenate([np.arange(1, len(loss) + 1) for loss in losses])
+        gone: list[set[int]] = [set() for _ in losses]
+        sizes, tried = list(quotient.merged_shape), list(quotient.merged_shape)
+        for place in np.argsort(flat, kind="stable")[: int(np.isfinite(flat).sum())].tolist():
+            k, number = int(modes[place]), int(numbers[place])
+            if math.prod(tried) <= most:
+                break
+            if tried[k] > 2:
+                tried[k] -= 1
+                if not {number - 1, number + 1} & gone[k]:
+                    gone[k].add(number)
+                    sizes[k] -= 1
+        if sizes == list(quotient.merged_shape):
+            break
+        kept = tuple(np.delete(np.arange(len(c)), sorted(g)) for c, g in zip(quotient.cuts, gone, strict=True))
+        cuts = tuple(cut[keep] for cut, keep in zip(quotient.cuts, kept, strict=True))
+        merged = Quotient(quotient.merged_shape, kept).merge(totals.values)
+        totals = BoxTotals(Quotient(quotient.shape, cuts), merged)
+    return totals
+
+
+def _joining_losses(totals: BoxTotals) -> list[FloatArray]:
+    """Estimate, mode by mode, by how much the negentropy of the boxes falls if an interval is joined with the next one.
+
+    For densities d, e on v and w cells it is ``2 v w / (v + w) (sqrt d - sqrt e)^2``, to second order in their
+    difference, summed over the boxes side by side.
+    """
+    out, root = [], np.sqrt(totals.values / totals.values.sum())
+    for k, sides in enumerate(totals.quotient.lengths):
+        others = tuple(axis for axis in range(root.ndim) if axis != k)
+        scaled = root / np.sqrt(np.expand_dims(sides, others))
+        steps = np.square(np.diff(scaled, axis=k)).sum(axis=others)
+        out.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * steps)
+    return out
+
+
+def _cut_by_mass(data: Observation, fixed: Quotient) -> Quotient:
+    """Cut each mode into pieces of about equal mass: as finely as the number of boxes allows, alike in all modes.
 
     Of a long mode, where X is a list of entries, those levels count that occur.
     """
@@ -97,8 +150,8 @@ def _cut_by_mass(data: Observation, fixed: Quotient, most: int) -> Quotient:
             cuts.append(np.union1d(kept, own).astype(np.int64))
         return Quotient(fixed.shape, tuple(cuts))
 
-    low, high = 1, min(max(finest.merged_shape), most)
+    low, high = 1, min(max(finest.merged_shape), limits.COARSE_BOXES)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if cut(middle).n_merged <= most else (low, middle - 1)
+        low, high = (middle, high) if cut(middle).n_merged <= limits.COARSE_BOXES else (low, middle - 1)
     return cut(low)
