@@ -257,7 +257,7 @@ def test_the_page_takes_data_in_the_order_of_x(X: FloatArray, tmp_path: Path) ->
     assert own is not None
     assert_array_equal(found.cells("report").x, own.cells("report").x)
     turned = xr.DataArray(X[::-1], dims=["who", "what", "when"], coords={"who": names[0][::-1]})
-    with pytest.raises(ld.LegendreError, match=r"other levels of who than the fit, .* \(l comes first, a in the fit\)"):
+    with pytest.raises(ld.LegendreError, match="other levels of who than the fit, or in another order"):
         loaded._content(turned)
 
 
