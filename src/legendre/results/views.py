@@ -63,6 +63,7 @@ class FitPair:
     fit: Decomposition
     seen: str = "observed"  # what X is called, and Q
     made: str = "fitted"
+    width: None = None  # there are no intervals
 
     @property
     def labels(self) -> Labels:
@@ -129,6 +130,7 @@ class ArrayPair:
     seen: str = "observed"
     made: str = "fitted"
     may_count: bool = True  # False where integers are not counts
+    width: FloatArray | None = None  # of intervals for missing cells, NaN elsewhere
 
     @cached_property
     def _held(self) -> tuple[FloatArray, BoolArray, FloatArray]:

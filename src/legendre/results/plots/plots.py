@@ -65,7 +65,8 @@ class Plots:
         """Draw slices of X and of Q side by side, with the residuals; of a matrix all of it.
 
         The slices with the largest totals and with the largest residuals are drawn. Of more than three modes three are
-        shown, and entries are sums over the others. Residuals of counts are in standard deviations.
+        shown, and entries are sums over the others. Residuals of counts are in standard deviations. Beside a completion
+        without a basis is how wide the 90 % intervals of the missing cells are, if X has at most three modes.
 
         Parameters
         ----------
@@ -96,11 +97,15 @@ class Plots:
         # a few large residuals would turn the others white: one in 200 is beyond the scale
         span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * largest) or 1.0
         values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
-        parts = (pair.seen, x, values), (pair.made, q, values), ("residual", left, shades)
-        figure, axes = make_panels("plot.slices", 3 * len(chosen), 3, (4.6, 3.3))
+        parts = [(pair.seen, x, values), (pair.made, q, values), ("residual", left, shades)]
+        if pair.width is not None and len(modes) == len(labels.shape) and np.isfinite(pair.width).any():
+            width = pair.width.transpose(modes).reshape(-1, *x.shape[1:])
+            parts.append(("width of 90 % interval", width[chosen], _colours(width)))
+        n_parts = len(parts)
+        figure, axes = make_panels("plot.slices", n_parts * len(chosen), n_parts, (4.6, 3.3))
         images: list[Any] = []
         for place, ax in enumerate(axes):
-            row, (name, entries_of, colours) = place // 3, parts[place % 3]
+            row, (name, entries_of, colours) = place // n_parts, parts[place % n_parts]
             images.append(_draw_table(ax, entries_of[row], colours))
             level_ticks(ax, "x", labels, modes[-1])
             level_ticks(ax, "y", labels, modes[-2])
@@ -113,8 +118,10 @@ class Plots:
                     down, across = np.nonzero(marked)
                     ax.plot(across, down, marker, color="white", markersize=5, linestyle="")
         units = ("count", "standard deviations") if pair.counts else ("entry", "difference")
-        add_colour_bar(axes[1::3], images[1], units[0], pad=0.02, aspect=40)
-        add_colour_bar(axes[2::3], images[2], units[1], extend="both", pad=0.02, aspect=40)
+        add_colour_bar(axes[1::n_parts], images[1], units[0], pad=0.02, aspect=40)
+        add_colour_bar(axes[2::n_parts], images[2], units[1], extend="both", pad=0.02, aspect=40)
+        if n_parts == 4:
+            add_colour_bar(axes[3::n_parts], images[3], units[0], pad=0.02, aspect=40)
         summed = [labels.mode(k) for k in range(len(labels.shape)) if k not in modes]
         notes = [
             f"{pair.seen.capitalize()}, {pair.made} and residual",

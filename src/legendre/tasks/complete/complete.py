@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, is_basis, untied
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import check_choice, is_real
+from legendre.core.arguments import check_choice, check_int, generator_from, is_real
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting, InvalidSupport
 from legendre.core.labels import Labels, Mode
@@ -34,7 +34,7 @@ from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Solver, Status
 from legendre.tasks.complete.crossval import CrossValidation, extrapolate, select
-from legendre.tasks.complete.folds import Folding, HoldOut, Rng
+from legendre.tasks.complete.folds import HoldOut, Rng, deal, read_modes
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 
 if TYPE_CHECKING:
@@ -145,7 +145,13 @@ class Completion(Result):
 
     def effects(self) -> list[Effect]:
         """List effects of modes and of pairs of modes on the logarithm of the model's values at all cells."""
-        return self._small_effects()
+        fit = self.fit
+        if isinstance(fit, PenalisedFit):  # as a model of all interactions
+            whole = fit_recipe(observe(fit.means, "all"), as_basis("full"), Settings())
+            return replace(whole, origin=fit.origin)._small_effects()
+        return list(fit._small_effects())
+
+    _small_effects = effects
 
     @property
     def labels(self) -> Labels:
@@ -182,10 +188,11 @@ class Completion(Result):
 
     def _pair(self) -> ArrayPair:
         fit, observed = self.fit, np.where(self.observed, self.values, np.nan)
-        if isinstance(fit, PenalisedFit):
-            means = fit.means
-            return ArrayPair(self.labels, made="smoothed", arrays=lambda: (observed, means))
-        return ArrayPair(self.labels, arrays=lambda: (observed, model_tensor(fit, extend=True)))
+        if not isinstance(fit, PenalisedFit):
+            return ArrayPair(self.labels, lambda: (observed, model_tensor(fit, extend=True)))
+        lower, upper = fit.interval(0.9)
+        width = np.where(self.observed, np.nan, upper - lower)
+        return ArrayPair(self.labels, lambda: (observed, fit.means), width=width)
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved about the fit, and about the cells that were filled in."""
@@ -219,22 +226,19 @@ class Completion(Result):
             call=known.call.replace("fit = ld.decompose(", "fit = ld.complete("),
         )
 
-    def _small_effects(self) -> list[Effect]:
-        """List what single modes and pairs do to the fit."""
-        fit = self.fit
-        if isinstance(fit, PenalisedFit):  # as a model of all interactions
-            whole = fit_recipe(observe(fit.means, "all"), as_basis("full"), Settings())
-            return replace(whole, origin=fit.origin)._small_effects()
-        return list(fit._small_effects())
-
     def tables(self) -> list[Table]:
         """List what was filled in, what could not be, the cross-validation and the fit."""
-        seen, missing = int(self.observed.sum()), int((~self.observed).sum())
-        rows = [
-            ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} missing"),
-            *_count_filled(self),
-            *(("nothing observed", text) for text in _name_slices(~self.observed, self.labels, full=True)),
-        ]
+        seen, numbers = self.observed, ~np.isnan(self.values)
+        n_filled = int((~seen & numbers).sum())
+        rows = [("tensor", f"{shape_name(self.shape)}, {int(seen.sum())} cells observed, {int((~seen).sum())} missing")]
+        unknown = np.zeros_like(seen) if self.determined is None else ~self.determined
+        checked = ", not checked whether they are determined" if self.determined is None else ""
+        rows += [("filled in", f"{n_filled}{checked}")]
+        if unknown.any():
+            kept = int((unknown & numbers).sum())
+            fate = f"; {kept} of them filled in with open parameters at 0" if kept else ", left NaN"
+            rows += [("undetermined", f"{int(unknown.sum())} cells{fate}")]
+        rows += [("nothing observed", text) for text in _name_empty_slices(seen, self.labels)]
         if isinstance(self.fit, Decomposition):
             rows += [("parameters", f"{self.n_params}, {rank_name(self.fit)} on the observed cells")]
         if self.status is Status.UNDECIDED:
@@ -248,28 +252,12 @@ class Completion(Result):
         return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"
 
 
-def _count_filled(done: Completion) -> list[tuple[str, str]]:
-    """Count the cells that were filled in, and those that are not determined, with their slices."""
-    numbers = ~np.isnan(done.values)
-    count = int((~done.observed & numbers).sum())
-    if done.determined is None:
-        return [("filled in", f"{count}, not checked whether they are determined")]
-    unknown = ~done.determined
-    if not unknown.any():
-        return [("filled in", str(count))]
-    kept = int((unknown & numbers).sum())
-    fate = f"; {kept} of them filled in with open parameters at 0" if kept else ", left NaN"
-    lines = [f"{int(unknown.sum())} cells{fate}", *_name_slices(unknown, done.labels, full=False)]
-    return [("filled in", str(count)), *(("undetermined", line) for line in lines)]
-
-
-def _name_slices(cells: BoolArray, labels: Labels, *, full: bool, named: int = 8) -> list[str]:
-    """Name, mode by mode, the slices with such cells unless all have some; if `full`, those with no other cells."""
+def _name_empty_slices(seen: BoolArray, labels: Labels, named: int = 8) -> list[str]:
+    """Name, mode by mode, the slices of which nothing was observed."""
     lines = []
-    for mode, length in enumerate(cells.shape):
-        others = tuple(k for k in range(cells.ndim) if k != mode)
-        found = np.flatnonzero(cells.all(axis=others) if full else cells.any(axis=others))
-        if len(found) and (full or len(found) < length):
+    for mode, length in enumerate(seen.shape):
+        found = np.flatnonzero(~seen.any(axis=tuple(k for k in range(seen.ndim) if k != mode)))
+        if len(found):
             text = ", ".join(labels.level(mode, i) for i in found[:named]) + (", ..." if len(found) > named else "")
             lines.append(f"{labels.mode(mode)}: {len(found)} of {length} slices ({text})")
     return lines
@@ -378,20 +366,22 @@ def complete(
         raise InvalidSetting(f"hold_out={hold_out!r} is of use with folds only: pass folds=5, or leave it out.")
     if basis is None and solver != "auto":
         raise InvalidSetting(f"solver={solver!r} needs a basis; without one there is nothing to choose. Leave it out.")
+    if folds is not None:
+        check_int(folds, "folds", 2)
     settings = Settings.read(solver, tol, max_iter)
     recipes = [] if basis is None else read_bases(basis, folds)
     with show_progress(progress, None) as (step, say):
         data, seen = read_gaps(X, support, base, names, levels)
         values = np.asarray(data.values, dtype=np.float64)
+        along, dice = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
+        dealer = partial(deal, n_folds=folds, along=along, rng=dice)
         if basis is None:
-            folding = Folding.read(folds, hold_out, rng, data.labels)
-            smoothed = fit_penalised(data, seen, folding, criterion, settings, silent if say is None else say)
-            filled = frozen(np.where(seen, values, smoothed.means))
-            return Completion(filled, smoothed, frozen(np.ones_like(seen)), frozen(seen))
+            penalised = fit_penalised(data, seen, dealer, criterion, settings, silent if say is None else say)
+            filled = frozen(np.where(seen, values, penalised.means))
+            return Completion(filled, penalised, frozen(np.ones_like(seen)), frozen(seen))
         recipe, table = recipes[0], None
         if folds is not None:
-            folding = Folding.read(folds, hold_out, rng, data.labels)
-            recipe, table = select(data, seen, recipes, settings, folding, criterion, say)
+            recipe, table = select(data, seen, recipes, settings, dealer, criterion, say)
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
     warn_if_not_converged(fit, stacklevel=3)
     value, determined = extrapolate(fit, undetermined)

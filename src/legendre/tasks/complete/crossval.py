@@ -20,7 +20,7 @@ from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
 from legendre.solvers.structure.identifiability import identify
-from legendre.tasks.complete.folds import Folding
+from legendre.tasks.complete.folds import Dealer
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def select(
     seen: BoolArray,
     recipes: list[Basis],
     settings: Settings,
-    folding: Folding,
+    dealer: Dealer,
     criterion: str,
     say: Say | None = None,
     share: float = 1e-3,
@@ -116,12 +116,12 @@ def select(
     values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
     # a cell of base measure 0 is no test of a model
     inside = seen if data.base is None else seen & (data.base > 0)
-    folds = folding.deal(values, inside)
+    folds = dealer(values, inside)
+    if not folds.held:
+        raise InvalidSetting("folds: without the cells of any fold X is zero everywhere. Leave folds out.")
     answers = []
     for turn, fold in enumerate(folds.held):
         held, left = fold >= 0, inside & (fold < 0)
-        if not (values[left] > 0).any():
-            raise InvalidSetting(f"folds: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
         rough = replace(settings, tol=max(settings.tol, share / int(left.sum())), ranked=False)
         part, fits = replace(observe(values, left, data.base), origin=data.origin), []
         with warnings.catch_warnings():
@@ -133,7 +133,7 @@ def select(
                 fit = fit_recipe(part, recipe, rough)
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
             answers.append((values[held], np.array([extrapolate(fit)[0][held] for fit in fits])))
-    table = _compare(answers, [repr(basis) for basis in every], criterion, folds.name)
+    table = _compare(answers, [repr(basis) for basis in every], criterion, folds.name(data.labels))
     return every[table.best], table
 
 
@@ -176,18 +176,21 @@ def _compare(
             "Offer smaller bases, or hold out cells instead of fibres: hold_out='cells'."
         )
     common = [~np.isnan(filled[usable]).any(axis=0) & usable.any() for _, filled in answers]
-    scores = []
-    for at, name in enumerate(names):
-        pairs = [(x[ok], filled[at, ok]) for (x, filled), ok in zip(answers, common, strict=True) if ok.any()]
-        pairs = pairs if usable[at] else []
-        square = [float(np.sqrt(np.mean((x - m) ** 2))) for x, m in pairs]
-        deviance = [float(np.mean(poisson_deviance(x, m))) for x, m in pairs]
-        scores.append(Score(name, *_mean_and_error(square), *_mean_and_error(deviance), int(lost[at])))
+    scored = [(x[ok], filled[:, ok]) for (x, filled), ok in zip(answers, common, strict=True) if ok.any()]
+    square = [np.sqrt(np.mean((x - filled) ** 2, axis=1)) for x, filled in scored]
+    deviance = [np.mean(poisson_deviance(x, filled), axis=1) for x, filled in scored]
+    errors = np.array([deviance, square]).reshape(2, -1, len(names))  # by criterion, fold and candidate
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(usable, errors.sum(axis=1) / np.float64(len(scored)), np.nan)
+        squares = ((errors - means[:, None]) ** 2).sum(axis=1)
+        off = np.sqrt(squares / np.float64(len(scored) - 1) / len(scored)) if scored else means
     # where the deviance is infinite for several, the RMSE decides
-    errors = np.array([((s.deviance if criterion == "deviance" else s.rmse), s.rmse) for s in scores])
-    best = int(np.lexsort(np.where(np.isnan(errors), np.inf, errors).T[::-1])[0])
-    scored = sum(int(ok.sum()) for ok in common)
-    return CrossValidation(tuple(scores), best, len(answers), folds, held_out, scored, criterion)
+    ranked = np.where(np.isnan(means), np.inf, means)
+    best = int(np.lexsort(ranked[::-1] if criterion == "deviance" else ranked[1:])[0])
+    rows = zip(names, means[1].tolist(), off[1].tolist(), means[0].tolist(), off[0].tolist(), lost, strict=True)
+    scores = [Score(name, rmse, rmse_se, dev, dev_se, int(n)) for name, rmse, rmse_se, dev, dev_se, n in rows]
+    n_scored = sum(int(ok.sum()) for ok in common)
+    return CrossValidation(tuple(scores), best, len(answers), folds, held_out, n_scored, criterion)
 
 
 def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
@@ -195,10 +198,3 @@ def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
     from scipy.special import kl_div
 
     return np.where(np.isinf(mean), np.inf, 2.0 * kl_div(x, mean))
-
-
-def _mean_and_error(errors: Sequence[float]) -> tuple[float, float]:
-    mean = float(np.mean(errors)) if errors else np.nan
-    if len(errors) < 2 or not np.isfinite(mean):
-        return mean, np.nan
-    return mean, float(np.std(errors, ddof=1)) / float(np.sqrt(len(errors)))

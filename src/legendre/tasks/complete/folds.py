@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
 import numpy as np
 
-from legendre.core.arguments import check_int, entries, generator_from
+from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -25,88 +25,88 @@ class Folds:
 
     Parameters
     ----------
-    shapes
-        The shapes of what is held out: the modes of a fibre, none for single cells.
+    shapes, shares
+        The shapes of what is held out, the modes of a fibre or none for single cells; and each one's share of the
+        missing cells.
     gaps
         For each cell that is missing the number of its shape, -1 for the others.
     held
-        For each fold the number of the shape as part of which a cell is held out, -1 for cells that stay.
-    name
-        The shapes in words.
+        For each fold the number of the shape as part of which a cell is held out, -1 for cells that stay. Folds
+        that are empty, or without which X would be zero everywhere, are left out.
     """
 
     shapes: tuple[Modes, ...]
+    shares: FloatArray
     gaps: IntArray
     held: tuple[IntArray, ...]
-    name: str
+
+    def name(self, labels: Labels) -> str:
+        """Name the shapes in words."""
+        modes = [", ".join(str(labels.names[k] if labels.names else k) for k in shape) for shape in self.shapes]
+        named = [f"fibres along mode {listed}" if listed else "cells" for listed in modes]
+        texts = [f"{name} ({share:.0%})" for name, share in zip(named, self.shares, strict=True)]
+        return named[0] if len(named) == 1 else ", ".join(texts)
 
 
-@dataclass(frozen=True)
-class Folding:
-    """How to deal observed cells into folds."""
+Dealer = Callable[[FloatArray, BoolArray], Folds]  # `deal` with what the caller asked for
 
-    n_folds: int | None = None  # at most five, where the caller does not say
-    along: Modes | None = None  # the modes of the fibres; none for single cells; ``None``: like the gaps
-    rng: Rng = 0
-    labels: Labels | None = None
 
-    @classmethod
-    def read(cls, folds: int | None, hold_out: HoldOut, rng: Rng, labels: Labels) -> Folding:
-        """Check a caller's arguments."""
-        n_folds = None if folds is None else check_int(folds, "folds", 2)
-        return cls(n_folds, _read_modes(hold_out, labels), generator_from(rng, InvalidSetting), labels)
+def deal(
+    values: FloatArray, seen: BoolArray, n_folds: int | None = None, along: Modes | None = None, rng: Rng = 0
+) -> Folds:
+    """Deal the observed cells into folds; the order of the modes makes no difference.
 
-    def deal(self, values: FloatArray, seen: BoolArray) -> Folds:
-        """Deal the observed cells; the order of the modes makes no difference.
+    Each fold holds out as large a share of the observed cells as every other, and of each shape as large a share as it
+    has among the missing cells.
 
-        Each fold holds out as large a share of the observed cells as every other, and of each shape as large a share as
-        it has among the missing cells.
+    Parameters
+    ----------
+    values, seen
+        X, and which of its cells were observed.
+    n_folds
+        The number of folds; at most five where the caller does not say.
+    along
+        The modes of the fibres that are held out; none for single cells; ``None``: like the gaps.
+    rng
+        Where random numbers come from.
 
-        Examples
-        --------
-        >>> X = np.array([[1.0, 2.0, 3.0], [np.nan, 1.0, 5.0]])
-        >>> dealt = Folding(2).deal(X, ~np.isnan(X))
-        >>> dealt.name, dealt.held[0].tolist()
-        ('cells', [[-1, -1, 0], [-1, 0, 0]])
-        """
-        order = canonical_order(values, seen)
-        inside = seen.transpose(order)
-        along = None if self.along is None else tuple(sorted(order.index(k) for k in self.along))
-        shapes, gaps = _shapes_of_gaps(inside) if along is None else ([along], np.where(inside, -1, 0))
-        missing = np.bincount(gaps[gaps >= 0], minlength=len(shapes))
-        shares = missing / missing.sum() if missing.any() else np.ones(1)
-        groups = [_groups(inside.shape, shape) for shape in shapes]
-        n_groups = max(len(np.unique(group[inside])) for group in groups)
-        n_folds = min(5, n_groups) if self.n_folds is None else self.n_folds
-        if n_folds > n_groups:
-            what = "fibres with an observed cell" if along else "observed cells"
-            raise InvalidSetting(f"folds={n_folds} needs at least as many {what}; X has {n_groups}.")
-        held = np.full((n_folds, *inside.shape), -1)
-        rng = np.random.default_rng(self.rng)
-        for number, (group, share) in enumerate(zip(groups, shares, strict=True)):
-            sizes = np.bincount(group[inside])
-            mixed = rng.permutation(np.flatnonzero(sizes))
-            before = np.cumsum(sizes[mixed]) - sizes[mixed]
-            turn = np.full(len(sizes), n_folds)
-            turn[mixed] = before * n_folds // max(sizes.sum() * share, 1.0)
-            for fold in range(n_folds):
-                held[fold][inside & (held[fold] < 0) & (turn[np.minimum(group, len(sizes) - 1)] == fold)] = number
-        back = np.argsort(order)
-        named = [self._name(tuple(sorted(order[k] for k in shape))) for shape in shapes]
-        texts = [f"{name} ({share:.0%})" for name, share in zip(named, shares, strict=True)]
-        return Folds(
-            tuple(tuple(sorted(order[k] for k in shape)) for shape in shapes),
-            gaps.transpose(back),
-            tuple(fold.transpose(back) for fold in held),
-            named[0] if len(named) == 1 else ", ".join(texts),
-        )
-
-    def _name(self, along: Modes) -> str:
-        if not along:
-            return "cells"
-        names = None if self.labels is None else self.labels.names
-        called = ", ".join(str(k) if names is None else names[k] for k in along)
-        return f"fibres along mode {called}"
+    Examples
+    --------
+    >>> X = np.array([[1.0, 2.0, 3.0], [np.nan, 1.0, 5.0]])
+    >>> dealt = deal(X, ~np.isnan(X), 2)
+    >>> dealt.shapes, dealt.held[0].tolist()
+    (((),), [[-1, -1, 0], [-1, 0, 0]])
+    """
+    order = canonical_order(values, seen)
+    back, inside, x = np.argsort(order), seen.transpose(order), values.transpose(order)
+    shapes, gaps = _shapes_of_gaps(inside)
+    if along is not None:
+        shapes, gaps = [tuple(sorted(order.index(k) for k in along))], np.where(inside, -1, 0)
+    missing = np.bincount(gaps[~inside], minlength=len(shapes))
+    shares = missing / missing.sum() if missing.any() else np.ones(1)
+    groups = [_groups(inside.shape, shape) for shape in shapes]
+    n_groups = max(len(np.unique(group[inside])) for group in groups)
+    n_folds = min(5, n_groups) if n_folds is None else n_folds
+    if n_folds > n_groups:
+        what = "fibres with an observed cell" if along else "observed cells"
+        raise InvalidSetting(f"folds={n_folds} needs at least as many {what}; X has {n_groups}.")
+    held = np.full((n_folds, *inside.shape), -1)
+    rng = np.random.default_rng(rng)
+    for number, (group, share) in enumerate(zip(groups, shares, strict=True)):
+        sizes = np.bincount(group[inside], minlength=group.max() + 1)
+        mixed = rng.permutation(np.flatnonzero(sizes))
+        before = np.cumsum(sizes[mixed]) - sizes[mixed]
+        turn = np.full(len(sizes), n_folds)
+        turn[mixed] = before * n_folds // max(sizes.sum() * share, 1.0)
+        for fold in range(n_folds):
+            held[fold][inside & (held[fold] < 0) & (turn[group] == fold)] = number
+    useful = [fold for fold in held if (fold >= 0).any() and (x[inside & (fold < 0)] > 0).any()]
+    return Folds(
+        tuple(tuple(sorted(order[k] for k in shape)) for shape in shapes),
+        shares,
+        gaps.transpose(back),
+        tuple(fold.transpose(back) for fold in useful),
+    )
 
 
 def canonical_order(values: FloatArray, seen: BoolArray) -> tuple[int, ...]:
@@ -143,7 +143,8 @@ def _groups(shape: tuple[int, ...], along: Modes) -> IntArray:
     return np.broadcast_to(np.arange(math.prod(short)).reshape(short), shape)
 
 
-def _read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
+def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
+    """Read what the caller wants to be held out together."""
     if hold_out is None:
         return None
     if isinstance(hold_out, str) and hold_out == "cells":

@@ -5,7 +5,7 @@ The unknowns are the coefficients a of log q in some waves, another frame of the
     minimise  w sum over observed cells of (m - x log m)  +  sum of a_c^2 / (2 v_c),  log(m / base) = sum of a_c wave_c.
 
 For given waves, variances v and weight w this is convex, with one answer whatever is missing (`minimise`). Read as a
-model, a is normal with variances v and x has the variance m / w. EM (`follow`) starts from random walks and learns w,
+model, a is normal with variances v and x has the variance m / w. EM (`advance`) starts from random walks and learns w,
 the variances of the terms and the waves: the eigenvectors of the covariance of each mode's levels, as the fit and draws
 from its posterior have it ("flip-flop", Dutilleul 1999). Cells that are held out decide after how many rounds to stop.
 """
@@ -38,10 +38,8 @@ from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.loop import Status, Step
 from legendre.tasks.complete.crossval import poisson_deviance
-from legendre.tasks.complete.folds import Folding, canonical_order
+from legendre.tasks.complete.folds import Dealer, canonical_order
 from legendre.tasks.complete.waves import LONGEST_LEARNED, Waves
-
-ROUGH = 0.02  # how exact fits are that others follow: a share of a coefficient's standard deviation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,13 +125,11 @@ class PenalisedFit:
 
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Bound the entry of each missing cell; for other cells the bounds mean nothing."""
-        places = np.linspace(0.0, 1.0, self.quantiles.shape[1])
+        places, tails = np.linspace(0.0, 1.0, self.quantiles.shape[1]), (0.5 - level / 2, 0.5 + level / 2)
+        steps = np.array([np.interp(tails, places, row) for row in self.quantiles])[self.gaps]
         # on the scale of square roots errors have the same variance for small means and large, and 0 is no exception
         sd = 0.5 * np.sqrt(self.dispersion + self.means * self.log_sd**2)
-        ends = []
-        for tail in (0.5 - level / 2, 0.5 + level / 2):
-            steps = np.array([np.interp(tail, places, row) for row in self.quantiles])
-            ends.append(np.maximum(np.sqrt(self.means) + steps[self.gaps] * sd, 0.0) ** 2)
+        ends = np.maximum(np.sqrt(self.means) + np.moveaxis(steps, -1, 0) * sd, 0.0) ** 2
         return ends[0], ends[1]
 
     def certificate(self) -> Certificate:
@@ -163,34 +159,34 @@ class PenalisedFit:
 
 
 def fit_penalised(
-    data: Dense, seen: BoolArray, folding: Folding, criterion: str, settings: Settings, say: Say
+    data: Dense, seen: BoolArray, dealer: Dealer, criterion: str, settings: Settings, say: Say
 ) -> PenalisedFit:
     """Learn what the penalty is and after how many rounds to stop, then fit; warn if that did not converge."""
     measure = np.ones(data.shape) if data.base is None else data.base
-    omega, values = seen & (measure > 0), np.asarray(data.values, dtype=np.float64)
-    values = np.where(omega, values, 0.0)
-    folds = folding.deal(values, omega)
+    omega = seen & (measure > 0)
+    values = np.where(omega, np.asarray(data.values, dtype=np.float64), 0.0)
+    folds = dealer(values, omega)
     order = canonical_order(values, omega)  # the modes are taken in an order that does not depend on theirs
     back = np.argsort(order)
-    inside, base = omega.transpose(order), measure.transpose(order)
-    unit = data.total / float(base[inside].sum())
-    x = values.transpose(order) / unit
+    unit = data.total / int(omega.sum())
+    inside, x, base = omega.transpose(order), values.transpose(order) / unit, measure.transpose(order)
+    base = base / base[inside].mean()
     max_iter = 100 if settings.max_iter is None else settings.max_iter
     with limit_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         shapes = [tuple(order.index(k) for k in shape) for shape in folds.shapes]
-        used = folds.held[: max(1, 100_000 // x.size)] if len(folds.held) > 1 else ()  # of a large tensor some suffice
+        used = folds.held[: max(1, 100_000 // x.size)]  # of a large tensor some suffice
         held_out = HeldOut(x, base, [fold.transpose(order) for fold in used], shapes, criterion == "rmse")
         plan, points = held_out.choose_rounds(inside, say)
-        _, means, counts = held_out.errors(points)
+        means, counts = held_out.errors(points)
         error = float(counts @ means) / max(int(counts.sum()), 1)
-        quantiles = held_out.quantiles(points) if points else np.tile(ndtri(np.linspace(0.0025, 0.9975, 201)), (1, 1))
+        quantiles = held_out.quantiles(points)
         point = begin(x, np.where(inside, base, 0.0))
         for number, likeness in enumerate(plan):
-            say(f"all observed cells, round {number + 1} of {len(plan)}", 0.6 + 0.4 * number / len(plan))
+            say(f"all observed cells, round {number + 1} of {len(plan)}", 0.7 + 0.3 * number / len(plan))
             point = advance(point, likeness)
-        penalty = point.problem.penalty
-        point, history = minimise(point.problem, point.b, settings.tol, max_iter=max_iter)
-        log_sd = sd_of_logs(point, np.random.default_rng(0))
+        problem = point.problem
+        point, history = minimise(problem, point.b, settings.tol, max_iter=max_iter)
+        log_sd = sd_of_logs(point)
         means = unit * base * np.exp(point.h)
     converged = point.residual <= settings.tol
     if not converged:
@@ -203,16 +199,16 @@ def fit_penalised(
         eta=frozen(zeta_adjoint(q).ravel()[1:]),
         kl=float(poisson_deviance(values / data.total, q).sum()) / 2.0,
         variances={
-            penalty.waves.name(term, data.labels): float(penalty.tau[tuple(term[k] for k in order)])
-            for term in zip(*np.nonzero(penalty.waves.terms.transpose(back)), strict=True)
+            problem.waves.name(term, data.labels): float(problem.tau[tuple(term[k] for k in order)])
+            for term in zip(*np.nonzero(problem.waves.terms.transpose(back)), strict=True)
         },
-        dispersion=unit / penalty.weight,
+        dispersion=unit / problem.weight,
         rounds=sum(plan),
         criterion=criterion,
         error=unit * (math.sqrt(error) if criterion == "rmse" else error),
         n_held_out=int(counts.sum()),
         n_folds=len(used),
-        held_out=folds.name,
+        held_out=folds.name(data.labels),
         log_sd=frozen(log_sd.transpose(back)),
         gaps=frozen(folds.gaps),
         quantiles=frozen(quantiles),
@@ -235,116 +231,112 @@ class HeldOut:
     shapes: list[tuple[int, ...]]
     squares: bool  # whether errors are squared differences, or terms of the deviance
 
-    def choose_rounds(self, seen: BoolArray, say: Say) -> tuple[list[bool], list[PenalisedPoint]]:
-        """Learn on the cells that are left in each fold until those held out gain no more.
+    def choose_rounds(
+        self, seen: BoolArray, say: Say, most: int = 20, patience: int = 4
+    ) -> tuple[list[bool], list[PenalisedPoint]]:
+        """Learn on the cells that are left in each fold; return whether each round learns likeness, and the last fits.
 
-        Once the variances of walks only, once likeness too, each from the beginning. A round is taken if the gain since
-        the last one that was taken is larger than its standard error, and so is likeness. Return for each round whether
-        it learns likeness, and the last fits.
+        Once the variances of walks only, once likeness too, each from the beginning, and until the loss has not fallen
+        for some rounds. The round with the least loss is the last one that is taken.
         """
         left = [seen & (fold < 0) for fold in self.folds]
         begun = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
-        chosen, plan = begun, list[bool]()
-        for likeness, most, patience in ((False, min(8, 400_000 // self.x.size), 1), (True, 20, 3)):
-            best, points, taken, tried = begun, begun, 0, 0
-            while begun and tried < patience and taken + tried < most:
-                tried += 1
-                for number, point in enumerate(points):
-                    text = f"round {taken + tried} of at most {most}, fold {number + 1} of {len(points)}"
-                    say(text, 0.6 * (taken + tried - 1 + number / len(points)) / most if likeness else None)
-                    points = [*points[:number], advance(point, likeness), *points[number + 1 :]]
-                if self.gains(best, points):
-                    best, taken, tried = points, taken + tried, 0
-            if taken and self.gains(chosen, best):
-                chosen, plan = best, [likeness] * taken
+        plan, chosen, best = list[bool](), begun, self.loss(begun)
+        for likeness in (False, True) if begun else ():
+            points, losses = begun, list[float]()
+            while len(losses) < most and min(losses[:-patience], default=np.inf) >= min(losses[-patience:], default=0):
+                text = f"{'likeness' if likeness else 'walks'} learned, round {len(losses) + 1} of at most {most}"
+                say(text, 0.35 * (likeness + len(losses) / most))
+                points = [advance(point, likeness) for point in points]
+                losses.append(self.loss(points))
+                if losses[-1] < best:
+                    plan, chosen, best = [likeness] * len(losses), points, losses[-1]
         return plan, chosen
 
-    def errors(self, points: list[PenalisedPoint]) -> tuple[list[FloatArray], FloatArray, IntArray]:
-        """Compute for each fold the errors on the grid, and for each shape their mean and number."""
-        errors, sums, counts = [], np.zeros(len(self.shapes)), np.zeros(len(self.shapes), dtype=np.int64)
+    def errors(self, points: list[PenalisedPoint]) -> tuple[FloatArray, IntArray]:
+        """Compute the mean error and the number of cells for each shape."""
+        sums, counts = np.zeros(len(self.shapes)), np.zeros(len(self.shapes), dtype=np.int64)
         for point, fold in zip(points, self.folds, strict=True):
-            held, m = fold >= 0, self.base * np.exp(np.minimum(point.h, 60.0))  # so that squares are finite
-            errors.append(np.where(held, (m - self.x) ** 2 if self.squares else poisson_deviance(self.x, m), 0.0))
-            sums += np.bincount(fold[held], errors[-1][held], minlength=len(sums))
+            held = fold >= 0
+            x, m = self.x[held], self.base[held] * np.exp(np.minimum(point.h[held], 60.0))  # so that squares are finite
+            sums += np.bincount(fold[held], (m - x) ** 2 if self.squares else poisson_deviance(x, m), len(sums))
             counts += np.bincount(fold[held], minlength=len(sums))
-        return errors, np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts
+        return np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts
 
-    def gains(self, before: list[PenalisedPoint], now: list[PenalisedPoint]) -> bool:
-        """Tell whether errors have fallen by more than a standard error.
+    def loss(self, points: list[PenalisedPoint]) -> float:
+        """Compute the mean over shapes of log(mean error); a plain mean would be that of the hardest shape."""
+        means, counts = self.errors(points)
+        return float(counts @ np.log(means)) / max(int(counts.sum()), 1)
 
-        What counts is the sum over shapes of share * log(mean error): a plain sum would be that of the hardest shape.
+    def quantiles(self, points: list[PenalisedPoint], n_places: int = 201, fewest: int = 10) -> FloatArray:
+        """Compute quantiles of the errors of square roots, in standard deviations, for each shape.
+
+        A fibre is one case: where there are few, the next one may well lie outside of all, so quantiles are those of
+        Weibull's places. A shape with fewer cases than `fewest` has the quantiles of all held-out cells.
         """
-        (old, old_means, counts), (new, new_means, _) = self.errors(before), self.errors(now)
-        variance = 0.0
-        for fold, was, is_ in zip(self.folds, old, new, strict=True):
-            for number, along in enumerate(self.shapes):
-                change = np.where(fold == number, was / old_means[number] - is_ / new_means[number], 0.0)
-                variance += float(np.square(change.sum(axis=along)).sum())  # a fibre is one case
-        return float(counts @ np.log(old_means / new_means)) > math.sqrt(variance)
-
-    def quantiles(self, points: list[PenalisedPoint], places: int = 201) -> FloatArray:
-        """Compute quantiles of the errors of square roots, in standard deviations, for each shape."""
-        scaled = []
+        scaled, rows = [], []
         for point in points:
-            m, sd = self.base * np.exp(point.h), sd_of_logs(point, np.random.default_rng(1))
-            noise = 1.0 / point.problem.penalty.weight + m * sd**2
+            m, sd = self.base * np.exp(point.h), sd_of_logs(point)
+            noise = 1.0 / point.problem.weight + m * sd**2
             scaled.append(2.0 * (np.sqrt(self.x) - np.sqrt(m)) / np.sqrt(noise))
-        rows = []
-        for number in range(len(self.shapes)):
-            pairs = list(zip(scaled, self.folds, strict=True))
-            own = np.concatenate([error[fold == number] for error, fold in pairs])
-            rows.append(own if len(own) >= 40 else np.concatenate([error[fold >= 0] for error, fold in pairs]))
-        return np.array([np.quantile(row, np.linspace(0.0, 1.0, places)) for row in rows])
-
-
-@dataclass(frozen=True, eq=False)
-class Penalty:
-    """Waves, the variances of the terms, and the weight of the data: what a fit is held back by."""
-
-    waves: Waves
-    tau: FloatArray
-    weight: float
+        for number, along in enumerate(self.shapes):
+            if not points:
+                rows.append(ndtri(np.linspace(0.0025, 0.9975, n_places)))
+                continue
+            own = [fold == number for fold in self.folds]
+            cases = sum(int(cells.any(axis=along).sum()) for cells in own)
+            if cases < fewest:
+                own = [fold >= 0 for fold in self.folds]
+                cases = sum(int(cells.sum()) for cells in own)
+            places = (np.linspace(0.0, 1.0, n_places) * (cases + 1) - 0.5) / cases
+            errors = np.concatenate([error[cells] for error, cells in zip(scaled, own, strict=True)])
+            rows.append(np.quantile(errors, np.clip(places, 0.0, 1.0)))
+        return np.array(rows)
 
 
 def begin(x: FloatArray, measure: FloatArray, typical: float = 0.05, weight: float = 10.0) -> PenalisedPoint:
     """Fit X where levels of every mode walk, each term with the same variance."""
     waves = Waves.cosine(x.shape)
-    problem = PenalisedProblem(Penalty(waves, np.where(waves.terms, typical, 0.0), weight), x, measure)
-    level = math.log(max(float(x.sum()), 1e-9) / float(measure.sum()))
-    return minimise(problem, problem.start(np.full(x.shape, level)), rough=ROUGH, accuracy=0.05, max_iter=20)[0]
+    problem = PenalisedProblem(waves, np.where(waves.terms, typical, 0.0), weight, x, measure)
+    return _fit_roughly(problem, np.full(x.shape, math.log(float(x.sum()) / float(measure.sum()))), 20)
 
 
 def advance(point: PenalisedPoint, likeness: bool) -> PenalisedPoint:
     """Take a round of EM: learn the penalty, with or without the likeness of levels, from a fit and fit again."""
     rng, size = np.random.default_rng(0), point.b.size
-    penalty = learn(point, [point.draw(rng) for _ in range(min(max(50_000 // size, 1), 8))], likeness)
-    problem = replace(point.problem, penalty=penalty)
-    return minimise(problem, problem.start(point.h), rough=ROUGH, accuracy=0.05, max_iter=10)[0]
+    draws = [point.draw(rng) for _ in range(min(max(50_000 // size, 1), 8))]
+    return _fit_roughly(learn(point, draws, likeness), point.h, 10)
 
 
-def learn(point: PenalisedPoint, draws: Sequence[FloatArray], likeness: bool, most_weight: float = 1e6) -> Penalty:
+def _fit_roughly(problem: PenalisedProblem, h: FloatArray, max_iter: int) -> PenalisedPoint:
+    """Fit from log(m / base) = h, as exactly as another fit that follows needs it."""
+    return minimise(problem, problem.start(h), rough=0.02, accuracy=0.05, max_iter=max_iter)[0]
+
+
+def learn(
+    point: PenalisedPoint, draws: Sequence[FloatArray], likeness: bool, most_weight: float = 1e6
+) -> PenalisedProblem:
     """Take an M step: the variances of terms, the covariances of levels and the weight, by posterior moments of b."""
-    penalty, b = point.problem.penalty, point.b
-    waves, spread, constant = penalty.waves, point.problem.spread, (0,) * b.ndim
+    problem, b = point.problem, point.b
+    waves, weight, spread, constant = problem.waves, problem.weight, problem.spread, (0,) * b.ndim
     v = spread**2
     # quasi-likelihood: the variance of all that is normal, relative to what the weight says
-    counts = penalty.weight * point.m
+    counts = weight * point.m
     share = counts / (1.0 + counts)  # a cell whose mean is next to 0 does not tell how noisy the data are
-    pearson = float(((penalty.weight * (point.problem.x - point.m)) ** 2 / (1.0 + counts)).sum())
-    scale = (pearson + float(np.vdot(b, b))) / float(share.sum())
-    scale = max(scale, penalty.weight / most_weight)
+    pearson = float(((weight * (problem.x - point.m)) ** 2 / (1.0 + counts)).sum())
+    scale = max((pearson + float(np.vdot(b, b))) / float(share.sum()), weight / most_weight)
     second = sum(y * y for y in draws) / len(draws)
     found, expected = b**2 / scale / v, (1.0 - second) / v
     found[constant] = expected[constant] = 0.0
     # MacKay's rule, lengthened: it takes small steps only
     ratio = np.clip(waves.by_term(found) / np.maximum(waves.by_term(expected), 1e-300), 0.2, 5.0) ** 1.5
-    tau = np.where(waves.terms, np.clip(penalty.tau * ratio * scale, 1e-9, 1e4), 0.0)
-    if not likeness:
-        return Penalty(waves, tau, penalty.weight / scale)
-    v[constant] = np.inf
-    parts = [spread * b / math.sqrt(scale), *(spread * y / math.sqrt(len(draws)) for y in draws)]
-    covariances = [_covariance(k, rows, parts, v) for k, rows in enumerate(waves.matrices)]
-    return Penalty(waves.learned(covariances, np.exp(point.h - point.h.max())), tau, penalty.weight / scale)
+    tau = np.where(waves.terms, np.clip(problem.tau * ratio * scale, 1e-9, 1e4), 0.0)
+    if likeness:
+        v[constant] = np.inf
+        parts = [spread * b / math.sqrt(scale), *(spread * y / math.sqrt(len(draws)) for y in draws)]
+        covariances = [_covariance(k, rows, parts, v) for k, rows in enumerate(waves.matrices)]
+        waves = waves.learned(covariances, np.exp(point.h - point.h.max()))
+    return replace(problem, waves=waves, tau=tau, weight=weight / scale)
 
 
 def _covariance(k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v: FloatArray) -> FloatArray | None:
@@ -361,19 +353,20 @@ def _covariance(k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v:
     return covariance
 
 
-def sd_of_logs(point: PenalisedPoint, rng: np.random.Generator, draws: int = 12) -> FloatArray:
+def sd_of_logs(point: PenalisedPoint, draws: int = 12) -> FloatArray:
     """Estimate the standard deviation of log q at every cell by draws from the posterior."""
-    waves, spread, total = point.problem.waves, point.problem.spread, np.zeros(point.h.shape)
-    for _ in range(draws):
-        total += waves.to_cells(spread * point.draw(rng)) ** 2
-    return np.sqrt(total / draws)
+    rng, problem = np.random.default_rng(1), point.problem
+    squares = sum(problem.waves.to_cells(problem.spread * point.draw(rng)) ** 2 for _ in range(draws))
+    return np.sqrt(squares / draws)
 
 
 @dataclass(frozen=True, eq=False)
 class PenalisedProblem:
-    """The data of one fit."""
+    """The data of one fit, and what it is held back by: waves, the variances of terms, and the weight of the data."""
 
-    penalty: Penalty
+    waves: Waves
+    tau: FloatArray
+    weight: float
     x: FloatArray  # X in units of its mean, 0 where nothing was observed
     measure: FloatArray  # the base measure on the observed cells, 0 elsewhere
 
@@ -382,15 +375,10 @@ class PenalisedProblem:
         """The number of observed cells."""
         return int(np.count_nonzero(self.measure))
 
-    @property
-    def waves(self) -> Waves:
-        """The waves of the penalty."""
-        return self.penalty.waves
-
     @cached_property
     def spread(self) -> FloatArray:
         """The standard deviations of the coefficients."""
-        return np.sqrt(self.waves.variances(self.penalty.tau))
+        return np.sqrt(self.waves.variances(self.tau))
 
     def start(self, h: FloatArray) -> FloatArray:
         """Compute the b that has this log q."""
@@ -400,7 +388,7 @@ class PenalisedProblem:
         """Evaluate the objective where log q has the coefficients spread * b."""
         h = self.waves.to_cells(self.spread * b)
         m = np.where(self.measure > 0, self.measure * np.exp(h), 0.0)
-        value = self.penalty.weight * (float(m.sum()) - float(np.vdot(self.x, h))) + 0.5 * float(np.vdot(b, b))
+        value = self.weight * (float(m.sum()) - float(np.vdot(self.x, h))) + 0.5 * float(np.vdot(b, b))
         return PenalisedPoint(self, b, h, m, value)
 
 
@@ -417,12 +405,12 @@ class PenalisedPoint:
     @cached_property
     def gradient(self) -> FloatArray:
         """The gradient in b."""
-        excess = self.problem.waves.to_waves(self.problem.penalty.weight * (self.m - self.problem.x))
+        excess = self.problem.waves.to_waves(self.problem.weight * (self.m - self.problem.x))
         return self.b + self.problem.spread * excess
 
     @property
     def _total(self) -> float:
-        return self.problem.penalty.weight * self.problem.n_cells
+        return self.problem.weight * self.problem.n_cells
 
     @property
     def residual(self) -> float:
@@ -437,7 +425,7 @@ class PenalisedPoint:
     @cached_property
     def _hessian(self) -> tuple[Waves, AnyArray, AnyArray, AnyArray]:
         """What products with the Hessian need, and the inverse of its diagonal, in single precision."""
-        weights = self.problem.penalty.weight * self.m
+        weights = self.problem.weight * self.m
         scale = 1.0 / (1.0 + self.problem.spread**2 * self.problem.waves.squares(weights))
         single = [part.astype(np.float32) for part in (self.problem.spread, weights, scale)]
         return self.problem.waves.single, single[0], single[1], single[2]
@@ -460,7 +448,7 @@ class PenalisedPoint:
     def draw(self, rng: np.random.Generator) -> FloatArray:
         """Draw the deviation of b from the posterior (Laplace's approximation)."""
         ours, theirs = rng.standard_normal(self.b.shape), rng.standard_normal(self.b.shape)
-        noise = self.problem.waves.to_waves(np.sqrt(self.problem.penalty.weight * self.m) * theirs)
+        noise = self.problem.waves.to_waves(np.sqrt(self.problem.weight * self.m) * theirs)
         return self.solve(ours + self.problem.spread * noise, 0.1)
 
     def step(self, iteration: int, length: float) -> Step:
