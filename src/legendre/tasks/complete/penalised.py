@@ -232,25 +232,27 @@ class HeldOut:
     squares: bool  # whether errors are squared differences, or terms of the deviance
 
     def choose_rounds(
-        self, seen: BoolArray, say: Say, most: int = 20, patience: int = 4
+        self, seen: BoolArray, say: Say, most: int = 20, patience: int = 4, least: float = 0.002
     ) -> tuple[list[bool], list[PenalisedPoint]]:
         """Learn on the cells that are left in each fold; return whether each round learns likeness, and the last fits.
 
         Once the variances of walks only, once likeness too, each from the beginning, and until the loss has not fallen
-        for some rounds. The round with the least loss is the last one that is taken.
+        by `least` for some rounds. The round with the least loss is the last one that is taken.
         """
         left = [seen & (fold < 0) for fold in self.folds]
         begun = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
         plan, chosen, best = list[bool](), begun, self.loss(begun)
         for likeness in (False, True) if begun else ():
             points, losses = begun, list[float]()
-            while len(losses) < most and min(losses[:-patience], default=np.inf) >= min(losses[-patience:], default=0):
-                text = f"{'likeness' if likeness else 'walks'} learned, round {len(losses) + 1} of at most {most}"
-                say(text, 0.35 * (likeness + len(losses) / most))
+            for number in range(most):
+                text = f"{'likeness' if likeness else 'walks'} learned, round {number + 1} of at most {most}"
+                say(text, 0.35 * (likeness + number / most))
                 points = [advance(point, likeness) for point in points]
                 losses.append(self.loss(points))
                 if losses[-1] < best:
-                    plan, chosen, best = [likeness] * len(losses), points, losses[-1]
+                    plan, chosen, best = [likeness] * (number + 1), points, losses[-1]
+                if min(losses[-patience:]) > min(losses[:-patience], default=np.inf) - least:
+                    break
         return plan, chosen
 
     def errors(self, points: list[PenalisedPoint]) -> tuple[FloatArray, IntArray]:
