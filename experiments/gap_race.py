@@ -247,6 +247,9 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         f"`complete` is the best of all, or within 5 % of the best, in {won} of {len(rows)}; `decompose` is at least "
         f"as good as NN-CP of equal size in {equal} of {len(rows)}."
     )
+    left = len(TENSORS) * len(MASKS) - len(rows)
+    if left:
+        counted += f" {left} cases have not been measured yet."
     table = ["| hidden | complete | best of the others | decompose | NN-CP of equal size |", "| --- " * 5 + "|"]
     lines = [line for _, line in sorted(rows, reverse=True)]
     return "\n".join([HEAD, counted, "", *table, *lines, "", "Made by `python -m experiments.gap_race`.", ""])
