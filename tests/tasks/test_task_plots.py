@@ -98,3 +98,11 @@ def test_a_completion_answers_for_all_cells(gappy: Any, basis: str | None) -> No
     np.testing.assert_allclose(done.condition({1: 0}), whole[:, 0] / whole[:, 0].sum(), rtol=1e-9)
     assert done.sample(5, 0).shape == (5, 2)
     assert {effect.modes for effect in done.effects()} >= {(0,), (1,)}
+
+
+def test_slices_of_a_completion_show_how_wide_intervals_are(gappy: Any) -> None:
+    done = ld.complete(gappy)
+    ax = done.plot.slices().axes[3]
+    lower, upper = done.interval(0.9)
+    assert ax.get_title() == "width of 90 % interval"
+    np.testing.assert_allclose(drawn(ax), np.where(np.isnan(gappy), upper - lower, np.nan))
