@@ -158,7 +158,7 @@ UNREADABLE: dict[str, tuple[bytes | None, str]] = {
     "slip.csv": (b"1,x\n2,3\n", "line 1, column 1: 'x' is not a number. Write NA for a missing value."),
     "ragged.csv": (b"1,2\n3,4\n5,6,7\n", "Expected 2 fields in line 3, saw 3"),
     "latin.csv": ("Ö,1\n".encode("latin1"), "Save it as UTF-8"),
-    "semicolons.csv": (b"1;2\n3;4\n", "line 1 has no ','. Are fields separated by ';'? Say so by --separator."),
+    "semicolons.csv": (b"1;2\n3;4\n", "line 1 has no ','. Are fields separated by ';'? Say so: --separator."),
     "long" * 80 + ".npy": (None, "File name too long"),
 }
 

@@ -172,7 +172,7 @@ def test_a_library_that_is_not_installed_is_named(
         read_input(written(tmp_path / name, ""))
 
 
-GAP = "line 3 lacks a label of a. Leave such lines out by --missing drop."
+GAP = "line 3 lacks a label of a. Leave such lines out with --missing drop."
 REFUSED: dict[str, tuple[str, str, Options, str]] = {
     "an unknown column": ("x.csv", EVENTS, asked("dest,huor"), "unknown column 'huor'; did you mean 'hour'?"),
     "a column twice": ("x.csv", EVENTS, asked("dest,dest"), "columns must be a list of different columns"),
@@ -180,10 +180,15 @@ REFUSED: dict[str, tuple[str, str, Options, str]] = {
     "a gap in a mode": ("x.csv", "a,n\nx,1\n,2\n", asked("a", "n"), GAP),
     "no rows": ("x.csv", "a,b\n", asked("a"), "there are no rows in any of the tables"),
     "a header with a name twice": ("x.csv", "a,a\n1,2\n", asked("a"), "two columns are called 'a'"),
-    "the same labels twice": ("x.csv", "r,p\nA,1\nA,2\n", asked(wide=True), "every line needs labels of its own in r"),
-    "a label that is missing": ("x.csv", "r,p\nA,1\n,2\n", asked(wide=True), "every line needs labels of its own in r"),
+    "the same labels twice": ("x.csv", "r,p\nA,1\nA,2\n", asked(wide=True), "every line needs its own labels in r"),
+    "a label that is missing": ("x.csv", "r,p\nA,1\n,2\n", asked(wide=True), "every line needs its own labels in r"),
     "a table without options": ("x.csv", EVENTS, asked(), "line 1 is a header (dest, hour, n, tail). Say what"),
-    "tabs": ("x.csv", EVENTS.replace(",", "\t"), asked("dest"), r"Are fields separated by '\t'? Say so by --separator"),
+    "tabs": (
+        "x.csv",
+        EVENTS.replace(",", "\t"),
+        asked("dest"),
+        r"Are fields separated by '\t'? Say so: --separator",
+    ),
     "columns of an array": ("x.npy", "", asked("a,b"), "--columns is for .csv, .tsv, .parquet files. Leave it out."),
     "wide that is not a csv": ("x.tns", "1 1 2\n", asked(wide=True), "--wide is for .csv, .tsv files. Leave it out."),
     "wide with counts": ("x.csv", EVENTS, asked(None, "n", wide=True), "--counts names the column of a table"),

@@ -56,7 +56,7 @@ def test_objects_are_found_by_their_texts_too(levels: list[Any], text: str) -> N
     ("ask", "text"),
     [
         (lambda: FLIGHTS.find_mode("destt", "marginal"), "marginal: unknown mode 'destt'; did you mean 'dest'?"),
-        (lambda: FLIGHTS.find_mode(3, "marginal"), "marginal: 3 is no mode of X, which has 3, counted from 0 to 2."),
+        (lambda: FLIGHTS.find_mode(3, "marginal"), "marginal: 3 is not a mode of X, which has 3, counted from 0 to 2."),
         (
             lambda: FLIGHTS.find_level(0, "AAA"),
             "carrier has no level 'AAA'. Did you mean 'AA'? Its levels: AA, DL, UA.",

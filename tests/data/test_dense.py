@@ -92,9 +92,7 @@ def test_nothing_but_zeros(X: Any) -> None:
     doors: list[Callable[..., object]] = [partial(ld.decompose, basis="B1"), partial(ld.complete, basis="B1")]
     doors += [partial(ld.hidden, basis="B1"), partial(ld.compare, peers=())]
     for door in doors:
-        with pytest.raises(
-            ld.errors.InvalidTensor, match=r"X has no entry > 0, so that support='nonzero' leaves no cell"
-        ):
+        with pytest.raises(ld.errors.InvalidTensor, match=r"X has no entry > 0, so support='nonzero' leaves no cell"):
             door(X, support="nonzero")
 
 

@@ -198,7 +198,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         pd.Series([1, 2], index=["a", None]),
         r"have no label in place 1\. Drop it",
     ),
-    "texts": (pd.Series(["1", "2"], index=["a", "b"]), r"^X holds str where numbers should stand\. Convert it"),
+    "texts": (pd.Series(["1", "2"], index=["a", "b"]), r"^X holds str where numbers are expected\. Convert it"),
     "dataset": (MADE["xarray"]().to_dataset(name="flights"), r"^X is a Dataset of xarray, .*\('flights'\)\. Pass one"),
     "stacked": (MADE["xarray"]().stack(both=["carrier", "dest"]), r"^the dimension 'both' of X stacks .*unstack"),
 }
@@ -347,7 +347,7 @@ def test_questions_by_labels_that_are_not_there() -> None:
         fit.marginal("dest", given={"dest": "SFO"})
     with pytest.raises(ld.errors.InvalidBasis, match=r"^interactions: .*unknown mode 'dst'"):
         ld.decompose(MADE["series"](), ld.interactions([("dst",)]))
-    with pytest.raises(ld.errors.InvalidBasis, match=r"'dest' is no mode of X.* no names: pass names="):
+    with pytest.raises(ld.errors.InvalidBasis, match=r"'dest' is not a mode of X.* no names: pass names="):
         ld.decompose(COUNTS, ld.interactions([("dest",)]))
     with pytest.raises(ld.errors.InvalidMargins, match=r"^margin 2 has no entry for '20'"):
         ld.balance(MADE["series"](), {"hour": {6: 1.0, 7: 2.0, 8: 1.0}})

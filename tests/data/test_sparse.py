@@ -244,7 +244,7 @@ def test_a_grid_of_ten_to_the_eighteen() -> None:
     ("arguments", "error", "text"),
     [
         ({"support": "some"}, ld.errors.InvalidSupport, r"unknown support 'some'; .*Valid: all, nonzero"),
-        ({"support": np.ones((3, 3), dtype=bool)}, ld.errors.InvalidSupport, r"X is sparse, so that a boolean array"),
+        ({"support": np.ones((3, 3), dtype=bool)}, ld.errors.InvalidSupport, r"X is sparse, so a boolean array"),
     ],
 )
 def test_supports_that_are_none(arguments: dict[str, Any], error: type[Exception], text: str) -> None:

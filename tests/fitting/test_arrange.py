@@ -311,7 +311,7 @@ def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None
     ("unordered", "message"),
     [
         (["zoen"], "unordered: unknown mode 'zoen'; did you mean 'zone'?"),
-        ([7], "unordered: 7 is no mode of X, which has 3"),
+        ([7], "unordered: 7 is not a mode of X, which has 3"),
         (3.5, "unordered=3.5: name modes, such as ['zone']"),
         ({0: [0, 1]}, "unordered: 2 levels of mode 0 are listed, 2 of them different; list each of its 12 levels once"),
         ({0: [0] * 12}, "unordered: 12 levels of mode 0 are listed, 1 of them different"),
@@ -364,7 +364,9 @@ def test_comparisons_take_modes_without_an_order(X: FloatArray) -> None:
         rows = {row.method: row for row in ld.compare(X, [6], peers=(), unordered=unordered)}
         alone = ld.decompose(X, ld.adaptive(6), unordered=unordered)
         assert rows["adaptive"].kl == pytest.approx(alone.kl, rel=1e-9)
-        assert rows["adaptive"].note == (note and f"{note}{alone.arrangement_bits:.0f} bits beside the parameters")
+        assert rows["adaptive"].note == (
+            note and f"{note}{alone.arrangement_bits:.0f} bits in addition to the parameters"
+        )
         assert "arranged" not in rows["uniform"].note
-    with pytest.raises(ld.LegendreError, match=r"unordered: 7 is no mode of X"):
+    with pytest.raises(ld.LegendreError, match=r"unordered: 7 is not a mode of X"):
         ld.compare(X, [6], peers=(), unordered=[7])

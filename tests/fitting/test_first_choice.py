@@ -102,7 +102,7 @@ def test_noise_takes_no_parameter(seed: int) -> None:
     for X in (noise, np.where(rng.random(noise.shape) < 0.3, 0.0, noise), rng.poisson(5.0, (4, 4))):
         assert ld.decompose(X).n_params == 0
     assert ld.decompose(X).reason == (
-        "X holds counts: no parameter lowers the extended BIC, for cells differ by no more than chance may do."
+        "X holds counts: no parameter lowers the extended BIC: cells differ no more than by chance."
     )
 
 

@@ -140,7 +140,7 @@ def test_columns_that_say_nothing_are_named() -> None:
     assert [(edge.a, edge.b) for edge in fit.graph.edges] == [("twin", "a")]
     assert fit.graph.notes == (
         "one has one level, and is left out.",
-        "id has a value of its own in each row, and no edge: it is taken for an identifier.",
+        "id has a value of its own in each row, and no edge: it is treated as an identifier.",
     )
 
 

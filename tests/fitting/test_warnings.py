@@ -27,7 +27,7 @@ def test_a_basis_without_a_cell_on_the_support_is_told(X: Any) -> None:
     assert fit.status is ld.results.Status.CONVERGED
     assert told[0].filename == __file__
     text = str(told[0].message)
-    assert text.startswith("B1() has no cell on the support, 4 cells of the grid, so that nothing of X was fitted")
+    assert text.startswith("B1() has no cell on the support, 4 cells of the grid, so nothing of X was fitted")
     assert "interactions(1) fits the sums of every level" in text
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -116,7 +116,7 @@ def test_the_boundary_is_told_as_a_statistician_says_it() -> None:
     text = " ".join(tests.summary().split())
     assert "the maximum likelihood estimate does not exist" in text
     assert "(class crew, sex male, age child, survived no)" in text
-    assert "reported instead is the limit" in text
+    assert "the limit is reported instead" in text
     assert not any("does not exist" in note for note in ld.decompose(DRUGS, "B1").inference().notes)
 
 
@@ -191,7 +191,7 @@ def test_tables_with_the_margins_of_x_give_exact_p_values() -> None:
 def test_few_counts_are_told_to_whom_draws_from_the_fit() -> None:
     """With three counts for a parameter p-values of drawn tables are too small; given the margins they are not."""
     tests = ld.decompose(np.array([[2, 1, 1], [1, 2, 1], [1, 1, 2]]), "B1").inference()
-    note = "3.0 counts for each parameter: p-values come out too small"
+    note = "3.0 counts for each parameter: p-values are too small"
     assert note in " ".join(repr(tests.bootstrap(9, 0)).split())
     assert "note" not in repr(tests.bootstrap(9, 0, conditional=True))
     assert "note" not in repr(ld.decompose(DRUGS, "B1").inference().bootstrap(9, 0))

@@ -197,7 +197,7 @@ def test_summary() -> None:
         "BIC             103.529",
         "note            2 of 8 fitted counts are below 5, the smallest 1.4: the chi-square distribution of G2 and X2",
         "                is rough, and where they disagree neither p-value can be trusted. bootstrap() gives p-values",
-        "                without it; differences of G2 between two models with few parameters are on firmer ground.",
+        "                without it; differences of G2 between two models with few parameters are more reliable.",
     ]
     assert str(ld.decompose(DRUGS, ld.interactions(2)).inference()) == text
 

@@ -106,8 +106,8 @@ def test_of_a_fit_without_x_or_of_no_counts(rng: np.random.Generator, tmp_path: 
     loaded = ld.load(f"{tmp_path}/fit.npz")
     again = loaded.parameters()
     np.testing.assert_allclose(again.kl_lost, fit.parameters(kl_lost="estimate").kl_lost)
-    assert "X is not at hand (this fit was loaded from a file)" in repr(again)
-    with pytest.raises(ld.errors.InvalidSetting, match="X is not at hand"):
+    assert "X is not available (this fit was loaded from a file)" in repr(again)
+    with pytest.raises(ld.errors.InvalidSetting, match="X is not available"):
         loaded.parameters(kl_lost="refit")
 
 

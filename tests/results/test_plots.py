@@ -169,10 +169,10 @@ MATRIX = ld.decompose([[1, 2], [3, 4]], "B1")
         (lambda: FIT.plot.path(), "was not grown, so it has no path"),
         (lambda: FIT.plot.path(quantity="r2"), r"plot.path: quantity must be 'kl', 'rmse', .* got 'r2'"),  # type: ignore[arg-type]
         (lambda: FIT.plot.effects(most=0), "most must be an integer >= 1, got 0"),
-        (lambda: ld.decompose([1, 2], "empty").plot.effects(), r"no parameter that tells levels .*interactions\(1\)"),
+        (lambda: ld.decompose([1, 2], "empty").plot.effects(), r"distinguishes levels, .*interactions\(1\)"),
         (lambda: FIT.plot.history(3), r"plot.history: ax must be axes"),  # type: ignore[arg-type]
         (lambda: FIT.plot.graph(by="cost"), r"plot.graph: by must be 'share' or 'kl', got 'cost'"),  # type: ignore[arg-type]
-        (lambda: FIT.plot.slices(3), r"plot.slices: 3 is no mode of X, which has 3"),
+        (lambda: FIT.plot.slices(3), r"plot.slices: 3 is not a mode of X, which has 3"),
         (lambda: FIT.plot.margins([(0, 1, 2)]), r"modes=\[\(0, 1, 2\)\]; each must be a mode or a pair"),
         (lambda: FIT.plot.margins([]), r"modes=\[\]; list modes and pairs of modes"),
         (lambda: ld.decompose([1, 2, 3], ld.full()).plot.slices(), "X has one mode, and no slices"),

@@ -175,9 +175,9 @@ def test_samples_from_none_differ() -> None:
 
 
 BAD: list[tuple[str, tuple[Any, ...], str]] = [
-    ("marginal", (2,), r"2 is no mode of X, which has 2, counted from 0 to 1"),
+    ("marginal", (2,), r"2 is not a mode of X, which has 2, counted from 0 to 1"),
     ("marginal", ([0, 0],), r"marginal: \[0, 0\] names a mode twice"),
-    ("marginal", ([True],), r"True is no mode"),
+    ("marginal", ([True],), r"True is not a mode"),
     ("marginal", (1.0,), r"marginal: 1.0 is not a set of modes; pass a mode such as 0"),
     ("marginal", (np.array(0),), r"pass a mode such as 0, or modes such as \[0, 2\]"),
     ("condition", ({0: -1},), r"mode 0 has no index -1; its indices are integers from 0 to 1"),

@@ -205,7 +205,7 @@ TROUBLE: list[tuple[dict[str, Any], str]] = [
     ({"basis": "B1"}, "no cell of the basis ties hidden mode 2 to another mode"),
     (
         {"basis": rbm(3, 1)},
-        r"\(0, 3\): 3 is no mode of X, which has 3, .* visible and hidden modes together, "
+        r"\(0, 3\): 3 is not a mode of X, which has 3, .* visible and hidden modes together, "
         r"here 2x2x2: modes 2 and up are hidden, one for each entry of sizes",
     ),
     ({"basis": ld.adaptive(3)}, "cannot grow with hidden modes"),

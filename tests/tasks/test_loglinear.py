@@ -216,7 +216,7 @@ def test_it_prints_as_statisticians_expect(tmp_path: Path) -> None:
     assert "(intercept)" in m._repr_html_()
     boundary = repr(ld.loglinear(ld.datasets.titanic(), ".^2"))
     assert "status  the maximum likelihood estimate does not exist; in the limit 4 fitted counts are 0" in boundary
-    assert "not in the model, so that all levels have equal means: sex" in repr(ld.loglinear(HAIR, "hair*eye"))
+    assert "not in the model, so all levels have equal means: sex" in repr(ld.loglinear(HAIR, "hair*eye"))
     m.save(tmp_path / "m.npz")
     again = ld.load(tmp_path / "m.npz")
     assert repr(again) == repr(m)
@@ -238,7 +238,7 @@ def test_odds_that_the_model_fixes_say_so() -> None:
     assert odds.estimate.tolist() == [1.0] * 3
     assert odds.standard_error.tolist() == [0.0] * 3
     assert "nan" not in str(odds)
-    assert str(odds).endswith("\n3 without s.e.: fixed by the model, no parameter of which enters it.")
+    assert str(odds).endswith("\n3 without s.e.: fixed by the model: it involves no parameter.")
     assert not any(m.odds("hair", "eye").notes)
     assert np.asarray(m.plot.odds("hair", "sex").lines[1].get_xdata()).tolist() == [1.0] * 3
 
@@ -332,13 +332,13 @@ FORMULAS: dict[Any, str] = {
     "[hair, eyes]": "did you mean 'eye'",
     "[HE": "cannot be read from its end",
     (("hair", "sexx"),): "did you mean 'sex'",
-    "hair*eye - hair": "the term hair:eye needs hair, which the formula takes away.",
-    "hair + eye - sex": "takes sex away, which is not in it",
+    "hair*eye - hair": "the term hair:eye needs hair, which the formula removes.",
+    "hair + eye - sex": "removes sex, which is not in it",
     "hair + (eye": "cannot be read from its end: names are joined by + - * : and ^, and every bracket is closed",
     "hair eye": "cannot be read from 'eye' on (place 6)",
     "hair ? eye": "cannot be read from '?' on (place 6)",
     "hair + `eye": "cannot be read from '`' on (place 8)",
-    "hair^x": "a power, behind ^, is a whole number",
+    "hair^x": "a power, after ^, must be a whole number",
     "": "is empty",
     3: "a model is a formula such as",
     "nonsense ~ hair*eye": "'nonsense' before ~, but a SparseTensor is read as a table",
@@ -354,7 +354,7 @@ BAD: list[tuple[Any, str]] = [
         lambda: ld.loglinear(FRAME, "Freq ~ hair ~ eye"),
         "cannot be read from '~' on (place 13): before ~ stands the name of a column",
     ),
-    (lambda: ld.loglinear(FRAME, "Freq ~ hair", counts="n"), "names the counts 'Freq', and counts= is passed, too"),
+    (lambda: ld.loglinear(FRAME, "Freq ~ hair", counts="n"), "names the counts 'Freq', and counts= is passed too"),
     (lambda: ld.loglinear(HAIR, ".").update("n ~ . + hair:eye"), "'n' before ~; update keeps the counts: write '. ~'."),
     (lambda: ld.loglinear(np.ones((2, 2)), "[xx]", names=["xa", "xb"]), "may be xa or xb"),
     (lambda: ld.loglinear(FRAME, "hair*eye"), "pass counts='Freq'"),
@@ -370,7 +370,7 @@ BAD: list[tuple[Any, str]] = [
         lambda: ld.loglinear(HAIR, ".").step("hqc"),  # type: ignore[arg-type]
         "must be 'aic' or 'bic', got 'hqc'",
     ),
-    (lambda: ld.loglinear(HAIR, "hair*eye").step(scope="hair"), "does not hold the model: eye is missing"),
+    (lambda: ld.loglinear(HAIR, "hair*eye").step(scope="hair"), "does not contain the model: eye is missing"),
     (lambda: ld.loglinear(HAIR, ".^2").step(type="decomposable"), "whose generators are the cliques of its graph"),
     (lambda: ld.loglinear(HAIR, "hair:eye", hierarchical=False).drop1(), "this one has hierarchical=False"),
     (lambda: ld.loglinear(HAIR, ".").evidence(0), "must be a finite number > 0, got 0"),

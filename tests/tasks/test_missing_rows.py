@@ -304,10 +304,10 @@ def test_the_completed_table_is_not_taken_for_counts(last: int) -> None:
     """Standard errors from it would be those of complete rows: too small."""
     rows: Rows = {"a": ["y", "y", "n", "n", "y"], "b": ["y", "n", "y", "n", None], "n": [20, 20, 20, 20, last]}
     m = ld.loglinear(rows, "a*b", counts="n", missing="em")
-    with pytest.raises(InvalidQuery, match=r"rows that lack values were shared out.*m\.coef\(\) and m\."):
+    with pytest.raises(InvalidQuery, match=r"rows that lack values were divided among.*m\.coef\(\) and m\."):
         m.fit.inference()
     listed = str(m.fit.parameters())
-    assert "3 without s.e.: rows that lack values were shared out; m.coef() of the log-linear model" in listed
+    assert "3 without s.e.: rows that lack values were divided among cells; m.coef() of the log-linear model" in listed
 
 
 # --- where the arithmetic or the rows leave little room ---

@@ -50,7 +50,7 @@ class Interactions(Basis):
                 )
             parts.update(part for size in range(1, min(len(free), most) + 1) for part in combinations(free, size))
         n_cells = sum(math.prod(shape[k] - 1 for k in part) for part in parts)
-        way_out = "Take fewer or shorter modes, or cells of your own."
+        way_out = "Use fewer or shorter modes, or cells of your own."
         check_room(n_cells, ROOM * order, "interactions: a basis", way_out)
         every = blocks(shape, sorted(parts))
         return every[np.lexsort(every.T[::-1])]

@@ -178,7 +178,7 @@ def show(
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
     if (extend and tensor is None) or (tensor is not None and tensor.suffix != ".npy"):
-        raise InvalidSetting("the tensor is an array of NumPy: say where to write it with --tensor FILE.npy.")
+        raise InvalidSetting("the tensor is a NumPy array: say where to write it with --tensor FILE.npy.")
     if tensor is not None:
         _check_output(tensor, decomposition)
     result = load(decomposition)

@@ -30,7 +30,7 @@ Zeros are left out of the sample space, as in the paper."""
 FLIGHTS_REMARK = """\
 Half of all flights: which carrier flies where, and at which hours. The picture shows by
 what factor a carrier, a destination or an hour has more flights than the average, and a
-carrier at a destination more than the two alone. Grey pairs have no flights."""
+carrier at a destination more than the two alone would predict. Grey pairs have no flights."""
 
 
 def run_demo(folder: Path) -> None:

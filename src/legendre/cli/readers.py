@@ -189,7 +189,7 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
         line_1 = first.iloc[0].fillna("").str.strip()
         if len(line_1) == 1 and (other := {";", "\t", "|"} & set(line_1[0])):
             raise InvalidFile(
-                f"{path}: line 1 has no {separator!r}. Are fields separated by {other.pop()!r}? Say so by --separator."
+                f"{path}: line 1 has no {separator!r}. Are fields separated by {other.pop()!r}? Say so: --separator."
             )
         if options.columns is None and options.counts is None and not options.wide:
             if pd.to_numeric(line_1[line_1 != ""], errors="coerce").isna().all():
@@ -212,7 +212,7 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
                 if options.missing == "error" and gaps.any():
                     place = gaps.idxmax()
                     raise InvalidFile(
-                        f"{path}: line {place + 1} lacks a label of {', '.join(modes)}. Leave such lines out by "
+                        f"{path}: line {place + 1} lacks a label of {', '.join(modes)}. Leave such lines out with "
                         "--missing drop."
                     )
                 rows: dict[str, Any] = {name: table[name].str.strip() for name in modes}
@@ -241,7 +241,7 @@ def _read_wide(path: Path, table: Any, options: Options) -> Any:
         front = names[: next((k for k, text in enumerate(texts) if k and not text), len(names))]
     rest = [name for name in names if name not in front]
     if not rest or table[front].isna().any(axis=None) or table.duplicated(front).any():
-        said = f"every line needs labels of its own in {', '.join(front)}, and numbers in other columns"
+        said = f"every line needs its own labels in {', '.join(front)}, and numbers in other columns"
         raise InvalidFile(f"{path}: {said}.")
     keys = [_as_whole_numbers(table[name].str.strip().to_numpy()) for name in front]
     index = pd.MultiIndex.from_arrays([pd.Categorical(key, list(dict.fromkeys(key))) for key in keys], names=front)

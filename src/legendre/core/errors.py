@@ -148,7 +148,7 @@ class InvalidQuery(LegendreError):
     >>> ld.decompose([[1, 2], [3, 5]], "B1").marginal(2)
     Traceback (most recent call last):
         ...
-    legendre.core.errors.InvalidQuery: marginal: 2 is no mode of X, which has 2, counted from 0 to 1.
+    legendre.core.errors.InvalidQuery: marginal: 2 is not a mode of X, which has 2, counted from 0 to 1.
     """
 
 

@@ -18,7 +18,7 @@ from legendre.core.errors import InvalidFile, LegendreError, TooLarge
 def check_path(path: Any, example: str = "fit.npz") -> Path:
     """Read the name of a file."""
     if not isinstance(path, (str, os.PathLike)) or "\0" in str(path):
-        raise InvalidFile(f"a file is named by a text, such as {example!r}, without null characters; got {path!r}.")
+        raise InvalidFile(f"a file name is a string, such as {example!r}, without null characters; got {path!r}.")
     return Path(path)
 
 

@@ -236,7 +236,7 @@ class Labels:
                 return self.names.index(key)
             raise error(start + unknown_name("mode", str(key), self.names[:12]))
         hint = " They have no names: pass names=." if isinstance(key, str) else ""
-        raise error(f"{start}{key!r} is no mode of X, which has {order}, counted from 0 to {order - 1}.{hint}")
+        raise error(f"{start}{key!r} is not a mode of X, which has {order}, counted from 0 to {order - 1}.{hint}")
 
     def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the place of a level that a caller names.
@@ -284,7 +284,9 @@ def _read_levels(given: Any, name: str, size: int) -> AnyArray:
     seen: dict[Any, int] = {}
     for i, label in enumerate(array.tolist()):
         if label is None or label != label or not isinstance(label, Hashable):
-            raise InvalidLabels(f"levels of {name}: label {i} is {label!r}; give each level a text, number or date.")
+            raise InvalidLabels(
+                f"levels of {name}: label {i} is {label!r}; give each level a string, a number or a date."
+            )
         if seen.setdefault(label, i) < i:
             raise InvalidLabels(f"levels of {name}: {label!r} stands for levels {seen[label]} and {i}. Rename one.")
     return frozen(array)

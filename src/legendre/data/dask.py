@@ -175,7 +175,7 @@ def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
     starts = [np.cumsum([0, *lengths]) for lengths in array.chunks]
     cuts = tuple(np.union1d(cut, start[:-1]) for cut, start in zip(quotient.cuts, starts, strict=True))
     parts = Quotient(quotient.shape, cuts)
-    check_room(parts.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer different coordinates.")
+    check_room(parts.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer distinct coordinates.")
 
     def merge(block: Any, block_info: Any) -> FloatArray:
         sides = zip(cuts, block_info[0]["array-location"], strict=True)

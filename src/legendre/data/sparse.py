@@ -141,7 +141,7 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
     """Make an observation of entries that are positive, finite, all different and in C order."""
     if not isinstance(support, str):
         raise InvalidSupport(
-            "X is sparse, so that a boolean array over all of its grid cannot be its support; pass 'all' (zeros "
+            "X is sparse, so a boolean array over all of its grid cannot be its support; pass 'all' (zeros "
             "count) or 'nonzero'."
         )
     check_support_name(support)
@@ -162,7 +162,7 @@ def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...
     if values is not None and not (sums > 0).all():
         listed, sums = listed[sums > 0], sums[sums > 0]
     if even and not len(sums):
-        raise InvalidTensor("there are no rows, so that a pseudo-count is all there is.")
+        raise InvalidTensor("there are no rows, so there is nothing but the pseudo-count.")
     data = observe_entries(listed, sums, shape)
     return replace(data, total=data.total + even, positive=data.positive or even > 0, even=float(even))
 

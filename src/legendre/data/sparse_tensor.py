@@ -182,7 +182,7 @@ def assemble(
     ]
     if sizes is None:
         if not len(columns[0]):
-            raise error("the list of cells is empty, so that it does not tell the shape. Pass shape.")
+            raise error("the list of cells is empty and does not determine the shape. Pass shape.")
         sizes = tuple(int(column.max()) + 1 for column in indices)
     return merge(indices, values, sizes)
 
@@ -220,7 +220,7 @@ def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError
             indices = column.astype(np.int64)
         if (bad := indices != column).any():
             row = int(np.argmax(bad))
-            rule = "NaN is no index: leave such rows out." if np.isnan(column[row]) else "Indices are whole numbers."
+            rule = "NaN is not an index: omit such rows." if np.isnan(column[row]) else "Indices are whole numbers."
             raise error(f"{name} is {column[row]:g} in entry {row}. {rule}")
     if (bad := (indices < 0) | (indices >= size)).any():
         row = int(np.argmax(bad))

@@ -38,7 +38,7 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     if not products and slabs_pay(model):
         from legendre.engines.compiled import SlabEngine
 
-        way_out = "Use a basis with fewer different coordinates."
+        way_out = "Use a basis with fewer distinct coordinates."
         # the slab engine holds 20 arrays of the size of a slab
         check_room(model.n_cells // longest, 8 * 20, "a slab of the merged grid", way_out)
         return SlabEngine(model)

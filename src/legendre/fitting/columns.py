@@ -111,7 +111,7 @@ def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
     share = _best_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
     found = _grow(columns, recipe, labels, share)
     constant, identifiers = _useless(columns)
-    own = "has a value of its own in each row, and no edge: it is taken for an identifier."
+    own = "has a value of its own in each row, and no edge: it is treated as an identifier."
     notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
     return replace(found, notes=(*notes, *(f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist())))
 

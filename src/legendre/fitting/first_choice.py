@@ -133,7 +133,7 @@ def why_none_held_out(data: Dense) -> str | None:
 
 def _explain_criterion(n: int, ended: bool, most: int) -> str:
     if not n:
-        return "X holds counts: no parameter lowers the extended BIC, for cells differ by no more than chance may do."
+        return "X holds counts: no parameter lowers the extended BIC: cells differ no more than by chance."
     grown = "X holds counts: grown while each parameter lowered the extended BIC,"
     if ended:
         return f"{grown} which ended at {n}."

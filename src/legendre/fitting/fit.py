@@ -174,7 +174,7 @@ def plan(
     settings, recipe = Settings.read(solver, tol), as_basis(basis)
     if recipe.growing is not None:
         raise InvalidBasis(
-            f"plan: {recipe!r} is chosen by the data, round by round, so that nothing can be planned before. "
+            f"plan: {recipe!r} is chosen by the data, round by round, so it cannot be planned. "
             "Plan for a basis of your own, or for the cells of a fit: plan(X, fit.basis)."
         )
     data = read(X, support, base, rankings=recipe.rankings, names=names, levels=levels)
@@ -420,7 +420,7 @@ def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposit
     named = fit.reason is None and not fit._rounds and not fit.recipe.startswith("cells(")
     if named and not (fit.model.n_params or support.full) and support.n_cells > 1:
         text = (
-            f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so that nothing of X was "
+            f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so nothing of X was "
             "fitted: Q is uniform there (or the base measure). interactions(1) fits the sums of every level, and "
             "interactions(2) those of every pair of levels, on any support; support='all' counts zeros in."
         )

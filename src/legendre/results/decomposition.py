@@ -501,7 +501,7 @@ class Decomposition(ModelResult):
     @cached_property
     def _order(self) -> IntArray:
         if not self._rounds:
-            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
+            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it again.")
         data = self._observed
         if self._grown is None:
             return np.arange(self.n_params)
@@ -527,7 +527,7 @@ class Decomposition(ModelResult):
     @property
     def _observed(self) -> Observation:
         if self.data is None:
-            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+            raise InvalidSetting("X is not available (this fit was loaded from a file); fit a part of its basis again.")
         return self.data
 
     @property
@@ -559,7 +559,7 @@ class Decomposition(ModelResult):
             cells = "1 cell has" if self.n_vanishing == 1 else f"{self.n_vanishing:,} cells have"
             words.append(f"No finite parameters attain it: {cells} probability 0 in the limit.")
         if self.status is Status.UNDECIDED:
-            words.append("Whether finite parameters attain the minimum was too large a question to decide.")
+            words.append("Whether finite parameters attain the minimum could not be decided: the problem is too large.")
         if self.rank < self.n_params:
             words.append(
                 f"Of the {self.n_params:,} parameters {self.rank:,} are independent on this sample space: Q is unique, "
@@ -611,7 +611,7 @@ class Decomposition(ModelResult):
         lost = sum(self.shape) - len(self.shape) - self.n_params
         if self.recipe == "B1()" and lost > 0:
             notes.append(
-                f"B1 has no parameter for the {lost} missing cells on the axes, so that their levels are not fitted; "
+                f"B1 has no parameter for the {lost} missing cells on the axes, so their levels are not fitted; "
                 "interactions(1) has one for each level"
             )
         return notes

@@ -168,7 +168,7 @@ class Effects:
         (k,) = _read_modes(mode, self.fit.labels)
         logs = log_means(self.fit, k, self.measure)
         if logs is None:
-            raise InvalidQuery("effects: X is not at hand, so that there are no observed means.")
+            raise InvalidQuery("effects: X is not available, so there are no observed means.")
         return self.fit.labels.part([k]).straighten(np.exp(logs))
 
     def to_frame(self) -> Any:

@@ -98,7 +98,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             if head["format"] != "legendre" or head["version"] != VERSION:
                 raise InvalidFile(
                     f"cannot read {path}: its format is {head['format']} {head['version']}, this version of legendre "
-                    f"reads {VERSION}. Update legendre if that is older; else fit X anew."
+                    f"reads {VERSION}. Update legendre if that is older; otherwise fit X again."
                 )
             return _decode(head["result"], file)
         except InvalidFile:

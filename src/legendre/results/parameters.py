@@ -220,9 +220,9 @@ def _quick_to_refit(fit: Decomposition) -> bool:
 def _no_errors(fit: Decomposition, found: Information | None) -> str:
     """Say why no parameter has a standard error; empty where they have."""
     if fit.data is None:
-        return "X is not at hand (this fit was loaded from a file)"
+        return "X is not available (this fit was loaded from a file)"
     if fit.data.origin.completed:
-        return "rows that lack values were shared out; m.coef() of the log-linear model has standard errors"
+        return "rows that lack values were divided among cells; m.coef() of the log-linear model has standard errors"
     if not fit.data.counts:
         return "X does not hold counts"
     if not fit.converged:

@@ -43,8 +43,8 @@ class Status(Enum):
     )
     UNDECIDED = (
         "max|eta - eta_hat| <= tol, but the problem is too large to decide whether a finite minimiser exists (or "
-        "margins to balance to are below 1e-8 of their sum, which no linear program tells from 0). "
-        "Q is right to tol; some parameters may be on their way to infinity. support='nonzero' rules that out."
+        "margins to balance to are below 1e-8 of their sum, which a linear program cannot distinguish from 0). "
+        "Q is right to tol; some parameters may be diverging. support='nonzero' rules that out."
     )
     OUT_OF_STEPS = "Stopped at max_iter with max|eta - eta_hat| above tol. Raise max_iter or loosen tol."
     STALLED = (

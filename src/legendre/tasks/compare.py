@@ -355,7 +355,7 @@ def _fit_cells(
         start = time.perf_counter()
         fit = decompose(X, adaptive(row.asked), unordered=unordered) if row.asked else decompose(X, "empty")
         seconds = time.perf_counter() - start
-    note = f"levels arranged: {fit.arrangement_bits:.0f} bits beside the parameters" if fit.arrangement else ""
+    note = f"levels arranged: {fit.arrangement_bits:.0f} bits in addition to the parameters" if fit.arrangement else ""
     facts = {"status": fit.status.name, "n_params": fit.n_params, "n_iter": fit.n_iter, "seconds": seconds}
     return {**facts, "residual": fit.residual, "note": note}, fit.tensor(extend=True)
 

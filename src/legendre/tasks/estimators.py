@@ -270,7 +270,7 @@ class Estimator(ABC):
         impossible = np.flatnonzero(log_q.max(axis=1) == -np.inf)
         if len(impossible):
             raise InvalidSamples(
-                f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so that "
+                f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so "
                 f"nothing follows for {labels.mode(k)!r}. With alpha > 0 every state has a probability."
             )
         return np.asarray(softmax(log_q, axis=1))
@@ -495,7 +495,7 @@ class LegendreDensity(Estimator):
             return self
         for name, value in (("classes", self.classes), ("valid", valid)):
             if value is not None:
-                raise InvalidSetting(f"{name} is for basis=ld.graph(), with which rows of any number of columns go.")
+                raise InvalidSetting(f"{name} is for basis=ld.graph(), which takes any number of columns.")
         if (trouble := beyond_memory(shape)) is not None:
             raise InvalidSamples(
                 f"the table {trouble}. Set n_bins to bin continuous columns, merge rare levels, or leave "

@@ -192,7 +192,7 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     found = type(fit).__name__
     expect(fit, Decomposition, f"pythagoras takes a decomposition, got {found}: pythagoras(decompose(P, basis), R).")
     if fit.data is None:
-        raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it anew.")
+        raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it again.")
     p, inside = probabilities(in_memory(fit.data, "pythagoras")), fit.model.support.on_grid()
     q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
     ground = np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0)
@@ -202,7 +202,7 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     missed = np.argwhere((r == 0) & (q > 0))
     if len(missed):
         where = cell_name(missed[0])
-        raise InvalidTensor(f"R{where} = 0 where Q{where} > 0, so that KL(Q, R) is infinite. R must be positive there.")
+        raise InvalidTensor(f"R{where} = 0 where Q{where} > 0, so KL(Q, R) is infinite. R must be positive there.")
     return Triangle(fit, frozen(p), frozen(q), frozen(r), kl(p, q), kl(q, r), kl(p, r))
 
 

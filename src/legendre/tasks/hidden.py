@@ -384,7 +384,7 @@ def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
         tied = (cells[:, k] > 0) & (np.delete(cells, k, axis=1) > 0).any(axis=1)
         if not tied.any():
             raise InvalidBasis(
-                f"no cell of the basis ties hidden mode {k} to another mode, so that it cannot explain anything. "
+                f"no cell of the basis ties hidden mode {k} to another mode, so it cannot explain anything. "
                 f"Hidden modes come after the visible ones, 0 to {n_visible - 1}; e.g. interactions([(0, {k})])."
             )
     return cells

@@ -80,7 +80,7 @@ def from_coords(
     if values is not None and n != values.size == len(columns) > 1:
         raise InvalidTensor(
             f"there are {values.size} values, but cells has {n} entries of {len(columns)} modes. An array or a list "
-            "holds a row per entry, a tuple a column per mode: pass the other one."
+            "holds a row per entry, a tuple a column per mode: pass the other kind."
         )
     numbers = None if values is None else check_values(values, n, "values", InvalidTensor, columns)
     return assemble(columns, numbers, shape, InvalidTensor, "cells: ")

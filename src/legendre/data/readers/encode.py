@@ -366,7 +366,7 @@ def _read_values(values: AnyArray, label: str) -> Column:
         known = [v for v in dict.fromkeys(listed) if not (v is None or type(v).__name__ == "NAType" or v != v)]
     except TypeError:
         row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
-        raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
+        raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a string is expected.") from None
     place = {value: k for k, value in enumerate(known)}
     codes = np.array([place.get(value, -1) for value in listed], dtype=np.int64)
     numbers = bool(known) and all(isinstance(value, NUMBERS) for value in known)

@@ -172,7 +172,7 @@ def _read_numbers(X: Any) -> AnyArray:
     """Return the values of a Series or a frame; NA becomes NaN."""
     kinds = {str(kind)[:3].lower() for kind in (X.dtypes if X.ndim == 2 else [X.dtype])}
     if not kinds <= {"int", "uin", "flo"}:
-        raise InvalidTensor(f"X holds {X.dtype} where numbers should stand. Convert it: X.astype(float).")
+        raise InvalidTensor(f"X holds {X.dtype} where numbers are expected. Convert it: X.astype(float).")
     if "flo" in kinds or X.isna().to_numpy().any():
         return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(X.to_numpy(dtype=np.int64))

@@ -57,7 +57,9 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
     counts = isinstance(recipe.n, str) and data.counts
     if recipe.n in ("aic", "bic") and not counts:
         other = "" if recipe.boxed else " adaptive('cv') holds cells out instead."
-        raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.{other}")
+        raise InvalidBasis(
+            f"{recipe!r} needs counts, because it weighs the fit by their number; X has fractions.{other}"
+        )
     if recipe.boxed:
         dense = in_memory(data, "boxes", "adaptive(n) and bases that you name take it as it is")
         if len(data.shape) > 8:

@@ -46,7 +46,7 @@ class Bootstrap(Printed):
 
     Notes
     -----
-    Tables are drawn from the fitted model in place of the true one. With few counts for each parameter the p-values are
+    Tables are drawn from the fitted model instead of the true one. With few counts for each parameter the p-values are
     too small: of 400 tables of independent variables 11 % were at or below 0.05 with two counts for each parameter, 7 %
     with six, 5 % with fourteen. That lies in the method, and more tables do not help. ``conditional=True`` draws tables
     that have the margins of X instead: the parameters play no part then, so that these p-values hold for any N.
@@ -126,8 +126,8 @@ class Bootstrap(Printed):
         # 7 % of p-values are below 0.05 with 6 counts for each parameter, 11 % with 2
         if not self.conditional and fit.total < 5 * fit.rank:
             note = (
-                f"{fit.total / fit.rank:.1f} counts for each parameter: p-values come out too small, as tables are "
-                "drawn from the fitted model in place of the true one. For decomposable models "
+                f"{fit.total / fit.rank:.1f} counts for each parameter: p-values are too small, because tables are "
+                "drawn from the fitted model instead of the true one. For decomposable models "
                 "bootstrap(conditional=True) is exact."
             )
             rows.append(("note", note))

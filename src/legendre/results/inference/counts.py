@@ -108,7 +108,7 @@ def degrees_of_freedom(fit: Decomposition) -> int:
     if fit.rank_is_bound:
         raise InvalidQuery(
             f"the degrees of freedom are not known: of {fit.n_params:,} parameters at most {fit.rank:,} are "
-            f"independent on the support, and beyond {limits.LARGEST_MATRIX:,} how many it is was not counted. G2 "
+            f"independent on the support, and beyond {limits.LARGEST_MATRIX:,} the exact number is not computed. G2 "
             "itself is 2 * fit.total * fit.kl. A smaller basis, or merged levels, give a rank."
         )
     vanishing = 0 if fit._alive is None else fit.n_vanishing
@@ -139,12 +139,12 @@ def counts_of(fit: Decomposition) -> Counts:
         )
     if fit.data.origin.completed:
         raise InvalidQuery(
-            "inference needs observed counts, and rows that lack values were shared out to the cells of this table: "
+            "inference needs observed counts, and rows that lack values were divided among the cells of this table: "
             "standard errors would be too small. m.coef() and m.drop1() of the log-linear model m are from the "
             "likelihood of what was observed."
         )
     if fit.data.origin.counted is False:
-        raise InvalidQuery("inference needs counts, and this X was said to hold none (counts=False).")
+        raise InvalidQuery("inference needs counts, and counts=False says that X holds none.")
     if not fit.converged:
         raise InvalidQuery(
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "

@@ -51,7 +51,7 @@ Combinations = tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]
 """Combinations of parameters: names, weights of theta (m x |B|) and of the constant ``log N - psi``, and offsets."""
 
 
-OPEN = "not identified: other values, with others changed as well, give the same Q"
+OPEN = "not identified: other values of this and other parameters give the same Q"
 INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
 
 
@@ -202,7 +202,7 @@ def read_contrasts(
     of, called = "parameters", "contrast"
     if isinstance(weights, Mapping):
         if cells is not None:
-            raise InvalidQuery("contrast: weights by name are of coefficients, so that cells have no meaning.")
+            raise InvalidQuery("contrast: weights by name are of coefficients, so cells= has no meaning.")
         known = coefficients_of(fit, "treatment", None)
         weights, called = _by_name(weights, known[0])
     elif cells is not None:
@@ -308,7 +308,7 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
     values = constants * (float(np.log(fit.total)) - fit.psi) + weights @ fit.theta + offsets
     errors = np.sqrt(tests.scale * variances(fit, info, weights, constants))
     fixed = (weights == 0).all(axis=1) & (constants == 0)
-    notes = np.where(fixed, "fixed by the model, no parameter of which enters it", "").astype(object)
+    notes = np.where(fixed, "fixed by the model: it involves no parameter", "").astype(object)
     for i, sign in _diverging(fit, info.open, weights, constants) if len(info.open) else ():
         values[i], errors[i] = (sign * np.inf if sign else np.nan), np.nan
         notes[i] = (

@@ -141,9 +141,9 @@ def _boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
     if 0 < n <= most:
         cells = f"{'the cell' if n == 1 else 'the cells'} {listed_words(named)}"
     return (
-        f"the maximum likelihood estimate does not exist: the likelihood rises for ever as the means of "
-        f"{cells} go to 0, and some parameters to infinity with them.",
-        "reported instead is the limit: fitted counts and the likelihood are its own, degrees of freedom are counted "
+        "the maximum likelihood estimate does not exist: the likelihood increases without attaining its maximum as the "
+        f"means of {cells} go to 0, and some parameters to infinity with them.",
+        "the limit is reported instead: fitted counts and the likelihood are its own, degrees of freedom are counted "
         "on the other cells, and parameters or contrasts that stay finite have their usual standard errors.",
     )
 
@@ -167,7 +167,7 @@ def _small_counts(tests: Inference) -> tuple[str, ...]:
     least = float(f"{least:.9g}")  # without rounding errors
     if below <= 0.2 * n and least >= 1:
         return ()
-    firmer = "differences of G2 between two models with few parameters are on firmer ground."
+    firmer = "differences of G2 between two models with few parameters are more reliable."
     few = f"{below:,} of {n:,} fitted counts are below 5, the smallest {least:.2g}: the chi-square distribution"
     if tests.missing is not None:  # there is no X2, and no bootstrap
         return (f"{few} of G2 is rough; {firmer}",)

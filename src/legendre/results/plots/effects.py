@@ -96,7 +96,7 @@ class FitPlots(Plots):
         found = fit.effects(measure=measure, max_order=2)
         if not len(found):
             raise InvalidQuery(
-                "plot.effects: the model has no parameter that tells levels apart, so no effects. "
+                "plot.effects: the model has no parameter that distinguishes levels, so there are no effects. "
                 "A basis with some, such as ld.decompose(X, 'interactions(1)'), shows what each mode does."
             )
         largest = sorted(found, key=lambda e: -e.share)
@@ -271,7 +271,7 @@ class FitPlots(Plots):
         figure, axes = make_panels("plot.path", len(wanted), len(wanted))
         for part, name in zip(axes, wanted, strict=True):
             _draw_quantity(fit, part, name)
-        figure.suptitle("How the fit got better as its basis grew", fontsize=LARGE)
+        figure.suptitle("How the fit improved as its basis grew", fontsize=LARGE)
         return figure
 
 

@@ -127,7 +127,7 @@ def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
     if model.support.points is not None:
         points = model.support.points
         return points[~model.carries(model.quotient.boxes(points), alive)].astype(np.int64)
-    instead = "fit.n_vanishing tells their number, fit.vanishing_margins the margins that they are."
+    instead = "fit.n_vanishing is their number, and fit.vanishing_margins names the empty entries of margins."
     if len(model.support.shape) > limits.MOST_AXES:
         raise TooLarge(f"a list of vanishing cells of {len(model.support.shape)} modes is never formed. {instead}")
     check_room(math.prod(model.support.shape), 1, "a list of vanishing cells", instead)

@@ -168,7 +168,7 @@ class Completion(Result):
         theta = of_fit("theta", "Natural parameters on B.")
         eta = of_fit("eta", "Expectations on B, on the observed cells.")
         residual = of_fit("residual", "``max|eta - eta_hat|`` on B.")
-        gap = of_fit("gap", "Upper bound of KL(P, Q) above its minimum.")
+        gap = of_fit("gap", "Upper bound on KL(P, Q) minus its minimum.")
         status = of_fit("status", "How the fit to the observed cells ended.")
         history = of_fit("history", "One `Step` for each iteration of the fit, the start first.")
 
@@ -198,13 +198,13 @@ class Completion(Result):
         """Say in plain words what has been proved about the fit, and about the cells that were filled in."""
         known = self.fit.certificate()
         if self.determined is None:
-            more = "Whether the observed cells determine all that was filled in was too large a question to decide."
+            more = "The problem is too large to decide whether the observed cells determine all that was filled in."
         elif isinstance(self.fit, PenalisedFit):
-            more = "Every missing cell has a value; where the observed cells say nothing, that of the surroundings."
+            more = "Every missing cell has a value, also where the observed cells do not determine it."
         elif self.determined.all():
             more = "The observed cells determine the value of every missing one."
         else:
-            more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones open."
+            more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones undetermined."
         return Certificate(known.good, known.verdict, (*known.words, more))
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
@@ -363,7 +363,7 @@ def complete(
     check_choice(undetermined, "undetermined", ("nan", "theta0"))
     check_choice(criterion, "criterion", ("deviance", "rmse"))
     if basis is not None and folds is None and hold_out is not None:
-        raise InvalidSetting(f"hold_out={hold_out!r} is of use with folds only: pass folds=5, or leave it out.")
+        raise InvalidSetting(f"hold_out={hold_out!r} is used only with folds: pass folds=5, or leave it out.")
     if basis is None and solver != "auto":
         raise InvalidSetting(f"solver={solver!r} needs a basis; without one there is nothing to choose. Leave it out.")
     if folds is not None:

@@ -232,7 +232,7 @@ def compare(small: Any, large: Any) -> LikelihoodRatio:
         if gain < -1e-6:
             raise InvalidQuery(
                 f"{large.formula} contains {small.formula}, but its likelihood is lower by {-gain:.3g}: its fit ended "
-                "at another maximum, so that the two cannot be compared."
+                "at another maximum, so the two cannot be compared."
             )
         statistic = max(2.0 * gain, 0.0)
         return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
@@ -254,7 +254,7 @@ def _check_same_data(one: Any, other: Any) -> None:
     """Refuse fits of different data."""
     mine, others = _data_of(one), _data_of(other)
     if mine.keys() != others.keys():
-        raise InvalidQuery("anova: for one of these models rows that lack values were used, for the other not.")
+        raise InvalidQuery("anova: one of these models uses rows that lack values, the other does not.")
     for what, a in mine.items():
         b = others[what]
         if a.shape != b.shape or what == "variables":
@@ -308,7 +308,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     strange = int(np.flatnonzero(place < 0)[0])
     title, cell = one.titles()[strange], one.own_cells()[strange]
     raise InvalidQuery(
-        f"{small.recipe} is not nested in {large.recipe}: it has features that are no combinations of those of the "
+        f"{small.recipe} is not nested in {large.recipe}: it has features that are not combinations of those of the "
         f"larger basis, e.g. {repr(title) if title else f'the one of cell {cell_name(cell)}'}, so that the difference "
         "of deviances has no chi-square distribution. Compare AIC, BIC or KL: anova(..., nested=False)."
     )
@@ -428,7 +428,7 @@ def _scope(model: LogLinear, scope: Any) -> frozenset[Term] | None:
         return None
     allowed = read_formula(scope, model.names, known=model.model.features).terms
     for term in model.model.order(model.model.terms - allowed)[:1]:
-        raise InvalidQuery(f"the scope {scope!r} does not hold the model: {model.model.name(term)} is missing.")
+        raise InvalidQuery(f"the scope {scope!r} does not contain the model: {model.model.name(term)} is missing.")
     return allowed
 
 

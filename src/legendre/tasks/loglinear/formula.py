@@ -187,6 +187,8 @@ def read_formula(
             found = _Reader(dot or every, {**(known or {}), **own}, _split(formula)[::-1]).read_all()
         except InvalidBasis as problem:
             raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
+        except RecursionError:
+            raise InvalidBasis("the formula has too many brackets within each other.") from None
     else:
         groups = [[_find(str(name), names) for name in group] for group in _groups(formula)]
         found = replace(every, terms=frozenset(map(frozenset, groups)))
@@ -200,7 +202,7 @@ def read_formula(
     for lost in found.order(found.removed & (terms - written))[:1]:
         above = found.name(next(term for term in found.order(written) if lost < term))
         raise InvalidBasis(
-            f"the term {above} needs {found.name(lost)}, which the formula takes away. Take {above} away as well, or "
+            f"the term {above} needs {found.name(lost)}, which the formula removes. Remove {above} as well, or "
             "pass hierarchical=False: then the model depends on which levels come first."
         )
     return replace(found, terms=terms, removed=frozenset(), hierarchical=hierarchical)
@@ -336,7 +338,7 @@ class _Reader:
             if sign == "-":
                 lost = [found.name(t) for t in other.terms if t and not any(t <= own for own in found.terms)]
                 for name in sorted([*lost, *(str(f) for f in other.functions if f not in found.functions)]):
-                    raise InvalidBasis(f"it takes {name} away, which is not in it.")
+                    raise InvalidBasis(f"it removes {name}, which is not in it.")
                 found = found - other
             else:
                 joint = Formula(self.dot.names) if sign == "+" else self.join(found, other)
@@ -394,6 +396,8 @@ class _Reader:
         if text == "[":
             return tuple(self.list_to("]", self.value))
         if text == "-":
+            if not self.next[:1].isdigit():
+                raise InvalidBasis("arguments of functions are names, numbers and lists.")
             return -self.value()
         if text[0].isdigit():
             return float(text) if "." in text else int(text)
@@ -411,13 +415,13 @@ class _Reader:
         )
         terms = frozenset(a | b for a in one.terms for b in other.terms)
         if len(terms) > most:
-            raise InvalidBasis(f"it stands for over {most:,} terms. Take a lower power.")
+            raise InvalidBasis(f"it has more than {most:,} terms. Use a lower power.")
         return Formula(self.dot.names, terms, functions)
 
     def power(self, found: Formula, exponent: str) -> Formula:
         """Return all interactions of up to so many terms."""
         if not exponent.isdigit() or exponent == "0":
-            raise InvalidBasis("a power, behind ^, is a whole number from 1 on.")
+            raise InvalidBasis("a power, after ^, must be a whole number >= 1.")
         out = found
         for _ in range(min(int(exponent), len(found.terms)) - 1):
             out = out + self.join(out, found)

@@ -168,7 +168,7 @@ def loglinear(
         model = read_formula(formula, table.labels.names or (), features, hierarchical=hierarchical)
         return fit_table(table, model, tol)
     if left is not None and counts is not None and not np.array_equal(counts, left):
-        raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed, too. Pass one.")
+        raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed too. Pass one.")
     if columns is None and (named := names_in(formula)) is not None:
         columns = [name for name in named if not (isinstance(features, Mapping) and name in features)]
     how: Any = "keep" if missing == "em" else missing
@@ -444,7 +444,7 @@ class LogLinear(Inference):
         if self.em is not None:
             return fit_rows(self.em.likelihood.data, model, self.tol)
         if self.fit.data is None:
-            raise InvalidSetting("the table is not at hand (this model was loaded from a file); fit it anew.")
+            raise InvalidSetting("the table is not available (this model was loaded from a file); fit it again.")
         return fit_table(self.fit.data, model, self.tol)
 
     def drop1(self) -> Anova:
@@ -546,7 +546,7 @@ class LogLinear(Inference):
             ("status", self._status()),
         ]
         if absent and not self.model.functions:
-            said.append(("note", f"not in the model, so that all levels have equal means: {', '.join(absent)}"))
+            said.append(("note", f"not in the model, so all levels have equal means: {', '.join(absent)}"))
         if self.rank < self.fit.n_params:
             said.append(("note", f"{few}: those that depend on each other have no estimate of their own"))
         said += [("note", note) for note in (*self.notes, *self.fit.origin.notes)]
