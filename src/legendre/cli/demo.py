@@ -23,10 +23,9 @@ from legendre.results.decomposition import Decomposition
 from legendre.tasks.compare import compare
 
 DIGITS_REMARK = """\
-Legendre: a basis of cells that the data choose, the bases of the paper B1 + B2(l) + B3(l)
-being others. Each fit is the unique minimum of KL(P, Q) in its model: the residual
-max|eta - eta_hat| proves it. NN-CP minimises the squared error on the same cells.
-Zeros are left out of the sample space, as in the paper."""
+Legendre grows a basis of cells that the data choose. Each fit is the unique minimum of
+KL(P, Q) in its model: the residual max|eta - eta_hat| proves it. NN-CP minimises the squared
+error on the same cells. Zeros are left out of the sample space, as in the paper."""
 FLIGHTS_REMARK = """\
 Half of all flights: which carrier flies where, and at which hours. The picture shows by
 what factor a carrier, a destination or an hour has more flights than the average, and a
