@@ -83,8 +83,8 @@ def test_what_is_not_there_is_named_with_the_nearest(ask: Any, text: str) -> Non
 @pytest.mark.parametrize(
     ("names", "levels", "text"),
     [
-        (["a"], None, "names must hold a different name for each of the 2 modes of X; got ['a']."),
-        (["a", "a"], None, "names must hold a different name"),
+        (["a"], None, "names must hold a different, non-empty name for each of the 2 modes of X; got ['a']."),
+        (["a", "a"], None, "names must hold a different, non-empty name"),
         (["a", "b"], [["x", "y"]], "levels has 1 lists, X has 2 modes"),
         (["a", "b"], [["x"], None], "levels of a: 1 labels, but the mode has 2 levels."),
         (["a", "b"], {"b": ["x", "y", "x"]}, "levels of b: 'x' stands for levels 0 and 2. Rename one."),

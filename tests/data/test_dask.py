@@ -24,7 +24,7 @@ from legendre.core.types import AnyArray
 from legendre.data.dask import observe_blocks
 from legendre.data.dense import observe
 from legendre.data.observation import Support
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.model.model import Model
 from oracles import FloatArray, IntArray
 
@@ -305,10 +305,10 @@ def test_what_no_engine_has_room_for_is_refused(rng: np.random.Generator) -> Non
     with pytest.raises(
         ld.errors.TooLarge, match=r"a fit of 10,200 parameters on a merged grid of 1\.06e\+12 cells needs"
     ):
-        engine_for(Model.of(Support((10_200,) * 3), None, many[many.any(axis=1)]))
+        choose_engine(Model.of(Support((10_200,) * 3), None, many[many.any(axis=1)]))
     few = np.column_stack([rng.permutation(1_000) for _ in range(4)])
     with pytest.raises(ld.errors.TooLarge, match=r"a slab of the merged grid of 1e\+09 cells needs"):
-        engine_for(Model.of(Support((1_000,) * 4), None, few[few.any(axis=1)]))
+        choose_engine(Model.of(Support((1_000,) * 4), None, few[few.any(axis=1)]))
     data = observe_blocks(da.ones((2, 2)))
     huge = Quotient((10**6, 10**6), (np.arange(10**6), np.arange(10**6)))
     with pytest.raises(ld.errors.TooLarge, match=r"a merged grid of 1e\+12 cells needs"):

@@ -20,7 +20,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import NAMED, Case
 from legendre.core import limits
 from legendre.data.observation import Support
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.engines.compiled import DenseEngine, SlabEngine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.matrix import MatrixEngine
@@ -50,7 +50,7 @@ def on_a_full_grid(model: Model) -> bool:
 
 def identity_ties(model: Model) -> Engine:
     """Tie every cell to a parameter of its own."""
-    return engine_for(replace(model, ties=model.terms.tied()))
+    return choose_engine(replace(model, ties=model.terms.tied()))
 
 
 ENGINES: dict[str, Row] = {

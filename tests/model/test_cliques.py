@@ -16,7 +16,7 @@ from cases import Case
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Support
 from legendre.data.sparse import Sparse, observe_rows
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.cliques.graph import clique_tree
@@ -149,10 +149,12 @@ def test_the_answers_are_those_of_the_grid_engine(seed: int) -> None:
 
 
 def test_the_engine_is_chosen_by_size_and_width() -> None:
-    assert isinstance(engine_for(model_of((2,) * 100, pairwise(100, chain(100)))), JunctionEngine)
-    assert isinstance(engine_for(model_of((2,) * 21, pairwise(21, chain(21)))), JunctionEngine)
-    assert isinstance(engine_for(model_of((2,) * 12, pairwise(12, chain(12)))), ReferenceEngine)
-    assert isinstance(engine_for(model_of((2,) * 21, pairwise(21, list(combinations(range(21), 2))))), ReferenceEngine)
+    assert isinstance(choose_engine(model_of((2,) * 100, pairwise(100, chain(100)))), JunctionEngine)
+    assert isinstance(choose_engine(model_of((2,) * 21, pairwise(21, chain(21)))), JunctionEngine)
+    assert isinstance(choose_engine(model_of((2,) * 12, pairwise(12, chain(12)))), ReferenceEngine)
+    assert isinstance(
+        choose_engine(model_of((2,) * 21, pairwise(21, list(combinations(range(21), 2))))), ReferenceEngine
+    )
 
 
 # ---------------------------------------------------------------- questions to Q

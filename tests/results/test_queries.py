@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 import legendre as ld
 from cases import NAMED, Case
 from legendre.data.observation import Support
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.model.model import Model
 from oracles import FloatArray
 from strategies import problems
@@ -152,7 +152,7 @@ def test_the_merged_grid_answers_on_full_grids() -> None:
     assert model.quotient.merged_shape == (2, 2, 1)
     small = ld.decompose(np.arange(1.0, 9.0).reshape(2, 2, 2), [[1, 0, 0], [0, 1, 0], [1, 1, 0]])
     theta = np.array([-1.0, 0.5, 0.25])
-    psi = engine_for(model).at(theta).psi
+    psi = choose_engine(model).at(theta).psi
     fit = replace(small, model=model, theta=theta, psi=psi, data=None)
     assert fit.marginal([1]).sum() == pytest.approx(1.0, abs=1e-12)
     assert_allclose(

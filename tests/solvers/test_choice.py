@@ -14,7 +14,7 @@ import legendre as ld
 from legendre.core import limits
 from legendre.data.dense import observe
 from legendre.data.observation import Support
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.engines.junction import JunctionEngine
 from legendre.model.model import Model
 from legendre.model.problem import Problem
@@ -91,7 +91,7 @@ def posed(model: Model) -> Problem:
 @pytest.mark.parametrize(("model", "solver", "engine"), LARGE, ids=lambda part: part if isinstance(part, str) else "")
 def test_large_bases(model: Model, solver: str, engine: str) -> None:
     assert [chosen.name for chosen in choose(posed(model), seen=True)] == [solver]
-    assert type(engine_for(model, products=solver == "natural-cg")).__name__ == engine
+    assert type(choose_engine(model, products=solver == "natural-cg")).__name__ == engine
 
 
 def test_the_plan_of_a_newton_fit() -> None:

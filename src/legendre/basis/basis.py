@@ -185,7 +185,7 @@ class Full(Basis):
 
 
 def cells(index: ArrayLike) -> Basis:
-    """Make a basis of explicit cells, k x N integers counted from 0; theta will come in this order.
+    """Make a basis of explicit cells, k x N integers counted from 0; theta has the same order.
 
     >>> cells([[0, 1], [1, 0]])
     cells(<2 cells>)

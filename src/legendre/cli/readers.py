@@ -160,7 +160,7 @@ def _read_hdf5(path: Path, options: Options, _say: Say) -> AnyArray:
 
 
 def _read_parquet(path: Path, options: Options, say: Say) -> SparseTensor:
-    """Count the rows of a table, in the memory of a few hundred thousand of them."""
+    """Count the rows of a Parquet file batch by batch, so that few of them are in memory."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path) as file:

@@ -44,7 +44,7 @@ def generator_from(rng: int | np.random.Generator | None, error: type[Exception]
 
 
 def check_flag(value: object, name: str) -> bool:
-    """Return a caller's True or False.
+    """Return `value` as a bool; refuse anything but True and False.
 
     >>> check_flag(True, "indices")
     True

@@ -96,7 +96,7 @@ class InvalidLabels(LegendreError):
     >>> ld.decompose([[1, 2], [3, 5]], "B1", names=["row"])
     Traceback (most recent call last):
         ...
-    legendre.core.errors.InvalidLabels: names must hold a different name for each of the 2 modes of X; got ['row'].
+    legendre.core.errors.InvalidLabels: names must hold a different, non-empty name for each of the 2 modes ...
     """
 
 

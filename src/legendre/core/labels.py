@@ -75,7 +75,7 @@ class Labels:
         called = own.names if names is None else tuple(map(str, entries(names) or ()))
         if called is not None and (len(called) != len(shape) or len(set(called)) < len(called) or not all(called)):
             raise InvalidLabels(
-                f"names must hold a different name for each of the {len(shape)} modes of X; got {names!r}."
+                f"names must hold a different, non-empty name for each of the {len(shape)} modes of X; got {names!r}."
             )
         bare = cls(shape, called)
         listed: list[Any] = list(own.levels or (None,) * len(shape))

@@ -132,7 +132,7 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
 
 
 def check_entries(values: Any, seen: Scan) -> None:
-    """Refuse entries of an array, of NumPy or dask, that are negative or infinite, and one without numbers."""
+    """Refuse an array, of NumPy or dask, with negative or infinite entries, or with nothing but NaN."""
     if seen.smallest < 0:
         count, place = int((values < 0).sum()), first_cell(values == seen.smallest)
         entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
@@ -215,7 +215,7 @@ def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> F
 
 
 def check_base(measure: Any, values: Any, mask: Any, seen: Scan) -> None:
-    """Refuse a base measure, of NumPy or dask, that cannot have some value where X has its entry."""
+    """Refuse a base measure, of NumPy or dask, that is negative or not finite, or 0 where X is positive."""
     if seen.smallest <= 0 or not math.isfinite(seen.total):
         wrong = ~(np.isfinite(measure) & ((measure > 0) | ((measure == 0) & ~(values > 0))))
         if place := first_cell(wrong if mask is None else mask & wrong):

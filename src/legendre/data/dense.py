@@ -52,7 +52,7 @@ class Dense(Observation):
 
     @property
     def largest_grid(self) -> float:
-        """A large X is rather read plane by plane than copied to a grid about as large, but for one of short modes."""
+        """The largest merged grid to form: a large X is read plane by plane instead, unless all its modes are short."""
         size = self.values.size
         short = size <= limits.SHORT_MODE_CELLS and max(self.values.shape) <= limits.SHORT_MODE
         return math.inf if short or size < limits.COMPILED_CELLS else size / limits.MERGING

@@ -124,14 +124,15 @@ class Sparse(Observation):
         return math.exp(math.log(self.even / self.total) - math.log(self.support.n_cells)) if self.even else 0.0
 
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``(p - q)^2`` over the entries, and over all other cells, where p is the pseudo-count's share or 0."""
+        """Sum ``(X - Q)^2``, which is total^2 ``(p - q)^2``: over the entries, then over all other cells."""
         # in float64, whatever the type of X is
-        p, there = self.values / np.float64(self.total) + self.each, np.exp(q.log_prob(self.cells))
-        apart = p - there
-        square, of_q = float(np.vdot(apart, apart)), float(np.vdot(there, there))
+        p, q_listed = self.values / np.float64(self.total) + self.each, np.exp(q.log_prob(self.cells))
+        difference = p - q_listed
+        square, of_q = float(np.vdot(difference, difference)), float(np.vdot(q_listed, q_listed))
         if self.support.full:
-            # the squares of what is left add up to no more than its square: a bound where the difference cancels
-            left = 1.0 - float(there.sum())
+            # on other cells p is `each`: sum (each - q)^2 = sum q^2 - 2 each sum q + n each^2. The first term is a
+            # difference, which may cancel; it is at most (sum q)^2, since q >= 0
+            left = 1.0 - float(q_listed.sum())
             square += min(max(q.sum_of_squares() - of_q, 0.0), max(left, 0.0) ** 2)
             square += self.each * (self.even / self.total - 2.0 * left - self.each * len(p))
         return max(square, 0.0) * self.total**2

@@ -12,7 +12,7 @@ from legendre.model.cliques.tables import saturated
 from legendre.model.model import CellList, Cliques, Model
 
 
-def engine_for(model: Model, *, products: bool = False) -> Engine:
+def choose_engine(model: Model, *, products: bool = False) -> Engine:
     """Choose an engine; `products`: for Fisher-vector products. Compiled ones load the compiler only when chosen.
 
     `MatrixEngine` is not among them: balancing takes it for a solver that says so (`Solver.needs_matrix`).
@@ -20,7 +20,7 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     if model.ties is not None:
         from legendre.engines.tied import TiedEngine
 
-        return TiedEngine(model, engine_for(model.untied, products=True))
+        return TiedEngine(model, choose_engine(model.untied, products=True))
     k = len(model.basis)
     if isinstance(model, CellList):
         return CellListEngine(model)
@@ -53,7 +53,8 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
 def check_fisher(n_params: int, what: str, instead: str) -> None:
     """Refuse a question that needs the Fisher matrix of too many parameters, before anything is formed.
 
-    `what` begins the sentence, with a verb, as "standard errors need"; `instead` says what has no such limit.
+    `what` is the subject and verb of the message, such as "standard errors need"; `instead` is a sentence that names
+    an alternative without this limit.
     """
     if n_params > limits.LARGEST_MATRIX:
         raise InvalidQuery(

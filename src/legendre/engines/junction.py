@@ -57,9 +57,12 @@ class JunctionEngine(Engine):
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Differentiate eta along a vector, or along each column: the same messages, linearised.
+        """Differentiate eta along `vector`, or along each of its columns, by one pass up and one down the tree.
 
-        In every clique the mean of ``zeta(x)`` given its cell is needed: its parts inside, below and beyond.
+        Let z be ``zeta(vector)``. Up: each clique adds to its parent the mean of z over itself and its descendants,
+        given the modes that they share. Down: a clique's margin is the margin of the shared modes times its own modes
+        given these, so its derivative is margin x (z - mean given the shared modes) + (derivative of the shared
+        margin) x given.
         """
         tables, beliefs, rest = self.tables, self._beliefs(point), vector.shape[1:]
         inside = tables.sums_below(vector)

@@ -89,7 +89,7 @@ class Engine(Protocol):
             return np.exp(self.model.below(point.theta) + np.log(self.model.weights) - point.psi)
 
     def sizes(self, point: Point) -> FloatArray:
-        """How large the sums are altogether whose terms make up each eta: its rounding error is a share of that."""
+        """Sum the absolute values of the terms of each eta: its rounding error is proportional to this."""
         return point.eta
 
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:

@@ -31,7 +31,7 @@ from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.engines.protocol import Preconditioner
 from legendre.model.model import Cliques
 from legendre.model.problem import Problem
@@ -216,7 +216,7 @@ def _plan(
     full = problem if face.alive is None else problem.reduced(face.alive, every)
     model = full.model
     if auto and not settings.ranked and scaling_pays(problem):
-        target = Target(engine_for(model), full, tol, attained=face.certain)
+        target = Target(choose_engine(model), full, tol, attained=face.certain)
         return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # a product of tables has a closed form in all parameters, whether or not they are independent on the face
     product = isinstance(model, Cliques) and not model.whole
@@ -231,10 +231,10 @@ def _plan(
     seen = reduced.all_margins_positive if reduced.model.one_body else face.certain
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
     inverse = None if some else inverse
-    engine = engine_for(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
+    engine = choose_engine(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
     target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)
     if some:
-        target = replace(target, full=Target(engine_for(model), full, tol), columns=columns)
+        target = replace(target, full=Target(choose_engine(model), full, tol), columns=columns)
     return Plan(recipe, problem, face, target, tuple(solvers), settings, some and auto and scaling_pays(problem))
 
 

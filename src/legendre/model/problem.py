@@ -15,7 +15,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import Tables, clique_sums, laid_out, mode_margins, saturated
+from legendre.model.cliques.tables import Tables, clique_sums, laid_out, saturated, sum_onto_modes
 from legendre.model.model import CellList, Cliques, Model, Modes
 
 
@@ -114,7 +114,7 @@ class Problem:
             return self.mode_margins
         model = self.model
         if self.clique_sums is not None and isinstance(model, Cliques):
-            return tuple(mode_margins(model.tables, self.clique_sums))
+            return tuple(sum_onto_modes(model.tables, self.clique_sums))
         every = range(self.mass.ndim)
         return tuple(self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every)
 

@@ -20,7 +20,7 @@ from legendre.core.text import NamedValues, Table, shape_name, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
-from legendre.engines.choose import check_fisher, engine_for
+from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, count_name, modes_row, rank_name
 from legendre.results.graph import InteractionGraph
@@ -133,7 +133,7 @@ class Decomposition(ModelResult):
     graph: InteractionGraph | None = None
     origin: Origin = PLAIN
     _grown: Grown | None = None  # what is needed to put the cells of a grown basis in order; None: they are
-    _settings: Any = None  # how it was fitted, see `fitting.plan.Settings`
+    _settings: Any = None  # how it was fitted, see `fitting.fit.Settings`
     _boxes: Any = None  # sums of X that a fit of some of the parameters may use again
     _measured: Mapping[str, float] = field(default_factory=dict)  # what a file holds that is computed from X
 
@@ -146,7 +146,7 @@ class Decomposition(ModelResult):
             if vector.shape != (model.n_params,):
                 raise ValueError(f"{vector.shape} numbers for {model.n_params} parameters")
         with np.errstate(all="ignore"):  # theta of a damaged file may be anything
-            point = engine_for(model.on_face(fields["_alive"])).at(theta)
+            point = choose_engine(model.on_face(fields["_alive"])).at(theta)
         fit = cls(theta=theta, eta=point.eta, psi=point.psi, _rounds=tuple(path), _measured=measured, **fields)
         met = fit.residual <= fit.tol + rounding
         return fit if met or not fit.status.converged else replace(fit, status=Status.STALLED)
@@ -197,7 +197,7 @@ class Decomposition(ModelResult):
 
     @property
     def explained(self) -> str:
-        """How much better the fit is than simple models, in words: shares of KL.
+        """The shares of KL from simple models that the fit explains, as text.
 
         Examples
         --------
@@ -208,7 +208,11 @@ class Decomposition(ModelResult):
         bounds = {"uniform" if self.model.base is None else "the base measure": self.kl_uniform}
         if len(self.shape) > 1:
             bounds["independence"] = self.kl_independence
-        shares = {name: 1.0 - self.kl / bound if bound > 1e-12 else 1.0 for name, bound in bounds.items()}
+        exact = 1e-12  # a KL of no more is 0, but for rounding
+        shares = {name: 1.0 - self.kl / bound for name, bound in bounds.items() if bound > exact}
+        if self.kl <= exact:
+            shares = dict.fromkeys(bounds, 1.0)
+        # + 0.0: no -0.0
         return " and ".join(f"{round(100 * share, 1) + 0.0:.1f} % of KL from {name}" for name, share in shares.items())
 
     @cached_property
@@ -314,7 +318,7 @@ class Decomposition(ModelResult):
     def fisher(self) -> FloatArray:
         """Return the Fisher information matrix G on B, eq. (5)."""
         check_fisher(self.n_params, "fisher() needs", "The variance of a feature that is 0 or 1 is eta * (1 - eta).")
-        engine = engine_for(self.model.on_face(self._alive))
+        engine = choose_engine(self.model.on_face(self._alive))
         return engine.fisher(engine.at(self.theta))
 
     def log_prob(self, cells: ArrayLike | Sequence[Any], *, indices: bool = False) -> FloatArray:

@@ -30,7 +30,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
 from legendre.data.observation import Observation
 from legendre.data.readers.encode import read_table
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.model.cliques.graph import CliqueTree, cliques_of
 from legendre.model.cliques.tables import (
     Beliefs,
@@ -512,7 +512,7 @@ class FittedTensor:
     def sum_of_squares(self) -> float:
         """Return the sum of q^2 over all cells: ``exp(psi(2 theta) - 2 psi(theta))``."""
         fit = self.fit
-        return math.exp(engine_for(fit.model.on_face(fit._alive)).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
+        return math.exp(choose_engine(fit.model.on_face(fit._alive)).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
 
     def on_blocks(self) -> FittedModel:
         """Return Q as a function of the rectangle of the grid that is wanted."""

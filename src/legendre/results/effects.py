@@ -166,7 +166,7 @@ class Effects:
         1 is the geometric mean under the measure. The means are those of X over the base measure, on the sample space.
         """
         (k,) = _read_modes(mode, self.fit.labels)
-        logs = log_means(self.fit, k, self.measure)
+        logs = center_log_means(self.fit, k, self.measure)
         if logs is None:
             raise InvalidQuery("effects: X is not available, so there are no observed means.")
         return self.fit.labels.part([k]).straighten(np.exp(logs))
@@ -314,10 +314,11 @@ def _project(
     return {modes: table.reshape(sizes[modes]) for modes, table in tables.items()}, variances, mean + fit.psi, total
 
 
-def log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None:
-    """Compute the logarithm of the observed mean at each level of a mode, in the order of `labels`, centred.
+def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None:
+    """Compute the log of the observed mean at each level of mode k, less its average under `measure`.
 
-    -inf for a level without data; ``None`` where X is not known, or is not all that the fit describes.
+    Levels are in the order of `labels`. It is -inf at a level without data, NaN at a level without a cell in the sample
+    space; ``None`` if the fit holds no X, because it was loaded, or if X has another shape than the fit.
     """
     if fit.data is None or fit.data.shape != fit.shape:
         return None
@@ -344,7 +345,7 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
     weights = [mode_weights(fit, other, k) for k in range(len(fit.shape))]
     plain, _ = tables_of(model.quotient, model.positions, model.on_cells(fit.theta), weights, 1)
     alone = [e for e in effects if len(e.modes) == 1 and e.lengths[0].sum() <= max_levels]
-    means = [(e, log_means(fit, e.modes[0], measure)) for e in alone]
+    means = [(e, center_log_means(fit, e.modes[0], measure)) for e in alone]
     notes = [f"The model explains {fit.explained}"]
     for turned, how in (
         ([e.name for e in alone if _reverses(e.merged, plain[e.modes])], f"under the {other} measure"),

@@ -24,7 +24,7 @@ from legendre.core.text import fragment, shortened
 from legendre.core.tied_parameters import Terms
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.results.effects import Effect, log_means, notes_of
+from legendre.results.effects import Effect, center_log_means, notes_of
 from legendre.results.parameters import names_of
 from legendre.results.views import (
     FitPair,
@@ -167,7 +167,7 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
         merged, seen = effect.merged, None
         if content.fit is not None:
             merged = np.where(scarce_levels(content.fit, effect), np.nan, merged)
-            seen = log_means(content.fit, effect.modes[0], "fitted") if single else None
+            seen = center_log_means(content.fit, effect.modes[0], "fitted") if single else None
         values, places = thin_out(effect, merged, 400 if single else 128)
         levels = [[shortened(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)]
         drawn.append(

@@ -258,7 +258,7 @@ def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) 
 
 
 def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray, list[IntArray]]:
-    """Spread values on merged levels to levels; of more than `most` to some at equal distances. Return them too."""
+    """Expand values on merged levels to levels, at most `most` of each mode, evenly spaced; return these levels too."""
     index, shown = [], []
     for lengths in effect.lengths:
         n = int(lengths.sum())

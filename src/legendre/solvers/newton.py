@@ -159,10 +159,10 @@ class NaturalCG(Solver):
         )
 
     def finish(self, target: Target, state: State) -> State:
-        """Bound the gap as `newton_gap` does; a solve to one percent, where the bound itself has a factor 2.
+        """Bound the gap as `newton_gap` does, with conjugate gradients in place of a factor.
 
-        Conjugate gradients may miss directions of hardly any curvature, so that a Fisher matrix that costs little is
-        factorised instead.
+        A solution to one per cent is enough, because the bound itself is only good to a factor of 2. A small Fisher
+        matrix is factorised instead, since conjugate gradients may miss directions of almost no curvature.
         """
         point = state.point
         if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
@@ -172,7 +172,7 @@ class NaturalCG(Solver):
         pre = target.engine.preconditioner(point, state.memory and state.memory[0])
         direction, left = self._solve(target, point, pre, 0.01, ROUNDING)
         tilt = target.engine.swing(direction)
-        if tilt > 1.0:
+        if tilt > 1.0:  # m would be negative somewhere, which proves nothing: the gap stays infinite
             return state
         return replace(state, gap=max(-float(point.gradient @ direction) + left, 0.0), tilt=tilt)
 
@@ -289,8 +289,8 @@ def bound_nearby(
     """Bound the gap as `newton_gap` does, and the tilt, with something near the inverse of G in place of G's.
 
     What the solution leaves of the right-hand side is computed anew, and measured twice: in the norm of the inverse,
-    and in units of the features' own standard deviations, which an inverse that takes some direction for nothing does
-    not hide. ``None`` where more is left than the share `unsolved`, so that the bound would not be true to 12 digits.
+    and in units of the features' standard deviations, since an approximate inverse that is nearly 0 in some direction
+    would hide an error there. ``None`` if more is left than the share `unsolved`: the bound would lack digits.
     """
     size = float(point.gradient @ inverse.apply(point.gradient))
     variance = point.eta * (1.0 - point.eta)

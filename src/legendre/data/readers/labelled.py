@@ -101,8 +101,6 @@ def _read_pandas(X: Any) -> tuple[Any, Origin]:
         _check_cross_table(X)
     values = _read_numbers(X)
     own = [name for index in indexes for name in index.names]
-    if X.ndim == 2 and all(map(_is_numbered, indexes)):
-        own = [None, None]  # a matrix in a frame
     sides = [_encode_index(index) for index in indexes]
     levels = [level for side in sides for level in side[1]]
     ranked = [has for side in sides for has in side[2]]

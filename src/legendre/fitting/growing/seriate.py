@@ -111,7 +111,7 @@ def _note(data: Observation, how: str) -> Observation:
 def seriate(data: Observation, mode: int, axes: Sequence[int] | None = None) -> IntArray:
     """Put the levels of a mode in an order in which neighbours have similar slices; empty ones come last.
 
-    Where it matters, by rounding, in which order modes are looked at, it is that of `axes`.
+    Modes are visited in the order of `axes`, so that rounding errors do not depend on the order of X's modes.
 
     Examples
     --------

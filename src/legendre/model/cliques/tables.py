@@ -212,11 +212,11 @@ def laid_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
     return out
 
 
-def mode_margins(tables: Tables, sums: FloatArray) -> list[FloatArray]:
-    """Sum P to each mode, in the table of the clique that the mode is own to."""
+def sum_onto_modes(tables: Tables, sums: FloatArray) -> list[FloatArray]:
+    """Sum P onto each mode, in the table of the mode's home clique."""
     out = []
     for k, home in enumerate(tables.tree.home):
-        if home < 0:  # a mode with one level
+        if home < 0:  # one merged level: no parameter concerns this mode
             out.append(np.ones(1))
             continue
         (where, _), clique = tables.matrices[home], tables.tree.cliques[home]
@@ -227,7 +227,7 @@ def mode_margins(tables: Tables, sums: FloatArray) -> list[FloatArray]:
 
 def saturated(tables: Tables) -> bool:
     """Whether every cell of every clique's table has a parameter."""
-    # a cell belongs to the clique that one of its modes is own to; the rest of each row stands further up
+    # each parameter is counted in one clique, where its own modes are not all 0; the others belong to the parent
     return sum(states * (inside - 1) for _, (states, inside) in tables.matrices) == len(tables.basis)
 
 

@@ -33,7 +33,7 @@ from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Columns
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
-from legendre.engines.choose import check_fisher, engine_for
+from legendre.engines.choose import check_fisher, choose_engine
 from legendre.model.model import Cliques
 from legendre.results.distribution import read_cells, read_event
 from legendre.results.inference.printout import LEGEND, Printed, p_text, stars, to_frame
@@ -86,7 +86,7 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     if len(columns) < fit.n_params:
         directions = open_directions(model, columns)
         free = ~(directions != 0).any(axis=0)
-    engine = engine_for(model)
+    engine = choose_engine(model)
     # the matrix of all parameters: scaling gives dependent ones values of their own
     fisher = engine.fisher(engine.at(fit.theta))
     fisher = fisher if missing is None else fisher - missing

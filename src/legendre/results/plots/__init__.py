@@ -1,1 +1,1 @@
-"""Pictures of results, one module each; matplotlib is imported when one is drawn."""
+"""Pictures: `plots` of every result, `effects` of decompositions; matplotlib is imported when one is drawn."""

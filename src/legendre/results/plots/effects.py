@@ -36,7 +36,7 @@ from legendre.core.figures import (
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import shortened
 from legendre.core.types import BoolArray, FloatArray
-from legendre.results.effects import Effect, Measure, log_means, notes_of
+from legendre.results.effects import Effect, Measure, center_log_means, notes_of
 from legendre.results.plots.plots import Plots
 from legendre.results.views import FEW_COUNTS, scarce_levels, thin_out
 
@@ -109,7 +109,7 @@ class FitPlots(Plots):
         span = float(np.nanquantile(np.concatenate(maps), 0.99)) or 1.0 if maps else 1.0
         for ax, effect, few in zip(axes, drawn, scarce, strict=True):
             if len(effect.modes) == 1:
-                _draw_line(ax, effect, fit.labels, few, log_means(fit, effect.modes[0], measure))
+                _draw_line(ax, effect, fit.labels, few, center_log_means(fit, effect.modes[0], measure))
             else:
                 _draw_map(ax, effect, fit.labels, few, span)
             ax.set_title(f"{shortened(effect.name, 30)}: {100 * effect.share:.1f} %")

@@ -17,7 +17,7 @@ from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.engines.protocol import Engine
 from legendre.model.cliques.tables import Tables, n_carrying, n_free, saturated
 from legendre.model.model import Cliques, Model, generating_margins
@@ -133,9 +133,9 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
     than a half.
     """
     if isinstance(model, Cliques):  # every cell of a box counts
-        n, engine = n_carrying(model.tables), engine_for(model)
+        n, engine = n_carrying(model.tables), choose_engine(model)
     else:
-        n, engine = model.n_alive, engine_for(model.on_measure(model.alive.astype(np.float64)))
+        n, engine = model.n_alive, choose_engine(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < exact):
         return _without_constants(g, engine, model.ties)

@@ -27,7 +27,7 @@ from legendre.data.dense import in_memory
 from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import choose_engine
 from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.fit import Settings, show_progress
 from legendre.model.model import Modes, decomposable
@@ -350,7 +350,7 @@ def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome
         columns = independent(model.on_face(face))
     reduced = problem.reduced(face, columns)
     matrix = first.needs_matrix and MatrixEngine.applies(reduced.model)
-    engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
+    engine = MatrixEngine(reduced.model) if matrix else choose_engine(reduced.model)
     start = np.zeros(len(columns))
     target = Target(engine, reduced, tol)
     # products of a matrix and a vector wait for memory: more threads only wait for each other
@@ -359,7 +359,7 @@ def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome
     if len(columns) < model.n_params:
         theta = np.zeros(model.n_params)
         theta[columns] = outcome.point.theta
-        outcome = replace(outcome, point=Target(engine_for(model.on_face(face)), problem, tol).at(theta))
+        outcome = replace(outcome, point=Target(choose_engine(model.on_face(face)), problem, tol).at(theta))
     return outcome
 
 

@@ -251,19 +251,20 @@ def _fit_of(fit: Any) -> Decomposition:
 
 
 def _check_same_data(one: Any, other: Any) -> None:
-    """Refuse fits of different data."""
+    """Refuse two fits unless their variables, supports, base measures and tables, or rows, are equal."""
     mine, others = _data_of(one), _data_of(other)
+    if not np.array_equal(mine["variables"], others["variables"]):
+        both = " and ".join(", ".join(map(str, found["variables"])) for found in (mine, others))
+        raise InvalidQuery(f"anova: the variables differ: {both}. Compare fits of one table.")
     if mine.keys() != others.keys():
         raise InvalidQuery("anova: one of these models uses rows that lack values, the other does not.")
+    shape = _fit_of(one).shape
     for what, a in mine.items():
         b = others[what]
-        if a.shape != b.shape or what == "variables":
-            if not np.array_equal(a, b):
-                said = f": {', '.join(map(str, a))} and {', '.join(map(str, b))}" if what == "variables" else ""
-                raise InvalidQuery(f"the {what} differ{said}. Compare fits of one table.")
-            continue
-        for place in map(tuple, np.argwhere(a != b)[:1]):
-            raise InvalidQuery(f"the {what} differ, first at {cell_name(place)}: {a[place]} and {b[place]}.")
+        if not np.array_equal(a, b):
+            place = tuple(np.argwhere(a != b)[0]) if a.shape == b.shape == shape else None
+            where = "" if place is None else f", first at {cell_name(place)}: {a[place]} and {b[place]}"
+            raise InvalidQuery(f"anova: the {what} differ{where}. Compare fits of one table.")
 
 
 def _data_of(model: Any) -> dict[str, AnyArray]:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_int
-from legendre.core.cells import cell_name
 from legendre.core.errors import (
     ConvergenceWarning,
     InvalidBasis,
@@ -164,7 +163,7 @@ def loglinear(
                 f"{asked}, but a {type(data).__name__} is read as a table, which has its variables and its counts: "
                 "only a data frame has columns. Leave it out."
             )
-        table = _read_table(data, support, base, names, levels)
+        table = _read_counts(data, support, base, names, levels)
         model = read_formula(formula, table.labels.names or (), features, hierarchical=hierarchical)
         return fit_table(table, model, tol)
     if left is not None and counts is not None and not np.array_equal(counts, left):
@@ -199,10 +198,10 @@ def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
     return not numbers or (type(data.index).__name__ == "RangeIndex" and data.columns.nlevels == 1)
 
 
-def _read_table(data: Any, support: Any, base: Any, names: Any, levels: Any) -> Observation:
+def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) -> Observation:
     """Read a table of counts; variables without a name are called A, B, C, ... as in textbooks.
 
-    Entries of a sparse tensor are written out, unless they would not fit.
+    A sparse tensor is formed as an array if that fits in memory.
     """
     if isinstance(data, SparseTensor) and beyond_memory(data.shape) is None:
         origin = unwrap(data, names, levels)[1]
@@ -214,8 +213,8 @@ def _read_table(data: Any, support: Any, base: Any, names: Any, levels: Any) -> 
     if table.missing is not None:
         cell = np.argwhere(table.missing)[0]
         raise InvalidTensor(
-            f"the count of {cell_name(cell)} is NaN: a table has a count in every cell. If a cell cannot occur, put 0 "
-            "there and leave it out by support=."
+            f"the count of {table.labels.cell(cell)} is NaN: a table has a count in every cell. If a cell cannot occur, "
+            "put 0 there and exclude it with support=."
         )
     if table.labels.names is not None:
         return table
@@ -442,10 +441,10 @@ class LogLinear(Inference):
     def refit(self, model: Formula) -> LogLinear:
         """Fit another model to the same table."""
         if self.em is not None:
-            return fit_rows(self.em.likelihood.data, model, self.tol)
+            return fit_rows(self.em.likelihood.data, model, self.tol, stacklevel=4)
         if self.fit.data is None:
             raise InvalidSetting("the table is not available (this model was loaded from a file); fit it again.")
-        return fit_table(self.fit.data, model, self.tol)
+        return fit_table(self.fit.data, model, self.tol, stacklevel=5)
 
     def drop1(self) -> Anova:
         """Leave out each term in turn, unless another term contains it, to see how much worse the model fits.
@@ -573,13 +572,13 @@ class LogLinear(Inference):
         return f"a stationary point of the likelihood of what was observed{why}{limit}"
 
 
-def fit_table(data: Observation, model: Formula, tol: float) -> LogLinear:
-    """Fit a model to a table that has been read."""
-    fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)), stacklevel=4)
+def fit_table(data: Observation, model: Formula, tol: float, *, stacklevel: int = 4) -> LogLinear:
+    """Fit a model to a table that has been read; `stacklevel` leads to the line of the user's call."""
+    fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)), stacklevel=stacklevel)
     return LogLinear(**statistics_of(fit), model=model, tol=tol)
 
 
-def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
+def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 3) -> LogLinear:
     """Fit a model to rows of which some lack values."""
     basis = model.basis(rows.shape)
     em = maximise(rows, basis, tol)
@@ -589,7 +588,7 @@ def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
             f"expectation-maximisation stopped after {len(em.path)} rounds with a gradient of {em.residual:.2e} per "
             f"row, above tol = {tol:g}."
         )
-        warnings.warn(text, ConvergenceWarning, stacklevel=4)
+        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
     return found
 
 
