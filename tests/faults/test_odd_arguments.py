@@ -19,7 +19,7 @@ FLAG = np.array([1, 2])
 ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "a minus in a formula": (
         lambda: ld.loglinear(ROWS, "uniform(-a, b)"),
-        "'uniform(-a, b)': arguments of functions are names, numbers and lists.",
+        "the formula 'uniform(-a, b)': ",
     ),
     "brackets in a formula": (lambda: ld.loglinear(ROWS, "(" * 5000 + "a" + ")" * 5000), "too many brackets"),
     "brackets in a basis": (lambda: ld.decompose(X, "(" * 5000 + "B1" + ")" * 5000), "cannot read the basis"),

@@ -5,10 +5,11 @@ Cholesky, pivoted where that fails, never an inverse.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from threading import Lock
 
 import numpy as np
 from scipy.linalg import lapack
@@ -84,19 +85,56 @@ def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
     return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
 
 
-def limit_blas(rows: int = 0, large: int = 2_000) -> AbstractContextManager[object]:
+@contextmanager
+def limit_blas(rows: int = 0, large: int = 2_000) -> Iterator[None]:
     """Let BLAS and LAPACK use one thread inside, unless matrices have at least `large` rows.
 
     On a busy machine two threads were up to 50 times slower on smaller factors. A fit, and whatever else multiplies
     small matrices many times, sets the limit once (30 microseconds), not for each product. Compiled kernels have their
     own number of threads, see `legendre.core.compiled`.
     """
-    return nullcontext() if rows >= large else _blas().limit(limits=1)
+    if rows >= large:
+        yield
+        return
+    limit = _blas_limit()
+    limit.enter()
+    try:
+        yield
+    finally:
+        limit.leave()
+
+
+class _BlasLimit:
+    """One BLAS thread for the process until the last of the fits that ask for it, in any thread, has ended."""
+
+    def __init__(self) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._before: list[int] = []
+        self._lock, self._users = Lock(), 0
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._before = [library.num_threads for library in self._libraries]
+                self._set([1] * len(self._libraries))
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._set(self._before)
+
+    def _set(self, numbers: list[int]) -> None:
+        for library, number in zip(self._libraries, numbers, strict=True):
+            if hasattr(library, "clear_controlling_thread"):  # else it obeys only the thread that set it first
+                library.clear_controlling_thread(force=True)
+            library.set_num_threads(number)
 
 
 @cache
-def _blas() -> Any:
+def _blas_limit() -> _BlasLimit:
     """Find the loaded BLAS libraries, once: it takes milliseconds."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")
+    return _BlasLimit()

@@ -213,8 +213,8 @@ def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) ->
     if table.missing is not None:
         cell = np.argwhere(table.missing)[0]
         raise InvalidTensor(
-            f"the count of {table.labels.cell(cell)} is NaN: a table has a count in every cell. If a cell cannot occur, "
-            "put 0 there and exclude it with support=."
+            f"the count of {table.labels.cell(cell)} is NaN: a table has a count in every cell. If a cell cannot "
+            "occur, put 0 there and exclude it with support=."
         )
     if table.labels.names is not None:
         return table
