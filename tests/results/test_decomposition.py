@@ -190,3 +190,10 @@ def test_explained_is_a_share_of_kl_from_uniform_and_from_independence(
         assert words in repr(one)
         assert f"and {100 * (1 - fit.kl / simple.kl):.1f} % of KL from independence" in one.summary()
     assert "CONVERGED without a step" in repr(ld.decompose(x, "interactions(1)"))
+
+
+def test_a_share_of_nothing_is_not_said_to_be_explained() -> None:
+    """The uniform model of an outer product explained "100.0 % of KL from independence"."""
+    fit = ld.decompose([[1, 2], [3, 6]], "empty")
+    assert fit.explained == "0.0 % of KL from uniform"
+    assert "100.0 % of KL from independence" in ld.decompose([[1, 2], [3, 6]], "B1").explained

@@ -457,3 +457,21 @@ def test_association_models_by_formula_are_those_of_r(name: str, formula: str, g
     model = ld.loglinear(SQUARES[name], formula, names=["a", "b"])
     assert model.g2 == pytest.approx(g2, abs=1e-6)
     assert model.df == df
+
+
+def test_anova_names_the_variables_that_differ_before_all_else() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, size=(200, 12))
+    large = ld.decompose(ld.from_rows({f"c{k}": column for k, column in enumerate(rows.T)}), "interactions(1)")
+    with pytest.raises(ld.errors.InvalidQuery, match="anova: the variables differ: mode 0"):
+        ld.anova(large, ld.decompose([[1, 2], [3, 6]], "interactions(1)"))
+
+
+def test_warnings_point_at_the_line_of_the_call() -> None:
+    rows = np.random.default_rng(0).integers(0, 3, size=(300, 3)).astype(float)
+    rows[::7, 0] = np.nan
+    table = dict(zip("abc", rows.T, strict=True))
+    with pytest.warns(ld.ConvergenceWarning) as first:
+        model = ld.loglinear(table, ".^2", missing="em", tol=1e-300)
+    with pytest.warns(ld.ConvergenceWarning) as second:
+        model.update("- a:b")
+    assert [warning.filename for warning in (first[0], second[0])] == [__file__] * 2
