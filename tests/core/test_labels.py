@@ -89,7 +89,7 @@ def test_what_is_not_there_is_named_with_the_nearest(ask: Any, text: str) -> Non
         (["a", "b"], [["x"], None], "levels of a: 1 labels, but the mode has 2 levels."),
         (["a", "b"], {"b": ["x", "y", "x"]}, "levels of b: 'x' stands for levels 0 and 2. Rename one."),
         (["a", "b"], {"b": ["x", None, "y"]}, "levels of b: label 1 is None"),
-        (["a", "b"], {"b": "xyz"}, "levels of b: 'xyz' is no list of labels"),
+        (["a", "b"], {"b": "xyz"}, "levels of b: 'xyz' is not a list of labels"),
         (["a", "b"], {"c": ["x", "y"]}, "levels: unknown mode 'c'"),
         (["a", "b"], {"a": [["x"], ["y"]]}, "levels of a: label 0 is ['x']"),
     ],

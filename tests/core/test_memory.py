@@ -20,9 +20,7 @@ GIB = float(1 << 30)
 def test_what_is_small_is_taken_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 0.0)
     memory.check_room(1000, 8, "a grid", "Ask for less.")
-    with pytest.raises(
-        ld.errors.TooLarge, match=r"a grid of 1e\+09 cells needs 7.45 GiB; 0 GiB are free here. Ask for"
-    ):
+    with pytest.raises(ld.errors.TooLarge, match=r"a grid of 1e\+09 cells needs 7.45 GiB; 0 GiB are free. Ask for"):
         memory.check_room(10**9, 8, "a grid", "Ask for less.")
 
 
@@ -60,7 +58,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "marginal-of-two": (
         lambda: long_modes()[0].marginal([0, 1]),
-        r"the joint distribution of modes \[0, 1\]: an array of 2e\+10 cells needs 298 GiB; 8 GiB are free here. Ask",
+        r"the joint distribution of modes \[0, 1\]: an array of 2e\+10 cells needs 298 GiB; 8 GiB are free. Ask",
     ),
     "sample": (
         lambda: ld.decompose([[1, 2], [3, 4]], "B1").sample(10**10),

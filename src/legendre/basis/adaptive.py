@@ -1,4 +1,4 @@
-"""The recipe of a basis that the data choose; `fitting.growing` chooses, because it needs fits on the way."""
+"""The recipe of a basis that the data choose; `fitting.growing` chooses, because that needs fits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Adaptive(Basis):
     boxed: bool = False  # whether boxes are chosen, not cells
 
     @property
-    def growing(self) -> Adaptive:  # type: ignore[override]  # a constant of every other basis, itself here
+    def growing(self) -> Adaptive:  # type: ignore[override]  # None for every other basis
         return self
 
     @property
@@ -75,7 +75,7 @@ def adaptive(
 
         For counts, ``"bic"`` and ``"aic"`` keep a cell only if the criterion is higher without it, after all others are
         refitted. ``"bic"`` is the extended criterion, whose penalty is ``log N + 2 log M`` for each parameter because
-        the best of M candidates is taken (Chen and Chen 2008); it finds next to nothing in pure noise. The penalty of
+        the best of M candidates is taken (Chen and Chen 2008); it finds almost nothing in pure noise. The penalty of
         ``"aic"`` is 2 for each, and it overfits easily.
 
         ``"cv"`` cross-validates: it splits the events into `folds` and takes the size whose fits give held-out events

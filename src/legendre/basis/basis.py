@@ -54,7 +54,7 @@ class Basis(ABC):
         """List the cells of B on this tensor, k x N, without the bottom and without repeats."""
 
     def terms(self, data: Observation) -> Terms:
-        """List the cells of B on this tensor, and how their parameters are tied; here each has its own."""
+        """List the cells of B on this tensor, and how their parameters are tied; by default each has its own."""
         return Terms(self.select(data))
 
     growing: ClassVar[Adaptive | None] = None
@@ -118,14 +118,14 @@ def untied(terms: Terms, basis: Basis) -> IntArray:
     if terms.ties is not None:
         raise InvalidBasis(
             f"{basis!r} has tied parameters (ld.ties, ld.features, ld.boxes), which decompose, plan and complete take. "
-            "Use a basis of cells here, such as interactions(2)."
+            "Use a basis of cells, such as interactions(2)."
         )
     return terms.cells
 
 
 @dataclass(frozen=True, eq=False)
 class Cells(Basis):
-    """Exactly these cells, tied or not. They may lie outside the support: zeta is defined on the whole grid."""
+    """Exactly these cells, tied or not. They may lie outside the support: zeta is defined on the full grid."""
 
     index: IntArray = field(repr=False)
     ties: Ties | None = None

@@ -35,7 +35,7 @@ class Tied(Basis):
     modes: tuple[Mode, ...]  # empty: all modes
     columns: Callable[[Labels], Iterable[Column]] = field(repr=False)  # the parameters, given the labels of the modes
     arguments: str = ""  # the arguments of the builder, as a caller writes them
-    within: tuple[Mode, ...] = ()  # modes for each level of which it has parameters of their own
+    within: tuple[Mode, ...] = ()  # modes: each of their levels has its own parameters
 
     def select(self, data: Observation) -> IntArray:
         """Refuse: what takes cells only cannot take this basis."""

@@ -98,7 +98,7 @@ def fit(
     options = Options(variable, columns, counts, wide, separator, missing)
     target = Path(f"{tensor.stem}.fit.npz") if output is None else output
     _check_output(target, tensor)
-    Settings.read(solver, tol, max_iter)  # and the basis: mistakes are named before a file that is in the way
+    Settings.read(solver, tol, max_iter)  # and the basis: wrong settings are reported before files that exist
     if basis is not None:
         as_basis(basis)
     X = read_input(tensor, options)
@@ -170,7 +170,9 @@ def compare(
 @app.command()
 def show(
     decomposition: Annotated[Path, typer.Argument(help="A file that 'legendre fit' wrote.")],
-    tensor: Annotated[Path | None, typer.Option("--tensor", "-t", help="Write Q in X's units here (.npy).")] = None,
+    tensor: Annotated[
+        Path | None, typer.Option("--tensor", "-t", help="Write Q, in X's units, to this file (.npy).")
+    ] = None,
     extend: Annotated[
         bool, typer.Option("--extend", help="Write Q on every cell, not only on the sample space.")
     ] = False,
@@ -207,7 +209,7 @@ def as_json_text(result: Any) -> str:
         name: value for name in names if (value := getattr(result, name, None)) is not None and not callable(value)
     }
     text = json.dumps({"kind": type(result).__name__, **found}, default=_as_plain)
-    return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)  # no NaN, which is no JSON
+    return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)  # NaN is not valid JSON
 
 
 def _as_plain(value: Any) -> Any:
@@ -263,7 +265,9 @@ def main() -> None:
     """Run the command; what goes wrong is one sentence."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # terminals without the letter, file names that are no text
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # letters that the terminal lacks, file names that cannot be decoded
     try:
         app()
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""The demo: handwritten digits at several basis sizes, beside nonnegative CP with as many parameters; flights by name.
+"""The demo: handwritten digits at several basis sizes, next to nonnegative CP with as many parameters; flights by name.
 
 As in the paper's experiment on MNIST, cells that are 0 are left out of the sample space. That tells the model which
-pixels are white, so CP is fitted on the same cells, beside the uniform distribution on them.
+pixels are white, so CP is fitted on the same cells, and compared with the uniform distribution on them.
 """
 
 from __future__ import annotations

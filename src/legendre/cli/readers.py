@@ -230,7 +230,7 @@ def _read_wide(path: Path, table: Any, options: Options) -> Any:
     """Read a cross table of numbers with labels in front: --columns names their columns, else all before numbers.
 
     Each of these columns is a mode, and the names of the other columns are the last one. Combinations of labels without
-    a row are 0 where all numbers are whole, else missing.
+    a row are 0 where all numbers are whole, and missing otherwise.
     """
     import pandas as pd
 
@@ -249,7 +249,7 @@ def _read_wide(path: Path, table: Any, options: Options) -> Any:
 
 
 def _read_numbers(path: Path, table: Any) -> FloatArray:
-    """Read the numbers of a table of texts; what is missing is NaN."""
+    """Read the numbers of a table of strings; missing ones become NaN."""
     import pandas as pd
 
     numbers: FloatArray = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)

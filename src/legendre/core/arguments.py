@@ -11,7 +11,7 @@ from legendre.core.errors import InvalidSetting, LegendreError
 
 
 def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:
-    """Whether a caller's value is an integer, and no less than `least`; True and False are not integers here."""
+    """Whether a caller's value is an integer, and at least `least`; True and False do not count as integers."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 

@@ -1,7 +1,7 @@
 """How functions are compiled (numba), and which of them run in several threads: decided here, for every kernel.
 
 Importing this module loads the compiler, so only modules of compiled functions do. What makes the compiler slow is left
-out: ``parallel=True`` (three times as long; threads are started here instead), assignments of an array to a slice
+out: ``parallel=True`` (three times as long; this module starts threads instead), assignments of an array to a slice
 (two seconds, for the text of an error that cannot occur), and wrappers of functions that Python never calls.
 
 Kernels run in numba's number of threads: NUMBA_NUM_THREADS or `numba.set_num_threads`, else that of cores. BLAS has its

@@ -1,4 +1,4 @@
-"""What can go wrong: every error says what, where, which value and the way out."""
+"""What can go wrong: every error says what, where, which value, and what to do."""
 
 from __future__ import annotations
 
@@ -249,10 +249,10 @@ class ConvergenceWarning(UserWarning):
     Examples
     --------
     >>> import warnings, legendre as ld
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     fit = ld.decompose([[1, 2], [3, 9]], "B1", solver="gradient", max_iter=1)
-    >>> told[0].category.__name__, fit.status.name
+    >>> caught[0].category.__name__, fit.status.name
     ('ConvergenceWarning', 'OUT_OF_STEPS')
     """
 
@@ -267,10 +267,10 @@ class BasisWarning(UserWarning):
     Examples
     --------
     >>> import warnings, legendre as ld
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     fit = ld.decompose([[0, 0, 0], [0, 5, 3], [0, 1, 2]], "B1", support="nonzero")
-    >>> told[0].category.__name__, fit.n_params
+    >>> caught[0].category.__name__, fit.n_params
     ('BasisWarning', 0)
     """
 

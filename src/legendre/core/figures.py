@@ -77,7 +77,7 @@ def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8
         raise InvalidSetting(f"{caller}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
     figure = ax.get_figure(root=True)
     if figure is not None and figure.get_layout_engine() is None:
-        figure.set_layout_engine("constrained")  # so that nothing beside the axes is cut off
+        figure.set_layout_engine("constrained")  # so that nothing around the axes is cut off
     return ax
 
 
@@ -103,7 +103,7 @@ def style_axes(ax: Axes) -> Axes:
 
 
 def add_colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **properties: Any) -> Any:
-    """Put a scale of colours beside pictures."""
+    """Put a colour bar next to pictures."""
     first = ax[0] if isinstance(ax, Sequence) else ax
     bar = first.figure.colorbar(image, ax=ax, **properties)
     bar.ax.tick_params(labelsize=SMALL)
@@ -193,7 +193,7 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
 
 
 def every_nth(texts: list[str], most: int) -> list[int]:
-    """Choose every n-th level, at most so many: of the possible steps the one with most round labels.
+    """Choose every n-th level, at most `most`: of the possible steps the one with most round labels.
 
     >>> clock = [f"{6 + i // 6:02}:{i % 6}0" for i in range(108)]
     >>> [clock[i] for i in every_nth(clock, 8)]

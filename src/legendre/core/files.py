@@ -24,7 +24,7 @@ def check_path(path: Any, example: str = "fit.npz") -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterator[IO[bytes]]:
-    """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was.
+    """Write a new file next to `path` and rename it at the end: a failure leaves the old file as it was.
 
     A path that cannot be written is refused at once; `example` is a name for the file where `path` is a folder.
     """

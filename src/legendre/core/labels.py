@@ -1,6 +1,6 @@
 """Names of modes and of their levels: read at the door, carried through to every answer.
 
-Also the order of levels: texts that mean numbers, times, days or months have one of their own, and a basis that grows
+Also the order of levels: strings that mean numbers, times, days or months have a natural one, and a basis that grows
 may arrange the others.
 """
 
@@ -258,7 +258,7 @@ class Labels:
 
     @cached_property
     def _places(self) -> tuple[dict[Hashable, int] | None, ...]:
-        """The place of each label of each mode; objects such as dates and periods are found by their texts too."""
+        """The place of each label of each mode; objects such as dates and periods are found by their strings too."""
         found: list[dict[Hashable, int] | None] = []
         for own in self.levels or (None,) * len(self.shape):
             places = {} if own is None else {_as_python(label): i for i, label in enumerate(own.tolist())}
@@ -278,7 +278,7 @@ class Labels:
 def _read_levels(given: Any, name: str, size: int) -> AnyArray:
     listed = given if isinstance(given, np.ndarray) else entries(given)
     if listed is None or len(listed) != size:
-        said = f"{given!r} is no list of labels" if listed is None else f"{len(listed)} labels"
+        said = f"{given!r} is not a list of labels" if listed is None else f"{len(listed)} labels"
         raise InvalidLabels(f"levels of {name}: {said}, but the mode has {size} levels.")
     array = as_labels(listed)
     seen: dict[Any, int] = {}
@@ -296,7 +296,7 @@ NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 def as_labels(listed: Any) -> AnyArray:
-    """Put labels into an array of the type that they share; numbers and texts together stay objects."""
+    """Put labels into an array of the type that they share; numbers mixed with strings stay objects."""
     for kinds in (NUMBERS, str, np.generic):
         if all(isinstance(label, kinds) for label in listed):
             return np.array(listed)
@@ -338,7 +338,7 @@ def ordered_parts_bits(lengths: Sequence[Sequence[int]]) -> float:
 
 
 def level_text(label: Any) -> str:
-    """Write a label: dates without the time of day where that is midnight, numbers to 12 digits, texts as they are."""
+    """Write a label: dates without the time of day where that is midnight, numbers to 12 digits, strings unchanged."""
     if isinstance(label, (float, np.floating)):
         return f"{label:.12g}"
     if isinstance(label, np.datetime64):
@@ -376,7 +376,7 @@ def have_rank(labels: Any) -> bool:
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-# --- texts that have an order of their own ---------------------------------------------------------------------------
+# --- strings that have a natural order -------------------------------------------------------------------------------
 
 NUMBER = re.compile(r"[<>]?=? ?[-+]?\d+(\.\d+)?([eE][-+]?\d+)?( ?(-|–|to) ?\d+(\.\d+)?)?[%+]?")
 TIME = re.compile(r"\d{4}([-/]\d\d?){1,2}([ T].*)?|\d\d?[:h]\d\d.*")
@@ -385,7 +385,7 @@ YEAR = ("january", "february", "march", "april", "may", "june", "july", "august"
 
 
 def sort_keys(texts: Sequence[str]) -> list[Any] | None:
-    """Return keys that sort texts by what they mean; ``None`` for texts that are names.
+    """Return keys that sort strings by what they represent; ``None`` for strings that are names.
 
     >>> texts = ["65+", "18-24", "<18"]
     >>> [text for _, text in sorted(zip(sort_keys(texts), texts))]
@@ -413,7 +413,7 @@ def _number_key(text: str) -> tuple[float, ...]:
 
 
 def ascending(texts: Sequence[str]) -> bool:
-    """Whether texts that have an order stand in it, or in its reverse; a week may begin with any of its days.
+    """Whether strings with a natural order are in it, or in its reverse; a week may begin with any of its days.
 
     >>> [ascending(texts) for texts in (["7", "10"], ["10", "7", "9"], ["Sun", "Mon", "Tue"], ["Fri", "Mon", "Sat"])]
     [True, False, True, False]
@@ -427,7 +427,7 @@ def ascending(texts: Sequence[str]) -> bool:
 
 
 def sorted_levels(values: AnyArray) -> AnyArray:
-    """Return different values once each, sorted: texts that have an order of their own in that order.
+    """Return different values once each, sorted: strings that have a natural order in that order.
 
     >>> sorted_levels(np.array(["Tue", "Sun", "Mon", "Tue"])).tolist(), sorted_levels(np.array(["9", "10"])).tolist()
     (['Mon', 'Tue', 'Sun'], ['9', '10'])

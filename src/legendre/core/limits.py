@@ -1,4 +1,4 @@
-"""Every size at which the library takes another way: the number, its unit, and what it was measured on.
+"""Every size at which the library changes its method: the number, its unit, and what it was measured on.
 
 Used as ``limits.NAME``, so that a test or a user changes a limit in one place. Times are of two cores of an AMD EPYC.
 Numbers that are rounding errors, and sizes of working blocks, stay with the code that they belong to.
@@ -16,7 +16,7 @@ LARGEST_MASS = 1 << 24  # merged cells (128 MiB) up to which a sparse or distrib
 MERGING = 16  # cells of a dense X for each merged cell from which a merged grid is formed; else X is read slab by slab
 MOST_FORMED = 1 << 31  # merged cells (16 GiB) up to which a grid of a model may be formed at all
 MOST_SWEPT = 1 << 40  # merged cells up to which a grid is swept slab by slab, never formed; beyond, only cliques do
-CLIQUES_FROM = 1 << 20  # merged cells from which tables over cliques are considered in place of the merged grid
+CLIQUES_FROM = 1 << 20  # merged cells from which tables over cliques are considered instead of the merged grid
 CLIQUES_GAIN = 16  # how many times fewer cells the cliques' tables must have than the merged grid: each costs more
 LARGEST_CLIQUES = 1 << 24  # cells of all tables over cliques together (128 MiB)
 LARGEST_EFFECTS = 1 << 24  # cells of all tables of effects together, and sets of modes (128 MiB)
@@ -30,7 +30,7 @@ take 0.08 s of processor time, in NumPy 0.18."""
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
-COSTLY_SWEEP = 1 << 27  # merged cells from which one sweep takes seconds, so that none is made that is not needed
+COSTLY_SWEEP = 1 << 27  # merged cells from which one sweep takes seconds, so none is made without need
 KEPT_JOINS = 1_000  # parameters up to which engines keep the places of joins, or G, from call to call (8 MB)
 # --- Which sums ------------------------------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs mor
 # --- Which solver ----------------------------------------------------------------------------------------------------
 
 SCALING_FROM = 300  # parameters from which cycles over margins are cheaper than Cholesky factors (50^3 two-body: 10 ms)
-SCALING_CYCLES = 60  # cycles after which scaling is slow here, and natural-gradient steps take over
+SCALING_CYCLES = 60  # cycles after which scaling counts as slow, and natural-gradient steps take over
 DEPENDENT_CYCLES = 500  # cycles of scaling that are tried where parameters are dependent, before Fisher matrices
 # --- What is decided before the first step ---------------------------------------------------------------------------
 

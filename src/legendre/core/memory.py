@@ -44,9 +44,7 @@ def check_room(cells: int, size: int, what: str, instead: str, unasked: int = 1 
     if cells * size > room:
         counted = f"{cells:.3g}" if cells < 10**300 else size_name(cells)
         needed = f"{cells * size / 2**30:.3g}" if cells < 10**300 else size_name(cells * size // 2**30)
-        raise TooLarge(
-            f"{what} of {counted} cells needs {needed} GiB; {room / 2**30:,.3g} GiB are free here. {instead}"
-        )
+        raise TooLarge(f"{what} of {counted} cells needs {needed} GiB; {room / 2**30:,.3g} GiB are free. {instead}")
 
 
 def free_memory() -> float:

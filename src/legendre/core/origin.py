@@ -129,7 +129,7 @@ class Origin:
     ranked
         Modes whose labels have an order of their own: ordered categories.
     completed
-        Whether a model shared out rows that lack values: whole numbers are then no counts.
+        Whether a model divided rows that lack values among cells: whole numbers are then not counts.
     counted
         Whether the caller says that X holds counts; ``None``: it does if its entries are whole numbers.
     """
@@ -163,7 +163,7 @@ class Origin:
         return replace(self, labels=self.labels.part(modes), own_names=names, index=inside, ranked=ranked)
 
     def unlabelled(self) -> Origin:
-        """Return the origin of an array of NumPy with the same arrangement of levels."""
+        """Return the origin of a NumPy array with the same arrangement of levels."""
         order = None if self.labels is None else self.labels.order
         return PLAIN if self.labels is None or order is None else Origin(Labels(self.labels.shape, order=order))
 
@@ -242,7 +242,7 @@ PLAIN = Origin()  # an array of NumPy without labels
 
 
 def _import_library(name: str) -> Any:
-    """Import the library of X; that of a fit from a file may not be installed here."""
+    """Import the library of X; that of a fit from a file may not be installed."""
     try:
         return import_module(name)
     except ImportError:

@@ -1,7 +1,7 @@
 """Ties: parameters of cells that move together, ``theta = A beta``; and the features of a model that has them.
 
 A feature is a function on the grid. By Möbius inversion it is a sum of the features of cells, ``1[v >= u]``, with
-coefficients that make a column of A; its value at the first cell is no part of it, since normalisation takes it away.
+coefficients that make a column of A; its value at the first cell is not part of it, since normalisation removes it.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def box_corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, 
 
 
 def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
-    """Name a box: of each mode of which it does not take every level, the first and the last level.
+    """Name a box: the first and the last level of each mode, where these are not all levels.
 
     Levels that neither rise nor fall are listed instead, as those of cells are.
 

@@ -91,7 +91,7 @@ def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSu
     if values.ndim == 0:
         raise error(f"{name} is a single number, {values}; a tensor needs at least one mode, e.g. [{values}].")
     if values.ndim > limits.MOST_AXES:
-        raise error(f"{name} has {values.ndim} modes; at most {limits.MOST_AXES} fit a dense array here.")
+        raise error(f"{name} has {values.ndim} modes; a dense array has at most {limits.MOST_AXES}.")
     if values.size == 0:
         raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
     return values

@@ -109,7 +109,7 @@ class Blocks(Observation):
         return np.where(self.support.contains(cells), entries_at(self.values, cells), 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the largest entries of each slice, from the first pass if it kept so many."""
+        """List the largest entries of each slice, from the first pass if it kept that many."""
         count = min(count, math.prod(self.shape) // self.shape[axis])
         if axis not in self.rankings or self.rankings[axis][0] != count:
             found = _over_blocks(self.values, self.support.mask, None, rank, axis, count)
@@ -191,7 +191,7 @@ def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
 
 
 def _over_blocks(x: Any, mask: Any, base: Any, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """List what a function finds in each block, of which it gets the start, X, the mask and the base measure."""
+    """List what a function finds in each block, given its start, X, the mask and the base measure."""
     import dask
 
     starts = [np.cumsum([0, *lengths]).tolist() for lengths in x.chunks]
@@ -260,7 +260,7 @@ def _join_scans(scans: Any) -> Scan:
 
 
 def is_dask(X: object) -> bool:
-    """Whether X is a dask array; dask is not imported, for an array of its own shows that it is loaded."""
+    """Whether X is a dask array; dask is not imported: if X is its array, it is loaded already."""
     module = sys.modules.get("dask.array")
     return module is not None and isinstance(X, module.Array)
 

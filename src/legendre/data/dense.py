@@ -24,7 +24,7 @@ from legendre.data.observation import Comparable, Observation, Rankings, Support
 
 @dataclass(frozen=True, eq=False)
 class Dense(Observation):
-    """X as an array; what the first pass found on its way is kept where Omega is the full grid."""
+    """X as an array; what the first pass found is kept where Omega is the full grid."""
 
     kind = "a dense array"
     whole = True

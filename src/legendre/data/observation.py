@@ -35,7 +35,7 @@ class Support:
 
     @property
     def full(self) -> bool:
-        """True when Omega is the whole grid."""
+        """True when Omega is the full grid."""
         return self.mask is None and self.points is None
 
     @cached_property
@@ -81,7 +81,7 @@ Rankings = Callable[[tuple[int, ...]], dict[int, int]]
 
 
 class Entries(NamedTuple):
-    """X as a list: its non-zero entries, and a value more that is spread evenly over the whole grid."""
+    """X as a list: its non-zero entries, and a value more that is spread evenly over the full grid."""
 
     cells: IntArray
     values: AnyArray
@@ -159,7 +159,7 @@ class Observation(ABC):
 
     @property
     def compiled(self) -> bool:
-        """True when compiled code reads X, so that the compiler is there for what comes after, however small."""
+        """True when compiled code reads X, so that the compiler is loaded for later work, however small."""
         return False
 
     @property
@@ -234,7 +234,7 @@ def in_c_order(cells: IntArray, values: AnyArray | None = None) -> tuple[IntArra
 def largest_entries(cells: IntArray, values: AnyArray, axis: int, count: int) -> IntArray:
     """List the cells of the `count` largest entries of each slice along `axis`, slice by slice.
 
-    Cells are in C order, so that of equal entries the first stay.
+    Cells are in C order, so the first of equal entries stay.
     """
     order = np.lexsort((-values, cells[:, axis]))  # is stable
     slices = cells[order, axis]

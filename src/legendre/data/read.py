@@ -39,7 +39,7 @@ def read(
     """
     if isinstance(X, Observation):  # tasks hand on what they have read
         return X
-    if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass is no other library's
+    if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass
         return observe(X, support, base, rankings=rankings, prior=prior)
     held, origin = unwrap(X, names, levels)
     support, base = beside(support, origin), beside(base, origin)
@@ -48,7 +48,7 @@ def read(
         wanted = None if rankings is None else rankings(held.shape)
         data = observe_blocks(held, support, base, rankings=wanted, watch=watch)
     elif (listed := as_sparse_tensor(held)) is None:
-        try:  # what is no array is refused there
+        try:  # what is not an array is refused there
             data = observe(held, support, base, rankings=rankings, prior=prior)
         except InvalidTensor as problem:
             raise InvalidTensor(" ".join([str(problem), *origin.notes])) from None

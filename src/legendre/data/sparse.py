@@ -35,7 +35,7 @@ class Sparse(Observation):
 
     cells: IntArray  # the cells (nnz x N) with a positive entry, all different, in C order
     values: AnyArray  # their entries
-    even: float = 0.0  # a value more that is spread evenly over the whole grid: a pseudo-count
+    even: float = 0.0  # a value more that is spread evenly over the full grid: a pseudo-count
 
     @property
     def entries(self) -> Entries:
@@ -89,7 +89,7 @@ class Sparse(Observation):
         return replace(self, support=support, cells=cells, values=frozen(values), origin=origin)
 
     def largest(self, count: int, axis: int) -> IntArray:
-        """Sort the entries by slice and value; where the whole grid is the sample space zeros make up the number."""
+        """Sort the entries by slice and value; where the sample space is the full grid, zeros make up the number."""
         chosen = largest_entries(self.cells, self.values, axis, count)
         if not self.support.full:
             return chosen

@@ -2,9 +2,9 @@
 
 The graph is chordal and grows edge by edge. What an edge between a and b gains depends only on their common neighbours
 S: N I(a; b | S). The graph stays chordal exactly if S separates a from b. A new edge changes S only for pairs of one of
-its ends with a neighbour of the other, so that only these are scored again; it can make other pairs inadmissible, never
-admissible, so that admissibility is tested again when a pair comes up. Pairs without common neighbours join two
-components, so that of these only the edges of the maximum spanning forest can be taken.
+its ends with a neighbour of the other, so only these are scored again; it can make other pairs inadmissible, never
+admissible, so admissibility is tested again when a pair comes up. Pairs without common neighbours join two
+components, so of these only the edges of the maximum spanning forest can be taken.
 
 A distribution on a chordal graph is a table for each mode given those before it. What was not observed is found by
 expectation-maximisation: values that some rows lack, and the class of a row, which all rows lack. Values are taken to
@@ -286,7 +286,7 @@ class Network:
     def left_out_loss(self, alpha: float) -> float:
         """Return minus the log-likelihood of each row given all others, for counts with `alpha` spread over all cells.
 
-        The pseudo-counts of cliques agree, so that each conditional table is a ratio of two of them.
+        The pseudo-counts of cliques agree, so each conditional table is a ratio of two of them.
         """
         loss = 0.0
         for table in self.tables:
@@ -443,7 +443,7 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """A fit to rows with gaps by expectation-maximisation: a stationary point, for the likelihood is not concave."""
+    """A fit to rows with gaps by expectation-maximisation: a stationary point, as the likelihood is not concave."""
 
     network: Network
     log_likelihood: float  # of what the rows show
@@ -497,7 +497,7 @@ def learn_classes(
 ) -> list[Tried]:
     """Double the number of classes as long as held-out rows gain, with each setting; list all that was tried.
 
-    Each class has a graph and tables of its own. The likelihood is not concave, so that what is found depends on where
+    Each class has its own graph and tables. The likelihood is not concave, so what is found depends on where
     it starts. The start is deterministic: one class is split in two along the leading principal component of its rows,
     and so are all classes, as long as held-out rows are predicted better; of a given number of classes the last split
     is of those with the most rows. Without held-out rows every tenth row is. The last entry of the list is the best,
@@ -557,7 +557,7 @@ def _learn(
 ) -> Mixture:
     """M step: learn graph and tables of each class from its share of the rows, margins shrunk to those of all rows.
 
-    Rows that belong to a class by less than `least` are left out, so that the likelihood may fall.
+    Rows that belong to a class by less than `least` are left out, so the likelihood may fall.
     """
     labels, base, parts = Labels(tuple(columns.sizes.tolist())), columns.margins, []
     for own in weights.T:

@@ -87,7 +87,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
     most, lead, end = recipe.max_params or 1, "", ""
     if recipe.n == "bic":
         fit = fit_recipe(data, recipe, settings, say)
-        # next to the limit a criterion may have ended there because of it; rows, entries and tables surely are counts
+        # near the limit a criterion may have stopped because of it; rows, entries and tables surely are counts
         ended = fit.n_params < 0.9 * most
         if ended or data.origin.counted or data.entries is not None or data.origin.form in ("rows", "series", "table"):
             return replace(fit, reason=_explain_criterion(fit.n_params, ended, most))

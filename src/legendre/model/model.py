@@ -168,7 +168,7 @@ class Model:
         return self
 
     def with_columns(self, columns: IntArray) -> Self:
-        """Keep some parameters only; the merged cells stay as they are, cut by the whole basis."""
+        """Keep only some parameters; the merged cells stay as they are, cut by the full basis."""
         if self.ties is not None:
             return replace(self, ties=self.ties.of_columns(columns))
         return replace(self, basis=frozen(self.basis[columns]), positions=self.positions[columns])
@@ -242,7 +242,7 @@ class Cliques(Model):
     """A full grid that is summed over in tables over the cliques of the modes that B couples, laid out once.
 
     Marks of it, such as a face, are those of all merged cells, or of the cells of the tables: a merged cell is marked
-    if all of its tables' cells are. The tables know the face that they are on, so that no measure is formed.
+    if all of its tables' cells are. The tables know the face that they are on, so no measure is formed.
     """
 
     tables: Tables = field(kw_only=True)
@@ -370,7 +370,7 @@ def generating_margins(model: Model) -> list[Modes] | None:
 
 
 def _closed(model: Model) -> set[Modes]:
-    """Collect the sets of modes of which B has every cell, and every cell of every part of them."""
+    """Collect the sets of modes whose cells, and those of all their subsets, are all in B."""
     shape = model.quotient.merged_shape
     complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
     if len(complete) == 2 ** len(shape) - 1:

@@ -149,7 +149,7 @@ class Problem:
 def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:
     """Sum P over the cells of the cliques' tables, where X is a list of entries, or has zeros and is in memory.
 
-    Of an X without zeros no cell vanishes, so that the sums above the cells of B, one pass over X, are all that is
+    If X has no zeros, no cell vanishes: the sums above the cells of B, one pass over X, are all that is
     needed.
     """
     if data.entries is not None:

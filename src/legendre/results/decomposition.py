@@ -139,7 +139,7 @@ class Decomposition(ModelResult):
 
     @classmethod
     def _restore(cls, *, theta: FloatArray, path: Sequence[GrowthStep], **fields: Any) -> Self:
-        """Make the fit of what a file holds; eta, psi and so the residual are computed anew from theta."""
+        """Make the fit of what a file holds; eta, psi and so the residual are recomputed from theta."""
         measured = {name: fields.pop(name) for name in MEASURED}
         model, rounding = fields["model"], 1e-11  # by which two evaluations of the same theta may differ
         for vector in (theta, fields["eta_hat"], fields["recession"]):

@@ -55,7 +55,7 @@ Function = ArrayLike | Callable[..., ArrayLike]
 class GridDistribution:
     """A member of a model on a grid."""
 
-    model: Model  # on its whole sample space
+    model: Model  # on its full sample space
     theta: FloatArray
     psi: float
     alive: BoolArray | None = None  # True for the merged cells that carry probability; None when all of Omega does

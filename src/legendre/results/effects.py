@@ -114,7 +114,7 @@ class Effects:
 
     Notes
     -----
-    Means are taken over the whole grid, cells outside the support included, under a measure that is a product over
+    Means are taken over the full grid, cells outside the support included, under a measure that is a product over
     modes: effects are then uncorrelated, and their variances add up. If cells vanish in the limit, log Q is -inf there.
     The fitted measure is then Q itself on the other cells, and effects are fitted by least squares: first those of
     single modes, then those of pairs to what is left, and so on; their shares need not add up to 100 %.

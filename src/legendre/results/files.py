@@ -1,6 +1,6 @@
 """The file format: a result as one npz file, written whole or not at all and read without pickle.
 
-Every result is a frozen dataclass of arrays, numbers, texts, ``None``, tuples, dictionaries and other such dataclasses.
+Every result is a frozen dataclass of arrays, numbers, strings, ``None``, tuples, dicts and other such dataclasses.
 The file holds the arrays by name (``theta``, ``model.basis``) and, as JSON text in ``content``, everything else:
 which class holds which fields, and the dtype and shape of each array.
 
@@ -46,10 +46,10 @@ PARTS = {
     "tasks.complete.crossval": "Score",
     "tasks.complete.penalised": "PenalisedFit",
 }
-"""Where the classes live that results are made of, beside those that `legendre.results` names."""
+"""Where the classes live that results are made of, other than those that `legendre.results` names."""
 
 DATES = (datetime, date, time)
-"""Labels that files keep as what they are, beside numbers and texts."""
+"""Types of labels that files preserve, in addition to numbers and strings."""
 
 
 def save(result: Any, path: str | os.PathLike[str]) -> None:
@@ -138,7 +138,7 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
 
 
 def _encode_label(label: Any) -> Any:
-    """Make JSON of a label: numbers, texts, dates and times; any other becomes a text."""
+    """Make JSON of a label: a number, string, date or time; any other becomes a string."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, DATES):

@@ -55,7 +55,7 @@ class ReportContent:
     call: str  # Python that gives the result again
     labels: Labels  # of the modes that effects and parameters are about
     terms: Terms | None = None  # what each parameter acts on; None where they are not listed
-    pair: Pair | None = None  # X beside Q; None where X is not known
+    pair: Pair | None = None  # X and Q; None where X is not known
     fit: Decomposition | None = None  # whose path is shown, and which levels have hardly any data
 
 
@@ -81,7 +81,7 @@ def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
 
 
 def make_page(content: ReportContent) -> str:
-    """Fill the template, in one pass, so that no value is searched for places."""
+    """Fill the template in one pass, so that values are not searched for placeholders."""
     certificate = content.result.certificate()
     # a minus sign, unlike a hyphen, does not let a number break at the end of a line
     words = "".join(f"<p>{escape(re.sub(r'(?<=[0-9]e)-', '−', word))}</p>" for word in certificate.words)

@@ -1,4 +1,4 @@
-"""X beside Q: sums over some of the modes, and single cells. Plots and the report page draw what is computed here."""
+"""X and Q: sums over some of the modes, and single cells. Plots and the report page draw them."""
 
 from __future__ import annotations
 

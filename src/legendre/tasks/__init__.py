@@ -1,1 +1,1 @@
-"""One package for each verb beside decompose."""
+"""One module or package for each verb other than decompose."""

@@ -1,7 +1,7 @@
 """Error against number of parameters: ours, and other libraries' decompositions with an equal number of them.
 
 A peer has the smallest rank with at least as many parameters. Peers minimise other objectives (squared error, or
-Poisson likelihood in CP-APR) and stop when theirs no longer moves, so that they have no residual; their reconstructions
+Poisson likelihood in CP-APR) and stop when it no longer changes, so they have no residual; their reconstructions
 are compared. Benchmarks and experiments run the same peers.
 """
 
@@ -105,7 +105,7 @@ def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
 def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
     """Return the smallest m such that Tucker with an m x ... x m core has at least `n_params` parameters.
 
-    No mode has a rank above its length, so that m is at most the length of the longest mode.
+    No mode has a rank above its length, so m is at most the length of the longest mode.
 
     >>> tucker_rank((200, 200, 200), 6000), tucker_rank((4, 5, 2), 1000)
     (9, 5)
@@ -163,7 +163,7 @@ PEERS = {
 }
 """Every peer by name, installed or not; all but the first start at random."""
 COMPARED = ("cp-random", "cp-hals", "tucker", "tucker-hals", "cp-apr")
-"""The peers of a comparison; each starts at random, so that seeds make a difference."""
+"""The peers of a comparison; each starts at random, so results depend on the seed."""
 UNIFORM, ADAPTIVE = "uniform", "adaptive"
 LABELS = {UNIFORM: "uniform", ADAPTIVE: "Legendre, adaptive", **{name: peer.label for name, peer in PEERS.items()}}
 
@@ -316,7 +316,7 @@ def _list_jobs(X: FloatArray, n_params: Sequence[int] | None, n_starts: int, pee
         for n in sizes or (0,):
             if check_int(n, "n_params: a number of parameters", 1) >= cells:
                 raise InvalidSetting(
-                    f"n_params: {n} parameters are too many: the sample space has {cells} cells, so that "
+                    f"n_params: {n} parameters are too many: the sample space has {cells} cells, so "
                     f"{cells - 1} reproduce any X."
                 )
     seeds = range(check_int(n_starts, "n_starts", 1))

@@ -1,9 +1,9 @@
 """Expectation-maximisation for values that were not observed: of some rows, or of hidden modes, which every row lacks.
 
 Each row counts for the margin of the modes that it has. The E step shares its count among the cells that it may belong
-to; the M step is an exact fit to the table that was completed in this way. Newton's step for the likelihood of what was
+to; the M step is an exact fit to the completed table. Newton's step for the likelihood of what was
 observed comes first wherever it raises it: near the maximum it converges fast, where the two steps alone creep. That
-likelihood is not concave in general, so that what is found is a stationary point.
+likelihood is not concave in general, so the result is a stationary point.
 
 Values are taken to be missing at random (Little and Rubin): whether one is missing may depend on what was observed, not
 on the value itself.
@@ -117,7 +117,7 @@ class Incomplete:
         return self.value(q)
 
     def free(self, alive: BoolArray) -> int:
-        """Count the probabilities of some cells that rows can tell apart where no model is assumed."""
+        """Count the probabilities of some cells that the rows identify without a model."""
         if self.complete:
             return int(alive.sum()) - 1
         rows = []
@@ -211,7 +211,7 @@ class Likelihood:
         return np.asarray(sum(parts, np.zeros((self.fit.n_params,) * 2)) / self.data.total)
 
     def identified(self, q: FloatArray) -> int:
-        """Count the independent parameters that the rows can tell apart, near q."""
+        """Count the independent parameters that the rows identify, near q."""
         if self.data.complete or not len(self.columns):
             return len(self.columns)
         margins = []
@@ -251,7 +251,7 @@ class Ascent:
         return cls(likelihood, theta, q, gradient, (value,), (float(np.abs(gradient).max(initial=0.0)),))
 
     def then(self, later: Ascent) -> Ascent:
-        """Go on to where another one stands."""
+        """Continue to the point of a later ascent."""
         return replace(later, path=(*self.path, later.path[-1]), residuals=(*self.residuals, later.residual))
 
     def newton(self) -> Ascent | None:

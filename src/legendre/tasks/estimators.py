@@ -82,7 +82,7 @@ class Levels:
 
 
 Rows = ArrayLike | Mapping[str, Any]  # an array, a data frame, or columns by name
-MISSING, UNKNOWN = -1, -2  # codes of a gap, and of a value that is no level
+MISSING, UNKNOWN = -1, -2  # codes of a gap, and of a value that is not a level
 
 
 class Estimator(ABC):
@@ -144,7 +144,7 @@ class Estimator(ABC):
         """Learn the distribution of the rows."""
 
     def _read(self, X: Rows, sample_weight: ArrayLike | None) -> tuple[Table, list[Column], FloatArray | None]:
-        """Read the rows that count: a table, its columns, and weights; a row without weight is no row."""
+        """Read the rows that count: a table, its columns, and weights; rows of weight 0 are left out."""
         table = read_rows(X)
         columns, weights = (
             table.complete_columns(table.names, gaps=self._takes_gaps),
@@ -174,7 +174,7 @@ class Estimator(ABC):
 
     @property
     def _smooths(self) -> bool:
-        """Whether a value that is no level counts as a gap, with a small probability."""
+        """Whether a value that is not a level counts as a gap, with a small probability."""
         return self._takes_gaps and self.handle_unknown is None
 
     @property
@@ -309,7 +309,7 @@ class Estimator(ABC):
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def _encode(self, X: Rows, skip: int | None = None) -> IntArray:
-        """Read rows as fit did: `MISSING` for a gap, `UNKNOWN` for a value that is no level.
+        """Read rows as fit did: `MISSING` for a gap, `UNKNOWN` for a value that is not a level.
 
         Column `skip` need not be there, and is read as 0.
         """
@@ -700,7 +700,7 @@ class BoltzmannMachine(Estimator):
         return [int(size) for size in sizes]
 
     def _learn_levels(self, columns: list[Column], names: Sequence[Any], sizes: list[int]) -> list[Levels]:
-        """Take the values of columns of texts and categories as levels; other columns hold indices of levels."""
+        """Take the values of columns of strings and categories as levels; other columns hold indices of levels."""
         out = []
         for column, name, size in zip(columns, names, sizes, strict=True):
             levels = np.arange(size) if column.numeric else column.levels(f"column {name!r}")
@@ -740,7 +740,7 @@ class BoltzmannMachine(Estimator):
         fit = warn_if_not_converged(fit_on(data, basis, Settings.read(tol=self.tol)))
         self._keep(fit, columns, names)
         self.n_levels_, self.psi_ = shape, fit.psi
-        # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
+        # theta, infinite where it diverges: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         parts = np.split(theta, np.cumsum([math.prod(shape[k] - 1 for k in group) for group in groups])[:-1])
         keys: Sequence[Name] = range(len(shape)) if names is None else names

@@ -109,7 +109,7 @@ class HiddenDecomposition(Result):
         )
 
     def posterior(self) -> Any:
-        """Return Q(hidden | visible) on the whole grid; NaN where the visible cell has probability 0."""
+        """Return Q(hidden | visible) on the full grid; NaN where the visible cell has probability 0."""
         missing = self.fit.missing is not None
         q = tensor(self.fit, extend=missing)  # missing cells have a posterior, too
         visible = visible_sums(q, self.n_visible, keepdims=True)
@@ -124,7 +124,7 @@ class HiddenDecomposition(Result):
         return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
 
     def _pair(self, data: TensorLike | None) -> ArrayPair:
-        """Return X, or the data that are given for it, beside the visible sums of Q."""
+        """Return X, or the data that are given for it, with the visible sums of Q."""
         from legendre.results.report import read_shaped
 
         def arrays() -> tuple[FloatArray, FloatArray]:

@@ -30,7 +30,7 @@ def accumulate(out: FloatArray, first: int = 0) -> None:
     for axis, length in enumerate(out.shape):
         if axis < first:
             continue
-        # adding whole slices is faster than a running sum from so many cells a slice on; less where they are contiguous
+        # adding whole slices is faster than a running sum from this many cells a slice; less where they are contiguous
         if out.size >= (800 if axis else 150) * length:
             # NumPy's accumulate goes cell by cell; adding whole slices is several times faster where they are wide,
             # and fastest upwards in memory: within a slice the direction makes no difference

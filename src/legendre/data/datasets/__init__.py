@@ -1,7 +1,7 @@
 """Small real tensors and tables, with the names of their modes and levels.
 
 Each function returns a `SparseTensor`: `names`, `levels` and, written out as an array, ``toarray()``. The counts are in
-CSV files beside this one. They are published facts; where each table was read is in its docstring.
+CSV files in this folder. They are published facts; where each table was read is in its docstring.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def digits(per_digit: int = 4) -> SparseTensor:
     >>> X.names, X.shape, X.levels[2][:5].tolist()
     (('row', 'column', 'image'), (8, 8, 40), ['0-1', '0-2', '0-3', '0-4', '1-1'])
     """
-    if check_int(per_digit, "per_digit", 1) > 174:  # images of an 8, the digit of which there are fewest
+    if check_int(per_digit, "per_digit", 1) > 174:  # images of an 8, the rarest digit
         raise InvalidSetting(f"digits: there are 174 images of some digits, so per_digit cannot be {per_digit}.")
     if find_spec("sklearn") is None:
         raise InvalidSetting("datasets.digits needs scikit-learn, which has the images: pip install scikit-learn")

@@ -317,7 +317,7 @@ def _read_array(table: Any, name: str) -> Table:
             ".reshape(-1, 1), for one observation .reshape(1, -1)."
         )
     if rows.dtype.kind in "SU" and not hasattr(table, "dtype"):
-        rows = np.array(table, dtype=object)  # NumPy makes texts of the numbers in such a list
+        rows = np.array(table, dtype=object)  # NumPy turns the numbers in such a list into strings
     return Table(range(rows.shape[1]), len(rows), list(rows.T), rows)
 
 
@@ -327,7 +327,7 @@ def _unmask(values: Any) -> Any:
 
 
 def _read_series(series: Any, label: str) -> Column:
-    """Read a column of a data frame; texts and categories are encoded by its own library, which is faster."""
+    """Read a column of a data frame; strings and categories are encoded by its own library, which is faster."""
     import narwhals.stable.v2 as nw
 
     kind, category = series.dtype, series.dtype in (nw.Categorical, nw.Enum)
@@ -341,7 +341,7 @@ def _read_series(series: Any, label: str) -> Column:
             raise InvalidSamples(f"{label} holds {kind}, which cannot be read ({problem}). Convert it.") from None
     ordered = category and nw.is_ordered_categorical(series)
     if not category and series.implementation.is_pandas_like():
-        series = series.cast(nw.Categorical)  # 2 million texts: 1.2 s of processor time, not 2.1; others are slower so
+        series = series.cast(nw.Categorical)  # 2 million strings: 1.2 s of processor time, not 2.1; slower for others
     present, seen = ~series.is_null().to_numpy(), series.drop_nulls()
     own = seen.unique(maintain_order=True).to_list()
     if ordered:
@@ -389,7 +389,7 @@ def _find_distinct(values: AnyArray) -> Column:
 
 
 def level_list(given: Any, rule: str) -> AnyArray:
-    """Read levels that the caller lists, in the type that they share; numbers and texts together stay objects."""
+    """Read levels that the caller lists, in the type that they share; numbers mixed with strings stay objects."""
     listed = (None if isinstance(given, (set, frozenset)) else entries(given)) or []
     if not listed or not all(isinstance(value, Hashable) for value in listed) or len(set(listed)) < len(listed):
         raise InvalidSetting(f"{rule} different values in a list, got {given!r}.")

@@ -43,7 +43,7 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
         )
     if isinstance(X, list) and X and isinstance(X[0], dict):
         raise InvalidTensor(f"X is a list of records. Make a frame of them: pandas.DataFrame(X). {COUNT_ROWS}")
-    if isinstance(X, SparseTensor):  # callers pass our own classes beside those of xarray and pandas
+    if isinstance(X, SparseTensor):  # callers pass our own classes as well as those of xarray and pandas
         origin = X.origin
     elif root == "xarray":
         held, origin = _read_data_array(X, kind)

@@ -197,7 +197,7 @@ class Tables:
 def clique_sums(entries: Entries, tables: Tables, total: float) -> FloatArray:
     """Sum P over each cell of each clique's table."""
     out = tables.counts(entries.cells, entries.values.astype(np.float64))
-    if entries.even:  # each cell of each table stands for a share of the whole grid
+    if entries.even:  # each cell of each table stands for a share of the full grid
         shares = [lengths / lengths.sum() for lengths in tables.quotient.lengths]
         for clique, (where, _) in zip(tables.tree.cliques, tables.matrices, strict=True):
             out[where] += entries.even * reduce(np.multiply.outer, [shares[k] for k in clique.modes]).ravel()
@@ -280,7 +280,7 @@ def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float
     return max(gap, 0.0), float(np.expm1(drift))
 
 
-# Cells that vanish. Where B fits the tables of a tree of cliques whole, the limit Q is the product of the data's tables
+# Cells that vanish. If B fits the tables of a tree of cliques exactly, the limit Q is the product of the data's tables
 # over what they share (Lauritzen 1996, section 4.4): a cell of the grid carries probability where all of its tables do.
 
 Part = tuple[tuple[int, ...], BoolArray]  # modes that B couples, and which of their merged cells carry probability
@@ -323,7 +323,7 @@ def _along(table: BoolArray, modes: tuple[int, ...], every: tuple[int, ...]) -> 
 
 
 def n_free(tables: Tables) -> int:
-    """Count the independent parameters where B fits all tables whole: what is free in each, given what it shares."""
+    """Count the independent parameters where B fits all tables exactly: what is free in each, given what it shares."""
     assert tables.alive is not None
     marks = (tables.alive[where].reshape(shape) for where, shape in tables.matrices)
     return sum(int(table.sum()) - int(table.any(axis=1).sum()) for table in marks)
@@ -343,7 +343,7 @@ class Beliefs:
 
 
 def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
-    """Compute psi and Q on the cliques: logarithms on the way up, and on the way down there is nothing to divide."""
+    """Compute psi and Q on the cliques: logarithms upwards; downwards there is nothing to divide."""
     links, matrices = tables.links, tables.matrices
     given = tables.sums_below(theta)
     given += tables.log_lengths

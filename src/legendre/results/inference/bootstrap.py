@@ -2,7 +2,7 @@
 
 The evidence is the marginal likelihood of a table under the conjugate prior of a decomposable log-linear model. The
 prior density of theta is proportional to ``exp(sum of s log q)``, s being alpha imagined counts, the same in every
-cell. With the table's own counts added it is the posterior, so that the evidence is the ratio of two integrals of the
+cell. With the table's own counts added it is the posterior, so the evidence is the ratio of two integrals of the
 same kind (Massam, Liu and Dobra 2009).
 """
 
@@ -49,7 +49,7 @@ class Bootstrap(Printed):
     Tables are drawn from the fitted model instead of the true one. With few counts for each parameter the p-values are
     too small: of 400 tables of independent variables 11 % were at or below 0.05 with two counts for each parameter, 7 %
     with six, 5 % with fourteen. That lies in the method, and more tables do not help. ``conditional=True`` draws tables
-    that have the margins of X instead: the parameters play no part then, so that these p-values hold for any N.
+    that have the margins of X instead: the parameters play no part then, so these p-values hold for any N.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def tables_with_margins(
 ) -> Iterator[FloatArray]:
     """Draw tables from the distribution of a decomposable model given its margins, which has no parameters.
 
-    Cases are dealt anew, one margin after the other: those that agree in what a margin shares with the ones before it
+    Cases are dealt again, one margin after the other: those that agree in what a margin shares with the ones before it
     exchange their levels of what it adds. For two variables that is a permutation test.
     """
     cases = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)
@@ -247,7 +247,7 @@ def evidence_of(tests: Inference, alpha: float) -> float:
         )
     counts = tests.counts.grid(fit.shape)
     prior = np.full(fit.shape, float(alpha) / counts.size)
-    ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # orders in which the cases may have come
+    ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # possible orders of the cases
     uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
     own = _closed(counts + prior, margins) - _closed(prior, margins)
     return ways + own - float(counts.sum()) * math.log(uniform)

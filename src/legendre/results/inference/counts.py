@@ -1,4 +1,4 @@
-"""X read as counts, next to their means under Q, and the statistics that compare the two."""
+"""X read as counts, with their means under Q, and the statistics that compare the two."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def counts_of(fit: Decomposition) -> Counts:
 
 
 def counts_beside(fit: Decomposition, cells: IntArray, n: FloatArray) -> Counts:
-    """Put positive counts of some cells (k x N) beside their means; what Q leaves to all others is one sum."""
+    """Pair positive counts of some cells (k x N) with their means; what Q leaves to all others is one sum."""
     log_mu = fit._distribution.log_prob(cells) + float(np.log(fit.total))
     every = len(n) == fit.model.support.n_cells - fit.n_vanishing
     return Counts(n, log_mu, 0.0 if every else max(fit.total - float(np.exp(log_mu).sum()), 0.0), cells)
@@ -184,7 +184,7 @@ def _positive_entries(data: Observation) -> tuple[IntArray, AnyArray]:
 
 
 def support_rank(fit: Decomposition) -> float:
-    """Count the independent parameters on the whole support, vanishing cells included; NaN where that is not known.
+    """Count the independent parameters on the full support, vanishing cells included; NaN where that is not known.
 
     `Decomposition.rank` counts on the cells that carry probability. At the boundary it is smaller: parameters that run
     to infinity keep cells empty, and they were chosen by the data like any other.

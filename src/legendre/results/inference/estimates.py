@@ -133,7 +133,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
 
 
 def _in_whole_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
-    """Find the parameters of single cells in terms of which no cell is tied to others."""
+    """Find the parameters of single cells in terms without ties."""
     alone = np.flatnonzero((cells >= 0).all(axis=1) & (np.array(titles) == ""))
     terms, place, sizes = np.unique(cells[alone] > 0, axis=0, return_inverse=True, return_counts=True)
     whole = sizes == np.where(terms, np.array(shape) - 1, 1).prod(axis=1)
@@ -516,7 +516,7 @@ class Coefficients(Printed):
             "": map(stars, self.p_value),
         }
         legend = [LEGEND]
-        if self.what == "mean":  # that a mean is 1 is no hypothesis
+        if self.what == "mean":  # nobody tests whether a mean is 1
             columns, legend = {head: texts for head, texts in columns.items() if head not in ("z", "p", "")}, []
         lines = [tuple(columns), *zip(*columns.values(), strict=True)]
         for i, note in enumerate(self.notes, 1):

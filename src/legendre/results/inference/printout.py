@@ -116,7 +116,7 @@ def notes_of(tests: Inference) -> tuple[str, ...]:
 
 
 def _dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
-    """Name a small dispersion on at least so many degrees of freedom, of a probability below `surely`."""
+    """Name a dispersion that is small: its probability is below `surely`, on enough degrees of freedom."""
     from scipy.special import chdtr
 
     ratio = tests.dispersion  # NaN where it is not known

@@ -1,4 +1,4 @@
-"""Pictures of a decomposition, beside those that every result has: effects, graph, boxes, odds ratios, path."""
+"""Pictures of a decomposition, in addition to those that every result has: effects, graph, boxes, odds ratios, path."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class FitPlots(Plots):
                 "A basis with some, such as ld.decompose(X, 'interactions(1)'), shows what each mode does."
             )
         largest = sorted(found, key=lambda e: -e.share)
-        largest = [e for e in largest[:most] if e.share >= 0.0005] or largest[:1]  # 0.0 % is no picture
+        largest = [e for e in largest[:most] if e.share >= 0.0005] or largest[:1]  # 0.0 % is not worth a picture
         drawn = sorted(largest, key=lambda e: (len(e.modes), -e.share))
         figure, axes = make_panels("plot.effects", len(drawn), 3)
         scarce = [scarce_levels(fit, effect) for effect in drawn]
@@ -241,7 +241,7 @@ class FitPlots(Plots):
 
     @draw_literally
     def path(self, ax: Axes | None = None, *, quantity: Quantity | None = None) -> Any:
-        """Draw how an adaptive basis got better as it grew, with the size that was chosen.
+        """Draw how an adaptive fit improved as its basis grew, with the size that was chosen.
 
         Parameters
         ----------
@@ -358,7 +358,7 @@ def _draw_graph(fit: Decomposition, ax: Axes | None, by: By | None, measure: Mea
     graph = networkx.Graph()
     graph.add_nodes_from(modes)
     graph.add_edges_from(edges)
-    # few modes and chains, which begin at an end, on a circle, coupled ones beside each other; others by springs
+    # few modes and chains, which begin at an end, on a circle, coupled ones next to each other; others by springs
     if len(modes) <= 30 or max(degree for _, degree in graph.degree) <= 2:
         start = [k for end in sorted(graph, key=graph.degree) for k in networkx.dfs_preorder_nodes(graph, end)]
         places = networkx.circular_layout(list(dict.fromkeys(start)))

@@ -1,4 +1,4 @@
-"""Pictures of X beside Q, which every result offers: ``result.plot.slices()``, ``.residuals()``, ``.margins()``, ..."""
+"""Pictures of X and Q, which every result offers: ``result.plot.slices()``, ``.residuals()``, ``.margins()``, ..."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Balanced(ModelResult):
 
     @property
     def plot(self) -> Plots:
-        """Pictures of the balanced tensor beside X, scaled to the same total: ``.margins()``, ``.slices()``, ..."""
+        """Pictures of the balanced tensor next to X, scaled to the same total: ``.margins()``, ``.slices()``, ..."""
         from legendre.results.plots.plots import Plots
 
         return Plots(self, self._pair())
@@ -402,7 +402,7 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
 class Program:
     """The cells that may be positive in a tensor with the margins: all, some, or none because there is no such tensor.
 
-    `solvers.structure.faces` answers this for data, which are a tensor with the expectations; here none is known.
+    `solvers.structure.faces` answers this for data, which have the expectations; for margins no such tensor is known.
     """
 
     problem: Problem
@@ -503,7 +503,7 @@ class Program:
     def _can_be_positive(self) -> BoolArray | None:
         """Maximise how many cells have negative multipliers that cost the margins nothing: these must vanish.
 
-        Such multipliers form a cone, so that one program with each fall capped at 1 finds all cells that fall.
+        Such multipliers form a cone, so one program with each fall capped at 1 finds all cells that fall.
         """
         from scipy.sparse import eye_array, hstack
 

@@ -25,7 +25,7 @@ from legendre.engines.protocol import Point
 from legendre.model.model import Model, Modes
 
 MarginsLike = Mapping[Any, Any] | Sequence[ArrayLike]
-"""Keys are modes or tuples of modes: a mapping's key type is invariant, so that no narrower type fits both."""
+"""Keys are modes or tuples of modes: a mapping's key type is invariant, so no narrower type fits both."""
 
 
 @dataclass(frozen=True, eq=False)

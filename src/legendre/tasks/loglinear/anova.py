@@ -172,7 +172,7 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
         come from small to large or from large to small: every feature of a smaller one must be a linear combination of
         those of the larger one (and the constant) on the support. The bases need not contain each other.
     nested
-        False: no tests, so that any fits of one tensor can be listed side by side.
+        False: no tests, so any fits of one tensor can be listed side by side.
 
     Notes
     -----
@@ -295,7 +295,7 @@ def _data_of(model: Any) -> dict[str, AnyArray]:
 
 
 def _check_nested(small: Decomposition, large: Decomposition) -> None:
-    """Refuse two fits of which the first is not contained in the second."""
+    """Refuse two fits if the first is not contained in the second."""
     one, other = small.model.terms, large.model.terms
     place = one.places_in(other)
     if (place >= 0).all():
@@ -310,7 +310,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     title, cell = one.titles()[strange], one.own_cells()[strange]
     raise InvalidQuery(
         f"{small.recipe} is not nested in {large.recipe}: it has features that are not combinations of those of the "
-        f"larger basis, e.g. {repr(title) if title else f'the one of cell {cell_name(cell)}'}, so that the difference "
+        f"larger basis, e.g. {repr(title) if title else f'the one of cell {cell_name(cell)}'}, so the difference "
         "of deviances has no chi-square distribution. Compare AIC, BIC or KL: anova(..., nested=False)."
     )
 

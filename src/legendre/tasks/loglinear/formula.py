@@ -28,13 +28,13 @@ R_WORDS = {
     "factor": "every variable is a factor; name it alone.",
     "log": "pass a function of levels by its name, features={'name': lambda a: ...}.",
 }
-"""What to do in place of functions that formulas of R have."""
+"""What to write instead of functions that R's formulas have."""
 NAME = r"""`[^`]*`|"[^"]*"|'[^']*'|[^\W\d]\w*(?:\.\w+)*|\."""
 """A name, in quotes if it is not a plain word; a dot is one, too."""
 SIGNS = {"+": 0, "-": 0, "*": 1, ":": 2, "^": 3, "**": 3}
 """The signs that join terms, and how much they bind."""
 HINTS = {"~": "before ~ stands the name of a column of counts, or nothing.", "/": "write a/b as a + a:b."}
-"""What to do in place of signs that formulas of R have."""
+"""What to write instead of signs that R's formulas have."""
 LOST = object()
 """Stands for a feature of a model that was read from a file, which does not hold it."""
 
@@ -46,7 +46,7 @@ class FunctionTerm:
     name: str
     args: tuple[tuple[str, Any], ...] = ()  # each with its name, or an empty one
     feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function or array
-    within: tuple[str, ...] = ()  # variables for each level of which it has parameters of their own
+    within: tuple[str, ...] = ()  # variables: each of their levels has its own parameters
 
     def __str__(self) -> str:
         written = [f"{key}={_plain(value)}" if key else _plain(value) for key, value in self.args]
@@ -134,7 +134,7 @@ def close(terms: Iterable[Term]) -> frozenset[Term]:
 
 
 def quote(name: str) -> str:
-    """Put a name that is no plain word between backticks, or quotes if it has one of these.
+    """Put a name that is not a plain word in backticks, or in quotes if it contains a backtick.
 
     >>> quote("age"), quote("hair colour")
     ('age', '`hair colour`')
@@ -180,7 +180,7 @@ def read_formula(
         what = "a variable" if name in names else "an association model"
         raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
     every = Formula(tuple(names), frozenset(frozenset([name]) for name in names))
-    if dot is not None:  # what a file does not hold may be passed anew
+    if dot is not None:  # what a file does not hold may be passed again
         dot = replace(dot, functions=tuple(replace(f, feature=own.get(f.name, f.feature)) for f in dot.functions))
     if isinstance(formula, str):
         try:
@@ -419,7 +419,7 @@ class _Reader:
         return Formula(self.dot.names, terms, functions)
 
     def power(self, found: Formula, exponent: str) -> Formula:
-        """Return all interactions of up to so many terms."""
+        """Return all interactions of up to that many terms."""
         if not exponent.isdigit() or exponent == "0":
             raise InvalidBasis("a power, after ^, must be a whole number >= 1.")
         out = found

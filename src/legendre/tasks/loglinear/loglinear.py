@@ -223,7 +223,7 @@ def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) ->
 
 
 def _incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any, base: Any) -> Incomplete:
-    """Take rows of which some lack values, with their sample space and base measure."""
+    """Take rows, some of which lack values, with their sample space and base measure."""
     if isinstance(support, str) and support != "all":
         raise InvalidSupport(
             f"support={support!r} with missing='em': which cells are empty is not known where rows lack values. Pass a "
@@ -579,7 +579,7 @@ def fit_table(data: Observation, model: Formula, tol: float, *, stacklevel: int 
 
 
 def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 3) -> LogLinear:
-    """Fit a model to rows of which some lack values."""
+    """Fit a model to rows, some of which lack values."""
     basis = model.basis(rows.shape)
     em = maximise(rows, basis, tol)
     found = LogLinear(**_numbers_of_rows(em), model=model, tol=tol, em=em)

@@ -1,6 +1,6 @@
 """Many columns of levels, compiled: tables over a few of them, separation in a graph, products of conditional tables.
 
-Columns are stored one after the other (columns x rows) as levels counted from 0; a value that is no level, at or above
+Columns are stored one after another (columns x rows) as levels counted from 0; any other value, at or above
 the column's number of levels, is missing, and its row does not count for a table that needs it.
 """
 
@@ -91,7 +91,7 @@ def edge_gain(columns, weights, sizes, chosen):
 def pair_gains(both, sizes, starts, first, total, gains, dfs):
     """Find N I(a; b) in nats and its degrees of freedom for each pair of columns a > b.
 
-    `both` has the weight of the rows with each two levels, of which those from `first` on stand there. Where `first` is
+    `both` has the weight of the rows with each two levels, those from `first` on are given. Where `first` is
     1, no row lacks a value, and level 0 has what the others leave of the total.
     """
     largest = sizes.max()

@@ -173,7 +173,7 @@ def _undo(extents, strides, corner, t, value, single, product, shift, state, mas
 
 @compiled
 def _sweep(extents, strides, scaled, first, corners, tails, values, product, shift, state, mass, mark, eta, gram):
-    """Sweep from the last slab to the first, and read eta, and with a gram matrix its lower triangle, on the way."""
+    """Sweep from the last slab to the first, and read eta, and with a gram matrix its lower triangle, along the way."""
     factors, sums, scratch = np.empty(len(state)), np.empty(len(state)), np.empty(len(eta), np.int64)
     for j in range(len(corners) - 1, -1, -1):
         begin, end, corner = first[j], first[j + 1], corners[j]
