@@ -23,7 +23,7 @@ def tables(basis: Basis, x: FloatArray, data: Observation | None = None) -> list
     """Tabulate the features of a basis, less their values at the first cell."""
     terms = basis.terms(observe(x) if data is None else data)
     out = []
-    for column in terms.tied().matrix().toarray().T:
+    for column in terms.as_ties().matrix().toarray().T:
         grid = np.zeros(x.shape)
         grid[tuple(terms.cells.T)] = column
         out.append(zeta(grid))

@@ -6,7 +6,7 @@ import numpy as np
 
 from legendre.core.arguments import is_real, is_whole
 from legendre.core.cells import cell_name, find, index_type, unique_cells
-from legendre.core.text import NamedValues, aligned, shape_name
+from legendre.core.text import NamedValues, align, shape_name
 
 
 def test_whole_and_real_numbers() -> None:
@@ -26,5 +26,5 @@ def test_lists_of_cells() -> None:
 def test_tables_in_plain_text() -> None:
     table = NamedValues("Fit", [("KL", "0.1"), ("status", "CONVERGED")], fit_rule=True).text()
     assert table == "Fit\n-----------------\nKL      0.1\nstatus  CONVERGED"
-    assert aligned([["basis", "KL"], ["B1", "0.25"], ["none"]], "<>") == ["basis    KL", "B1     0.25", "none"]
+    assert align([["basis", "KL"], ["B1", "0.25"], ["none"]], "<>") == ["basis    KL", "B1     0.25", "none"]
     assert (shape_name((2, 3)), shape_name((2,) * 100)) == ("2x3", "2x2x...x2 (order 100)")

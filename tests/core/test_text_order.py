@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import legendre as ld
-from legendre.core.labels import ascending, sort_keys, sorted_levels
+from legendre.core.labels import is_ascending, sort_keys, sorted_levels
 
 LISTS = [
     ["7", "9", "10", "11"],
@@ -44,8 +44,8 @@ def test_texts_that_have_an_order_come_in_it(texts: list[str], data: st.DataObje
     mixed = data.draw(st.permutations(texts))
     assert sorted_levels(np.array([*mixed, mixed[0]])).tolist() == texts
     assert sorted_levels(np.array(mixed, dtype=object)).tolist() == texts
-    assert ascending(texts)
-    assert ascending(texts[::-1])
+    assert is_ascending(texts)
+    assert is_ascending(texts[::-1])
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_texts_that_have_an_order_come_in_it(texts: list[str], data: st.DataObje
 )
 def test_names_are_sorted_by_alphabet(texts: list[str]) -> None:
     assert sort_keys(texts) is None
-    assert not ascending(texts)
+    assert not is_ascending(texts)
     assert sorted_levels(np.array(texts[::-1])).tolist() == sorted(texts)
 
 
@@ -63,9 +63,9 @@ def test_equal_numbers_in_other_digits_are_levels_of_their_own() -> None:
 
 def test_a_week_may_begin_on_any_day_but_not_jump() -> None:
     week = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
-    assert ascending(week)
-    assert not ascending(sorted(week))
-    assert not ascending(["10", "7", "9"])
+    assert is_ascending(week)
+    assert not is_ascending(sorted(week))
+    assert not is_ascending(["10", "7", "9"])
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table, dict])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from legendre.core.figures import every_nth, is_ordered, level_ticks, plain_number, set_factor_ticks, tick_texts
+from legendre.core.figures import choose_ticks, format_number, is_ordered, level_ticks, set_factor_ticks, write_ticks
 from legendre.core.labels import Labels
 
 
@@ -30,7 +30,7 @@ def of(levels: object, name: str = "mode") -> Labels:
     ],
 )
 def test_levels_are_written_shortly(levels: object, texts: list[str], more: str) -> None:
-    assert tick_texts(of(levels).levels_of(0)) == (texts, more)
+    assert write_ticks(of(levels).levels_of(0)) == (texts, more)
 
 
 def test_which_levels_have_an_order() -> None:
@@ -49,10 +49,10 @@ def test_which_levels_have_an_order() -> None:
 
 def test_round_labels_are_preferred() -> None:
     half_past = [f"{5 + (i + 3) // 6:02}:{(i + 3) % 6}0" for i in range(108)]  # from 05:30 on
-    assert {half_past[i][-2:] for i in every_nth(half_past, 8)} == {"00"}
+    assert {half_past[i][-2:] for i in choose_ticks(half_past, 8)} == {"00"}
     days = [f"{i} Jan" for i in range(1, 26)]
-    assert [days[i] for i in every_nth(days, 5)] == ["1 Jan", "6 Jan", "11 Jan", "16 Jan", "21 Jan"]
-    assert every_nth(["a", "b"], 8) == [0, 1]
+    assert [days[i] for i in choose_ticks(days, 5)] == ["1 Jan", "6 Jan", "11 Jan", "16 Jan", "21 Jan"]
+    assert choose_ticks(["a", "b"], 8) == [0, 1]
 
 
 def test_names_without_room_are_turned_and_every_nth_is_written() -> None:
@@ -96,4 +96,4 @@ def test_factors_are_plain_numbers() -> None:
     short.plot([1, 2], [0.6, 1.6])
     set_factor_ticks(short)
     assert short.get_yscale() == "linear"
-    assert [plain_number(v) for v in (0.05, 12345.0, 2e9)] == ["0.05", "12,345", "2e+09"]
+    assert [format_number(v) for v in (0.05, 12345.0, 2e9)] == ["0.05", "12,345", "2e+09"]

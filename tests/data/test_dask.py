@@ -114,7 +114,7 @@ def test_every_question_has_the_answer_of_the_array_in_memory(
     assert len(data.at(cells[:0])) == 0
     assert_array_equal(ordered(data.largest(count, axis)), ordered(dense.largest(count, axis)))
     assert data.negentropy == pytest.approx(dense.negentropy, abs=1e-14)
-    held = data.here()
+    held = data.as_dense()
     assert held is not None
     assert_array_equal(held.support.on_grid(), dense.support.on_grid())
 

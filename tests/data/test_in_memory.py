@@ -43,7 +43,7 @@ def test_every_cell_is_that_of_the_dense_tensor(kind: str, dtype: str) -> None:
     X = table(dtype)
     data, twin = held(kind, X)
     dense = in_memory(data, "a test")
-    assert dense is data.here()  # formed once
+    assert dense is data.as_dense()  # formed once
     assert (dense.values.dtype, dense.values.flags.writeable) == (X.dtype, False)
     assert_array_equal(dense.values, X)
     assert dense.total == data.total == pytest.approx(twin.total, rel=1e-15)
@@ -97,7 +97,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_grids_that_are_not_formed(name: str) -> None:
     X, text = REFUSED[name]
     data = read(X)
-    assert data.here() is None
+    assert data.as_dense() is None
     ending = r"Sum modes out or merge levels first; decompose takes it as it is\.$"
     with pytest.raises(
         ld.errors.InvalidTensor, match=r"^balance needs every cell of X in memory, but " + text + ending

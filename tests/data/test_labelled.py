@@ -279,7 +279,7 @@ def test_levels_that_fall_or_are_unsorted_are_named_by_what_is_true_of_them() ->
     ):
         fit = ld.decompose(X, ld.adaptive(1), names=names, levels=[[1, 2], levels], unordered=[])
         assert fit.parameters().names == (name,)
-        assert fit.labels.together(1, 2, 4) == interval
+        assert fit.labels.name_levels(1, 2, 4) == interval
         assert name in str(fit.parameters())
 
 

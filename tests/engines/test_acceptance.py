@@ -50,7 +50,7 @@ def on_a_full_grid(model: Model) -> bool:
 
 def identity_ties(model: Model) -> Engine:
     """Tie every cell to a parameter of its own."""
-    return choose_engine(replace(model, ties=model.terms.tied()))
+    return choose_engine(replace(model, ties=model.terms.as_ties()))
 
 
 ENGINES: dict[str, Row] = {

@@ -57,7 +57,7 @@ def test_sums_and_correlations_are_those_of_the_definition(shape: tuple[int, ...
     terms = box_terms(*some, observe(x).labels)
     zeta = (terms.cells[None] <= np.indices(shape).reshape(len(shape), -1).T[:, None]).all(axis=2)
     different = np.unique(one - one[:, :1], axis=0)  # a feature counts from the first cell, and the same are one
-    assert_array_equal(np.unique((zeta @ terms.tied().matrix()).T, axis=0), different)
+    assert_array_equal(np.unique((zeta @ terms.as_ties().matrix()).T, axis=0), different)
 
 
 @pytest.mark.uncompiled
@@ -298,7 +298,7 @@ def test_every_box_that_a_criterion_keeps_pays(criterion: Any, start: str) -> No
         price = 2.0 if criterion == "aic" else np.log(n) + 2.0 * np.log(21 * 28)
         assert fit.n_params > own
         for i in range(own, fit.n_params):
-            without = fit._refitted(np.delete(np.arange(fit.n_params), i))
+            without = fit._fit_part(np.delete(np.arange(fit.n_params), i))
             assert 2.0 * n * (without.kl - fit.kl) > 0.999 * price
         assert [step.n_params for step in fit.path] == sorted(step.n_params for step in fit.path)
         assert fit.path[-1].kl == fit.kl

@@ -30,7 +30,7 @@ def design(basis: Basis, x: FloatArray) -> FloatArray:
     terms = basis.terms(observe(x))
     grid = np.indices(x.shape).reshape(x.ndim, -1).T
     zeta = (terms.cells[None, :, :] <= grid[:, None, :]).all(axis=2).astype(float)
-    return np.asarray(zeta @ terms.tied().matrix().toarray())
+    return np.asarray(zeta @ terms.as_ties().matrix().toarray())
 
 
 def twin(features: FloatArray, p: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArray]:

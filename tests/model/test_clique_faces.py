@@ -36,7 +36,7 @@ def only_cliques(patch: pytest.MonkeyPatch) -> None:
 
 
 def table_of(dense: Decomposition) -> FloatArray:
-    held = None if dense.data is None else dense.data.here()
+    held = None if dense.data is None else dense.data.as_dense()
     assert held is not None
     return np.asarray(held.values, dtype=np.float64)
 

@@ -63,7 +63,7 @@ def test_a_face_loses_weight_and_columns() -> None:
     problem = problem_of(NAMED["matrix"])
     alive = problem.model.alive.copy()
     alive[0, 0] = False
-    small = problem.reduced(alive, np.array([2, 0]))
+    small = problem.reduce(alive, np.array([2, 0]))
     assert small.model.weights[0, 0] == 0
     assert_array_equal(small.model.basis, problem.model.basis[[2, 0]])
     assert_array_equal(small.model.positions, problem.model.positions[[2, 0]])

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_int
-from legendre.core.cells import cell_name, frozen, unique_cells
+from legendre.core.cells import cell_name, freeze, unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
-from legendre.core.origin import rectangular
-from legendre.core.tied_parameters import Terms, Ties, joined
+from legendre.core.origin import read_array
+from legendre.core.tied_parameters import Terms, Ties, join_terms
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
@@ -94,13 +94,13 @@ class Pair(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells in the order of the left basis; in a union, those that the right one adds follow."""
-        return untied(self.terms(data), self)
+        return require_untied(self.terms(data), self)
 
     def terms(self, data: Observation) -> Terms:
         """Combine the parameters of both as sets: two are the same that have the same feature."""
         one, other = self.left.terms(data), self.right.terms(data)
         if self.sign == "|":
-            return joined([one, other], len(data.shape))
+            return join_terms([one, other], len(data.shape))
         inside = one.places_in(other) >= 0
         return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
@@ -113,7 +113,7 @@ class Pair(Basis):
         return f"{left} | {right}" if self.sign == "|" else f"({left}) {self.sign} ({right})"
 
 
-def untied(terms: Terms, basis: Basis) -> IntArray:
+def require_untied(terms: Terms, basis: Basis) -> IntArray:
     """Return the cells of a basis in which each has its own parameter; raise InvalidBasis for any other."""
     if terms.ties is not None:
         raise InvalidBasis(
@@ -131,10 +131,10 @@ class Cells(Basis):
     ties: Ties | None = None
 
     def select(self, data: Observation) -> IntArray:
-        return untied(self.terms(data), self)
+        return require_untied(self.terms(data), self)
 
     def terms(self, data: Observation) -> Terms:
-        found = inside_grid(self.index, data.shape)
+        found = check_inside(self.index, data.shape)
         return Terms(found if self.ties is None else self.index, self.ties)
 
     def __repr__(self) -> str:
@@ -143,7 +143,7 @@ class Cells(Basis):
         return f"cells(<{len(self.index)} cells>)"
 
 
-def inside_grid(index: IntArray, shape: tuple[int, ...]) -> IntArray:
+def check_inside(index: IntArray, shape: tuple[int, ...]) -> IntArray:
     """Check cells against a shape; return them without repeats, in the order given."""
     order = len(shape)
     if len(index) == 0:
@@ -190,7 +190,7 @@ def cells(index: ArrayLike) -> Basis:
     >>> cells([[0, 1], [1, 0]])
     cells(<2 cells>)
     """
-    array = rectangular(index, "basis", InvalidBasis, "Each cell needs one coordinate per mode.")
+    array = read_array(index, "basis", InvalidBasis, "Each cell needs one coordinate per mode.")
     if array.ndim == 0:
         raise InvalidBasis(
             f"a basis is a recipe such as B1() | B3(5), a string such as 'B1 + B3(5)' or cells, k x N; got {index!r}."
@@ -205,7 +205,7 @@ def cells(index: ArrayLike) -> Basis:
     if array.dtype.kind not in "iu":
         hint = " Pass them .astype(int)." if array.dtype.kind == "f" and (array == np.round(array)).all() else ""
         raise InvalidBasis(f"basis cells must be integers, got dtype {array.dtype}.{hint}")
-    return Cells(frozen(array.astype(np.int64)))
+    return Cells(freeze(array.astype(np.int64)))
 
 
 def full() -> Basis:
@@ -340,7 +340,7 @@ class B3(_Sliced):
 
     def select(self, data: Observation) -> IntArray:
         largest = data.largest(int(self.l), self._slices(data.support.shape, data))
-        return _inside([largest], data, known=True)
+        return _gather_inside([largest], data, known=True)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         return {} if isinstance(self.axis, str) else {self._slices(shape): int(self.l)}
@@ -350,7 +350,7 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
     """List the cells of some lines that lie in the support, in C order, without the bottom."""
     points = data.support.points
     if points is None:
-        return _inside([_line(data.support.shape, line) for line in lines], data)
+        return _gather_inside([_line(data.support.shape, line) for line in lines], data)
     away = points != 0
     number = away.sum(axis=1)
     found = np.zeros(len(points), dtype=np.bool_)
@@ -360,7 +360,7 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
             if values is not None:
                 here &= np.isin(points[:, k], values)
         found |= here
-    return _inside([points[found]], data)
+    return _gather_inside([points[found]], data)
 
 
 def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
@@ -376,7 +376,7 @@ def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
     return cells
 
 
-def _inside(parts: list[IntArray], data: Observation, *, known: bool = False) -> IntArray:
+def _gather_inside(parts: list[IntArray], data: Observation, *, known: bool = False) -> IntArray:
     """Gather the parts in C order, less what lies outside Omega+; `known` to lie in Omega, they are not looked up."""
     if not parts:
         return np.empty((0, len(data.support.shape)), dtype=np.int64)

@@ -11,17 +11,17 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, untied
-from legendre.basis.interactions import found_modes, mode_sets
+from legendre.basis.basis import Basis, require_untied
+from legendre.basis.interactions import look_up_modes, mode_sets
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
-from legendre.core.origin import Origin, rectangular
+from legendre.core.origin import Origin, read_array
 from legendre.core.sums.zeta import moebius
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.data.read import beside
+from legendre.data.read import align_with
 
 Feature = ArrayLike | Callable[..., ArrayLike]
 Column = tuple[str, IntArray, FloatArray]  # its name, its cells (n x the modes) and their coefficients
@@ -39,16 +39,16 @@ class Tied(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """Refuse: what takes cells only cannot take this basis."""
-        return untied(self.terms(data), self)
+        return require_untied(self.terms(data), self)
 
     def terms(self, data: Observation) -> Terms:
         """Put the columns of its modes on the cells of X: at the first level of all other modes."""
         order, labels = len(data.shape), data.labels
-        modes = found_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
+        modes = look_up_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
         part = labels.part(modes)
         if part.names is None:  # modes without names keep their numbers
             part = replace(part, names=tuple(labels.mode(k) for k in modes))
-        groups = found_modes(self.name, [self.within], order, labels)[0] if self.within else ()
+        groups = look_up_modes(self.name, [self.within], order, labels)[0] if self.within else ()
         columns = []
         for level in product(*(range(labels.shape[k]) for k in groups)):
             inside = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in zip(groups, level, strict=True))
@@ -146,8 +146,8 @@ def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
                 f"features[{name!r}] is called with the levels of {modes}, {len(shape)} in all ({problem}). Name the "
                 "modes that it depends on."
             ) from problem
-    table = beside(table, Origin(labels.straight()), f"features[{name!r}]")
-    found: AnyArray = rectangular(table, f"features[{name!r}]", InvalidBasis)
+    table = align_with(table, Origin(labels.restore_order()), f"features[{name!r}]")
+    found: AnyArray = read_array(table, f"features[{name!r}]", InvalidBasis)
     if found.dtype.kind not in "biuf" or not np.isfinite(found).all():
         raise InvalidBasis(
             f"features[{name!r}] has dtype {found.dtype}; it must hold finite real numbers. Leave cells out with "

@@ -36,7 +36,7 @@ class Interactions(Basis):
                 raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
             groups, most = [tuple(range(order))], self.sets
         else:
-            found = found_modes("interactions", self.sets, order, data.origin.labels)
+            found = look_up_modes("interactions", self.sets, order, data.origin.labels)
             groups, most = [tuple(sorted(group)) for group in found], order
         parts: set[tuple[int, ...]] = set()
         for group in groups:
@@ -91,7 +91,7 @@ def interactions(sets: int | Iterable[Iterable[Mode]]) -> Basis:
 
 
 def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ...], ...]:
-    """Read sets of modes, by number or by name; they are looked up in a tensor later, by `found_modes`."""
+    """Read sets of modes, by number or by name; they are looked up in a tensor later, by `look_up_modes`."""
     try:
         groups = [(group,) if isinstance(group, str) else tuple(group) for group in sets]
     except TypeError:
@@ -102,7 +102,7 @@ def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ..
     return tuple(tuple(k if isinstance(k, str) else int(k) for k in group) for group in groups)
 
 
-def found_modes(
+def look_up_modes(
     name: str, groups: Iterable[tuple[Mode, ...]], order: int, labels: Labels | None
 ) -> list[tuple[int, ...]]:
     """Look sets of modes up in a tensor of some order, with or without labels; `name` begins the error."""

@@ -18,7 +18,7 @@ from legendre.basis.features import Column, Tied, corners
 from legendre.basis.interactions import mode_sets
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
-from legendre.core.origin import rectangular
+from legendre.core.origin import read_array
 from legendre.core.types import AnyArray, FloatArray
 
 __all__ = ["columns", "diagonal", "linear", "quasi_symmetric", "rows", "symmetric", "topological", "uniform"]
@@ -38,7 +38,7 @@ def uniform(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
     ('mode 0 by mode 1, per step of both', 0.6931)
     """
-    return _scored("uniform", a, b, {})
+    return _multiply_scores("uniform", a, b, {})
 
 
 def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None = None) -> Basis:
@@ -74,7 +74,7 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
                 f"linear: scores={scores!r}; give two lists, one for each mode, or a dict such as {{{a!r}: [...]}}."
             ) from None
         given = {a: one, b: other}
-    return _scored("linear", a, b, given)
+    return _multiply_scores("linear", a, b, given)
 
 
 def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -98,7 +98,7 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 0 = 1, per step of mode 1'
     """
-    return _scored("rows", a, b, {} if scores is None else {b: scores})
+    return _multiply_scores("rows", a, b, {} if scores is None else {b: scores})
 
 
 def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -122,7 +122,7 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 1 = 2, per step of mode 0'
     """
-    return _scored("columns", a, b, {} if scores is None else {a: scores})
+    return _multiply_scores("columns", a, b, {} if scores is None else {a: scores})
 
 
 def symmetric(a: Mode, b: Mode) -> Basis:
@@ -197,7 +197,7 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
     >>> fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
     ('level 2', 2.011)
     """
-    table: AnyArray = rectangular(levels, "topological: levels", InvalidBasis)
+    table: AnyArray = read_array(levels, "topological: levels", InvalidBasis)
     if table.dtype.kind not in "iu" or table.ndim == 0 or table.size == 0:
         raise InvalidBasis(
             f"topological: levels must be a table of whole numbers, got shape {table.shape}, dtype {table.dtype}."
@@ -213,7 +213,7 @@ def _of_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[C
     return Tied(name, mode_sets(name, [(a, b)])[0], columns, f"{a!r}, {b!r}{more}")
 
 
-def _scored(name: str, a: Mode, b: Mode, scores: dict[Mode, Any]) -> Basis:
+def _multiply_scores(name: str, a: Mode, b: Mode, scores: dict[Mode, Any]) -> Basis:
     """Make products of scores of two modes, or of a mode's scores with each level of the other one."""
     unknown = [key for key in scores if key not in (a, b)]
     if unknown:
@@ -242,7 +242,7 @@ def _read_scores(name: str, labels: Labels, k: int, given: Any) -> FloatArray:
     """Read the scores of a mode, counted from its first level; by default 0, 1, 2, ..."""
     if given is None:
         return np.arange(labels.shape[k], dtype=np.float64)
-    values: AnyArray = rectangular(given, f"{name}: scores of {labels.mode(k)}", InvalidBasis)
+    values: AnyArray = read_array(given, f"{name}: scores of {labels.mode(k)}", InvalidBasis)
     if values.shape != (labels.shape[k],) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         raise InvalidBasis(
             f"{name}: scores of {labels.mode(k)}, which has {labels.shape[k]} levels, must be one finite number for "

@@ -13,7 +13,7 @@ from legendre.core.types import AnyArray, IntArray, S
 LIMIT = 2**63  # numbers of cells below this fit 63 bits
 
 
-def frozen(array: NDArray[S]) -> NDArray[S]:
+def freeze(array: NDArray[S]) -> NDArray[S]:
     """Return `array` as a read-only view, so that a result is not changed in place."""
     view = array.view()
     view.flags.writeable = False

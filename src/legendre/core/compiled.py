@@ -30,7 +30,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     Other threads of Python go on while it runs.
     """
-    return _kept(function, njit(nogil=True, error_model="numpy")(function))
+    return _add_cache(function, njit(nogil=True, error_model="numpy")(function))
 
 
 def inner(function: Callable[..., Any] | None = None, *, fastmath: set[str] | None = None) -> Any:
@@ -96,7 +96,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
             super().save_overload(sig, data)
 
 
-def _kept(function: Callable[..., Any], dispatcher: Any) -> Any:
+def _add_cache(function: Callable[..., Any], dispatcher: Any) -> Any:
     """Give compiled code a cache on disk, or none where nothing can be written: read-only installations."""
     if dispatcher is not function:  # with NUMBA_DISABLE_JIT nothing is compiled
         with suppress(RuntimeError):  # "no locator available"

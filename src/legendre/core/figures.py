@@ -14,7 +14,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.files import replacing
-from legendre.core.labels import Labels, ascending, level_text
+from legendre.core.labels import Labels, is_ascending, level_text
 from legendre.core.types import AnyArray
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ def add_colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **prop
     return bar
 
 
-def plain_number(value: float, _: object = None) -> str:
+def format_number(value: float, _: object = None) -> str:
     """Write a number without an exponent where that is short; also a formatter of ticks.
 
-    >>> [plain_number(v) for v in (0.001, 2.0, 1500000.0, 1e-12)]
+    >>> [format_number(v) for v in (0.001, 2.0, 1500000.0, 1e-12)]
     ['0.001', '2', '1,500,000', '1e-12']
     """
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
@@ -140,7 +140,7 @@ def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
         ax.set(**{f"{axis}scale": "linear"})
         return
     along.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,)))
-    along.set_major_formatter(plain_number)
+    along.set_major_formatter(format_number)
     along.set_minor_formatter(NullFormatter())
 
 
@@ -150,7 +150,7 @@ def is_ordered(labels: Labels, k: int) -> bool:
     Levels that were arranged have no order of their own.
     """
     own = labels.levels_of(k)
-    return labels.order_of(k) is None and (own.dtype.kind not in "UO" or ascending(list(map(level_text, own))))
+    return labels.order_of(k) is None and (own.dtype.kind not in "UO" or is_ascending(list(map(level_text, own))))
 
 
 def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
@@ -160,11 +160,11 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     width, height = ax.figure.get_figure(root=True).get_size_inches()
     inches = place.width * width if axis == "x" else place.height * height
     shown = np.arange(0, n, 1 if n <= 2_000 else 10 ** (len(str(n)) - 1) // 4)  # of many at round numbers
-    texts, more = tick_texts(labels.levels_of(k)[shown])
+    texts, more = write_ticks(labels.levels_of(k)[shown])
     across = letter * max(map(len, texts)) + 0.12
     turned = axis == "x" and n * across > inches and (inches < 3 * across or not is_ordered(labels, k))
     fits = max(int(inches / (across if axis == "x" and not turned else line)), 2)
-    kept = every_nth(texts, n if n <= fits else min(most, fits))
+    kept = choose_ticks(texts, n if n <= fits else min(most, fits))
     along = ax.xaxis if axis == "x" else ax.yaxis
     along.set_ticks(shown[kept].tolist(), [texts[i] for i in kept])
     along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
@@ -172,7 +172,7 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
         ax.tick_params(axis="x", labelrotation=90)
 
 
-def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
+def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     """Write levels in at most `longest` letters, and what all of them begin with, for the name of the axis.
 
     >>> tick_texts(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
@@ -192,7 +192,7 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     return short, f" ({start}…)" if start else ""
 
 
-def every_nth(texts: list[str], most: int) -> list[int]:
+def choose_ticks(texts: list[str], most: int) -> list[int]:
     """Choose every n-th level, at most `most`: of the possible steps the one with most round labels.
 
     >>> clock = [f"{6 + i // 6:02}:{i % 6}0" for i in range(108)]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core.arguments import entries, is_whole
-from legendre.core.cells import cell_name, frozen
+from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unknown_name
 from legendre.core.types import AnyArray, IntArray
 
@@ -145,24 +145,24 @@ class Labels:
         """Name the levels of a mode from one on: by that one, or one by one where they neither rise nor fall.
 
         >>> labels = Labels.read((4,), ["dest"], [["BOS", "LAX", "ORD", "SFO"]])
-        >>> labels.from_on(0, 1), labels.from_on(0, 3), labels.arranged([np.array([2, 0, 3, 1])]).from_on(0, 2)
+        >>> labels.from_on(0, 1), labels.from_on(0, 3), labels.reorder([np.array([2, 0, 3, 1])]).from_on(0, 2)
         ('dest >= LAX', 'dest = SFO', 'dest in SFO, LAX')
         >>> Labels.read((3,), ["dose"], [[10, 1, 0.1]]).from_on(0, 1)
         'dose <= 1'
         """
         last, half = self.shape[k] - 1, len(signs) // 2
         if i < last and not self.direction(k):
-            return f"{self.mode(k)} in {self.together(k, i, last + 1)}"
+            return f"{self.mode(k)} in {self.name_levels(k, i, last + 1)}"
         sign = "=" if i == last else signs[:half] if self.direction(k) > 0 else signs[half:]
         return f"{self.mode(k)} {sign} {self.level(k, i)}"
 
-    def together(self, k: int, first: int, end: int, listed: int = 3) -> str:
+    def name_levels(self, k: int, first: int, end: int, listed: int = 3) -> str:
         """Name neighbouring levels of a mode, up to `end`: by the first and the last, or one by one.
 
         Between two levels that neither rise nor fall stand others than a reader expects there.
 
         >>> labels = Labels.read((5,), ["dest"], [["BOS", "LAX", "ORD", "SEA", "SFO"]])
-        >>> labels.together(0, 0, 4), labels.arranged([np.array([4, 0, 3, 1, 2])]).together(0, 0, 4)
+        >>> labels.name_levels(0, 0, 4), labels.reorder([np.array([4, 0, 3, 1, 2])]).name_levels(0, 0, 4)
         ('BOS to SEA', 'SFO, BOS, SEA and 1 more')
         """
         if self.direction(k):
@@ -191,17 +191,17 @@ class Labels:
 
     # --- the order of levels
 
-    def arranged(self, order: Orders) -> Labels:
+    def reorder(self, order: Orders) -> Labels:
         """Return the labels of X with its levels in another order: for each mode the level that comes first, ..."""
         levels = None
         if self.levels is not None:
             pairs = zip(self.levels, order, strict=True)
-            levels = tuple(own if own is None or by is None else frozen(own[by]) for own, by in pairs)
+            levels = tuple(own if own is None or by is None else freeze(own[by]) for own, by in pairs)
         return replace(self, levels=levels, order=tuple(order))
 
-    def straight(self) -> Labels:
+    def restore_order(self) -> Labels:
         """Return the labels in the order of X."""
-        return self if self._to_X is None else replace(self.arranged(self._to_X), order=None)
+        return self if self._to_X is None else replace(self.reorder(self._to_X), order=None)
 
     @property
     def _to_X(self) -> Orders | None:
@@ -289,7 +289,7 @@ def _read_levels(given: Any, name: str, size: int) -> AnyArray:
             )
         if seen.setdefault(label, i) < i:
             raise InvalidLabels(f"levels of {name}: {label!r} stands for levels {seen[label]} and {i}. Rename one.")
-    return frozen(array)
+    return freeze(array)
 
 
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -412,7 +412,7 @@ def _number_key(text: str) -> tuple[float, ...]:
     return float(first), text.endswith("+") + (">" in text) - ("<" in text), *map(float, others)
 
 
-def ascending(texts: Sequence[str]) -> bool:
+def is_ascending(texts: Sequence[str]) -> bool:
     """Whether strings with a natural order are in it, or in its reverse; a week may begin with any of its days.
 
     >>> [ascending(texts) for texts in (["7", "10"], ["10", "7", "9"], ["Sun", "Mon", "Tue"], ["Fri", "Mon", "Sat"])]

@@ -89,7 +89,7 @@ def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) ->
     return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
-def rectangular(value: Any, name: str, error: type[LegendreError], advice: str = "") -> AnyArray:
+def read_array(value: Any, name: str, error: type[LegendreError], advice: str = "") -> AnyArray:
     """Return a caller's value as an array; rows of different lengths are refused, with some advice."""
     held = host(value, name, error)
     try:
@@ -162,7 +162,7 @@ class Origin:
         ranked = tuple(i for i, k in enumerate(modes) if k in self.ranked)
         return replace(self, labels=self.labels.part(modes), own_names=names, index=inside, ranked=ranked)
 
-    def unlabelled(self) -> Origin:
+    def drop_labels(self) -> Origin:
         """Return the origin of a NumPy array with the same arrangement of levels."""
         order = None if self.labels is None else self.labels.order
         return PLAIN if self.labels is None or order is None else Origin(Labels(self.labels.shape, order=order))
@@ -171,7 +171,7 @@ class Origin:
         """Bring an array over some modes (all by default) into the form of X; `what` names the numbers of a row."""
         if self.labels is not None and self.labels.order is not None and array.ndim:
             own = self.labels if modes is None else self.labels.part(modes)
-            return replace(self, labels=self.labels.straight()).give(own.straighten(array), modes, what)
+            return replace(self, labels=self.labels.restore_order()).give(own.straighten(array), modes, what)
         if self.form == "array" or not array.ndim:
             return self.device.bring(array)
         kept = range(array.ndim) if modes is None else modes

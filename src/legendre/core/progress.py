@@ -17,7 +17,7 @@ class Say(Protocol):
         """Show a text; with the share of the work that is done, 0 to 1, where that is known, the time left."""
 
 
-def silent(text: str, share: float | None = None, /) -> None:
+def show_nothing(text: str, share: float | None = None, /) -> None:
     """Show nothing."""
 
 
@@ -29,7 +29,7 @@ def line(text: str, wanted: bool = True, *, after: float | None = None) -> Itera
     ...     say("fold 1 of 5", 0.2)
     """
     if not wanted:
-        yield silent
+        yield show_nothing
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn

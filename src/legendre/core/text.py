@@ -39,7 +39,7 @@ class NamedValues:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns with their names in the first row; see `aligned` for `sides`."""
+    """Columns with their names in the first row; see `align` for `sides`."""
 
     title: str  # may be empty
     rows: Sequence[Sequence[str]]
@@ -50,7 +50,7 @@ class Columns:
 
     def text(self) -> str:
         """Write the table as plain text."""
-        lines = aligned(self.rows, self.sides)
+        lines = align(self.rows, self.sides)
         if self.ruled:
             lines.insert(1, "-" * max(map(len, lines)))
         lead = ["-" * 40, self.lead] if self.lead else []
@@ -143,7 +143,7 @@ def fragment(tables: Sequence[Table], words: Sequence[str] = ()) -> str:
     return f'<div class="legendre" style="{style}">{said}{"".join(table.html() for table in tables)}</div>'
 
 
-def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+def align(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Write rows as lines with aligned columns; a row may end early.
 
     `sides` has a character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all that follow.
@@ -164,11 +164,11 @@ def shape_name(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def shortened(text: str, most: int = 400) -> str:
+def shorten(text: str, most: int = 400) -> str:
     """Leave the middle of a long text out."""
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
 
 
-def listed_words(words: Sequence[str]) -> str:
+def list_words(words: Sequence[str]) -> str:
     """Write words in a row: "a", "a and b", "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

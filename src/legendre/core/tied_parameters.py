@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.cells import find, frozen, unique_cells
+from legendre.core.cells import find, freeze, unique_cells
 from legendre.core.labels import Labels
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
@@ -101,7 +101,7 @@ class Ties:
             return np.zeros(self.n_params)
         return np.asarray((self.boxes[:, : self.boxes.shape[1] // 2] == 0).all(axis=1), dtype=np.float64)
 
-    def touching(self, cells: BoolArray) -> BoolArray:
+    def mark_touching(self, cells: BoolArray) -> BoolArray:
         """Mark the columns that have an entry at one of the marked cells."""
         return np.bincount(self.columns, cells[self.rows], self.n_params) > 0
 
@@ -123,9 +123,9 @@ class Terms:
         if self.ties is None:
             return Terms(self.cells[chosen])
         kept = Terms(self.cells, self.ties.of_columns(chosen))
-        return column_terms(kept.columns(), self.cells.shape[1], kept.tied().boxes)
+        return column_terms(kept.columns(), self.cells.shape[1], kept.as_ties().boxes)
 
-    def tied(self) -> Ties:
+    def as_ties(self) -> Ties:
         """Return the ties, those of the identity where there are none."""
         if self.ties is not None:
             return self.ties
@@ -145,7 +145,7 @@ class Terms:
 
     def columns(self) -> list[Column]:
         """List the features: the cells, the coefficients and the name of each."""
-        ties = self.tied()
+        ties = self.as_ties()
         ends = zip(ties.starts[:-1], ties.starts[1:], ties.names, strict=True)
         return [(self.cells[ties.rows[a:b]], ties.values[a:b], name) for a, b, name in ends]
 
@@ -163,7 +163,7 @@ def _key(cells: IntArray, values: FloatArray, _: str) -> tuple[bytes, bytes]:
     return cells[order].astype(np.int64).tobytes(), values[order].tobytes()
 
 
-def joined(parts: Sequence[Terms], order: int) -> Terms:
+def join_terms(parts: Sequence[Terms], order: int) -> Terms:
     """Put the parameters of several bases side by side; of those with the same feature the first stays."""
     if all(part.ties is None for part in parts):
         cells = [part.cells for part in parts if len(part.cells)]
@@ -186,7 +186,7 @@ def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None =
     lengths, different = [len(cells) for cells, _, _ in kept.values()], unique_cells(listed)
     names = tuple(name for _, _, name in kept.values())
     place = np.repeat(np.arange(len(kept)), lengths)
-    ties = Ties(len(different), find(listed, different), place, frozen(entries), names, boxes)
+    ties = Ties(len(different), find(listed, different), place, freeze(entries), names, boxes)
     plain = not any(names) and (ties.own >= 0).all()
     return Terms(different[ties.own]) if plain else Terms(different, ties)
 
@@ -198,7 +198,7 @@ def box_terms(lo: IntArray, hi: IntArray, labels: Labels, own: int = 0) -> Terms
         (*box_corners(a, b, shape), "" if i < own else box_name(a, b, labels))
         for i, (a, b) in enumerate(zip(lo, hi, strict=True))
     ]
-    return column_terms(columns, len(shape), frozen(np.hstack([lo, hi])))
+    return column_terms(columns, len(shape), freeze(np.hstack([lo, hi])))
 
 
 def box_corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, FloatArray]:
@@ -222,12 +222,12 @@ def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
 
     >>> labels = Labels.read((4, 24), ["carrier", "hour"], {"carrier": ["AA", "B6", "DL", "UA"]})
     >>> box = np.array([0, 6]), np.array([2, 9])
-    >>> box_name(*box, labels), box_name(*box, labels.arranged([np.array([3, 1, 0, 2]), None]))
+    >>> box_name(*box, labels), box_name(*box, labels.reorder([np.array([3, 1, 0, 2]), None]))
     ('carrier AA to B6, hour 6 to 8', 'carrier in UA, B6, hour 6 to 8')
     """
     parts = []
     for k, (first, end) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
         if first > 0 or end < labels.shape[k]:
             listed = not labels.direction(k) and end - first > 1
-            parts.append(f"{labels.mode(k)} {'in ' if listed else ''}{labels.together(k, first, end)}")
+            parts.append(f"{labels.mode(k)} {'in ' if listed else ''}{labels.name_levels(k, first, end)}")
     return ", ".join(parts)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.cells import cell_name, frozen
+from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room
-from legendre.core.origin import host, rectangular
+from legendre.core.origin import host, read_array
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.readers.coordinates import as_sparse_tensor
 
@@ -83,7 +83,7 @@ def first_cell(marks: Any) -> tuple[int, ...]:
     return tuple(map(int, np.unravel_index(int(marks.argmax()), marks.shape))) if marks.any() else ()
 
 
-def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
+def check_numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
     """Return X as a real numeric array, or say why it is not one."""
     values = X if type(X) is np.ndarray else _as_numpy(X, name, error)
     if values.dtype.kind not in "iuf":
@@ -103,7 +103,7 @@ def _as_numpy(X: ArrayLike, name: str, error: type[InvalidTensor] | type[Invalid
         raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
     X = unmask(host(X, name, error))
     advice = "Pad ragged rows with NaN: missing cells are left out."
-    return rectangular(X, name, error, advice)
+    return read_array(X, name, error, advice)
 
 
 def unmask(X: Any) -> Any:
@@ -173,7 +173,7 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
         if not mask.any():
             raise InvalidTensor("X has no entry > 0, so support='nonzero' leaves no cell: there is nothing to fit.")
         return None if mask.all() else mask
-    mask = rectangular(support, "support", InvalidSupport)
+    mask = read_array(support, "support", InvalidSupport)
     check_mask(mask)
     check_beside(mask, "support", values.shape)
     if not mask.any():
@@ -205,13 +205,13 @@ def check_beside(array: Any, name: str, shape: tuple[int, ...]) -> None:
 
 def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
     """Read the `base` argument."""
-    given = numeric(base, "base", InvalidSupport)
+    given = check_numeric(base, "base", InvalidSupport)
     check_beside(given, "base", values.shape)
     # itself in float64, and marks for its checks
     check_room(given.size, 12, "base: a measure", "Where it is 1 everywhere, leave it out; else merge levels first.")
     measure = given.astype(np.float64)
     check_base(measure, values, mask, scan(measure if mask is None else measure[mask]))
-    return frozen(measure)
+    return freeze(measure)
 
 
 def check_base(measure: Any, values: Any, mask: Any, seen: Scan) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import rel_entr
 
-from legendre.core.cells import entries_at, frozen
+from legendre.core.cells import entries_at, freeze
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import suffix_sums
@@ -28,9 +28,9 @@ from legendre.data.checks import (
     check_beside,
     check_entries,
     check_mask,
+    check_numeric,
     check_sum,
     check_support_name,
-    numeric,
     scan,
     unmask,
 )
@@ -78,7 +78,7 @@ class Blocks(Observation):
         import dask
 
         mask, base, missing, x = dask.compute(self.support.mask, self.base, self.missing, self.values)
-        return Dense(Support(self.shape, mask), base, missing, self.total, self.positive, frozen(np.asarray(x)))
+        return Dense(Support(self.shape, mask), base, missing, self.total, self.positive, freeze(np.asarray(x)))
 
     @cached_property
     def whole_numbers(self) -> bool:
@@ -96,7 +96,7 @@ class Blocks(Observation):
 
         def add_above(block: FloatArray, block_info: Any) -> FloatArray:
             sums = np.zeros((1,) * modes + (len(cells),))
-            reached, local = _meeting(cells, _start(block_info), block.shape)
+            reached, local = _find_meeting(cells, _start(block_info), block.shape)
             if len(local):
                 sums[..., reached] = suffix_sums(block, local)
             return sums
@@ -147,7 +147,7 @@ class FittedModel(NamedTuple):
 
     def on(self, start: Cell, shape: Cell) -> FloatArray:
         """Return Q on a rectangle of the grid: running sums of the parameters that reach it (eq. 2)."""
-        reached, local = _meeting(self.cells, start, shape)
+        reached, local = _find_meeting(self.cells, start, shape)
         quotient = Quotient.of(shape, local)
         grid = np.zeros(quotient.merged_shape)
         np.add.at(grid, tuple(quotient.boxes(local).T), self.theta[reached])
@@ -164,7 +164,7 @@ def _start(block_info: Any) -> Cell:
     return tuple(first for first, _ in block_info[0]["array-location"])
 
 
-def _meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntArray]:
+def _find_meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntArray]:
     """List the cells that some cell of a block is above, and the least such cell, counted from the block's corner."""
     reached = np.flatnonzero((cells < np.add(start, shape)).all(axis=1))
     return reached, np.maximum(cells[reached] - np.array(start, dtype=np.int64), 0)
@@ -337,4 +337,4 @@ def _check_kind(X: Any) -> None:
             "Convert them: X.map_blocks(np.asarray), or for sparse ones X.map_blocks(lambda block: block.todense())."
         )
     # a view of one number has X's shape and type, and no memory
-    numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)
+    check_numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)

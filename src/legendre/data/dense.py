@@ -11,14 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.cells import cells_in_slices, frozen
+from legendre.core.cells import cells_in_slices, freeze
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Orders
 from legendre.core.memory import rows_of
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.checks import base_measure, check_entries, check_sum, missing_cells, numeric, scan, support_mask
+from legendre.data.checks import (
+    base_measure,
+    check_entries,
+    check_numeric,
+    check_sum,
+    missing_cells,
+    scan,
+    support_mask,
+)
 from legendre.data.observation import Comparable, Observation, Rankings, Support, beyond_memory
 
 
@@ -67,7 +75,7 @@ class Dense(Observation):
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         every = range(len(self.shape))
-        own = self.by_mode or tuple(self._summed_onto((k,)).ravel() for k in every)
+        own = self.by_mode or tuple(self._sum_onto((k,)).ravel() for k in every)
         return [np.add.reduceat(own[k], quotient.cuts[k]) for k in every]
 
     def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray]:
@@ -76,7 +84,7 @@ class Dense(Observation):
         if len(groups) > 1 and math.prod(self.shape[k] for k in modes) * limits.MERGING > self.values.size:
             half = len(groups) // 2
             return self.tables(quotient, groups[:half]) + self.tables(quotient, groups[half:])
-        sums, out = self._summed_onto(modes), []
+        sums, out = self._sum_onto(modes), []
         for group in groups:
             kept = sums.sum(axis=tuple(k for k in range(sums.ndim) if k not in group), keepdims=True)
             cuts = tuple(cut if k in group else cut[:1] for k, cut in enumerate(quotient.cuts))
@@ -85,7 +93,7 @@ class Dense(Observation):
             out.append(table.reshape([table.shape[k] for k in order]).transpose([order.index(k) for k in group]))
         return out
 
-    def _summed_onto(self, modes: Sequence[int]) -> FloatArray:
+    def _sum_onto(self, modes: Sequence[int]) -> FloatArray:
         """Sum X over all other modes, which keep one level."""
         others = tuple(k for k in range(len(self.shape)) if k not in modes)
         return np.asarray(self.values.sum(axis=others, dtype=np.float64, keepdims=True))
@@ -93,21 +101,21 @@ class Dense(Observation):
     def at(self, cells: IntArray) -> FloatArray:
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
-    def arranged(self, order: Orders) -> Dense:
-        origin, mask = self._arranged_origin(order), self.support.mask
+    def reorder(self, order: Orders) -> Dense:
+        origin, mask = self._reorder_origin(order), self.support.mask
         move = origin.of(self.shape).arrange
         return Dense(
             self.support if mask is None else Support(self.shape, move(mask)),
-            None if self.base is None else frozen(move(self.base)),
+            None if self.base is None else freeze(move(self.base)),
             None if self.missing is None else move(self.missing),
             self.total,
             self.positive,
-            frozen(move(self.values)),
+            freeze(move(self.values)),
             origin=origin,
         )
 
     def largest(self, count: int, axis: int, together: int = 32) -> IntArray:
-        """Rank each slice, `together` slices at a time: a slice alone may lie scattered over memory."""
+        """Rank each slice, `name_levels` slices at a time: a slice alone may lie scattered over memory."""
         length, mask = self.shape[axis], self.support.mask
         if count == 1 and self.last_ranking is not None and axis == len(self.shape) - 1:
             return cells_in_slices(self.last_ranking, np.arange(length), self.shape, axis)
@@ -159,7 +167,7 @@ def observe(
 
     With `prior` X is a base measure: no entry may be missing.
     """
-    values = numeric(X, "X", InvalidTensor)
+    values = check_numeric(X, "X", InvalidTensor)
     large = values.size >= limits.COMPILED_CELLS
     seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
     check_entries(values, seen)
@@ -173,7 +181,7 @@ def observe(
     omega = Support(values.shape, mask)
     check_sum(values, omega.n_cells, seen)
     return Dense(
-        values=frozen(values if large else values.copy()),
+        values=freeze(values if large else values.copy()),
         missing=missing,
         support=omega,
         base=measure,
@@ -186,7 +194,7 @@ def observe(
 
 def in_memory(data: Observation, task: str, instead: str = "decompose takes it as it is") -> Dense:
     """Return X as an array for a task that needs every cell; refuse a grid that is too large, and say what takes it."""
-    if (dense := data.here()) is not None:
+    if (dense := data.as_dense()) is not None:
         return dense if dense.origin is data.origin else replace(dense, origin=data.origin)
     raise InvalidTensor(
         f"{task} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}, which "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import entries_at, find, frozen
+from legendre.core.cells import entries_at, find, freeze
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels, Orders
 from legendre.core.memory import check_room, size_name
@@ -138,7 +138,7 @@ class Observation(ABC):
         """The number of cells of X that are numbers, in Omega or not."""
         return math.prod(self.shape) - (0 if self.missing is None else int(self.missing.sum()))
 
-    def here(self) -> Dense | None:
+    def as_dense(self) -> Dense | None:
         """Return X with every cell in memory; ``None`` if its grid is too large for that (see `beyond_memory`)."""
         return self.dense if self.whole or not beyond_memory(self.shape) else None
 
@@ -190,17 +190,17 @@ class Observation(ABC):
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells (k x N); 0 outside Omega."""
 
-    def arranged(self, order: Orders) -> Observation:
+    def reorder(self, order: Orders) -> Observation:
         """Return X with the levels of some modes in another order; answers undo it."""
-        if (dense := self.here()) is None:
+        if (dense := self.as_dense()) is None:
             raise InvalidTensor(
                 f"X is {self.kind} of shape {self.shape}, whose levels cannot be arranged. Put its levels in an order "
                 "that makes sense before, and pass unordered=()."
             )
-        return replace(dense, origin=self.origin).arranged(order)
+        return replace(dense, origin=self.origin).reorder(order)
 
-    def _arranged_origin(self, order: Orders) -> Origin:
-        return replace(self.origin, labels=self.labels.arranged(order))
+    def _reorder_origin(self, order: Orders) -> Origin:
+        return replace(self.origin, labels=self.labels.reorder(order))
 
     @abstractmethod
     def largest(self, count: int, axis: int) -> IntArray:
@@ -228,7 +228,7 @@ def beyond_memory(shape: tuple[int, ...]) -> str | None:
 def in_c_order(cells: IntArray, values: AnyArray | None = None) -> tuple[IntArray, AnyArray]:
     """Sort cells, and their values where there are some."""
     order = np.lexsort(cells.T[::-1])
-    return frozen(cells[order]), np.empty(0) if values is None else values[order]
+    return freeze(cells[order]), np.empty(0) if values is None else values[order]
 
 
 def largest_entries(cells: IntArray, values: AnyArray, axis: int, count: int) -> IntArray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSamples, InvalidTensor
 from legendre.core.memory import size_name
 from legendre.core.origin import Origin
@@ -108,5 +108,5 @@ def _count_patterns(
         np.add.at(counts, tuple(codes[rows][:, modes].T), own if modes else own.sum())
         if counts.any():
             own_kind: Any = counts.astype(np.int64) if whole else counts
-            patterns.append(Pattern(tuple(modes), frozen(own_kind)))
+            patterns.append(Pattern(tuple(modes), freeze(own_kind)))
     return patterns

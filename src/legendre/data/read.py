@@ -42,7 +42,7 @@ def read(
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass
         return observe(X, support, base, rankings=rankings, prior=prior)
     held, origin = unwrap(X, names, levels)
-    support, base = beside(support, origin), beside(base, origin)
+    support, base = align_with(support, origin), align_with(base, origin)
     data: Observation
     if is_dask(held):
         wanted = None if rankings is None else rankings(held.shape)
@@ -59,7 +59,7 @@ def read(
     return data if origin is PLAIN else replace(data, origin=origin)
 
 
-def beside(array: Any, origin: Origin, name: str = "the support or base measure") -> Any:
+def align_with(array: Any, origin: Origin, name: str = "the support or base measure") -> Any:
     """Take an array that belongs to X out of the object that holds it; one with labels is put in the order of X's.
 
     Modes are matched by their names, levels by their labels; those that X does not have, or that are absent, are

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cells import find, frozen, merged_cells
+from legendre.core.cells import find, freeze, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.labels import Orders
 from legendre.core.memory import check_room
@@ -49,7 +49,7 @@ class Sparse(Observation):
         if self.even:
             grid += self.even / self.support.n_cells
         support = Support(self.shape, None if self.support.full else self.support.on_grid())
-        return Dense(support, self.base, self.missing, self.total, self.positive, values=frozen(grid))
+        return Dense(support, self.base, self.missing, self.total, self.positive, values=freeze(grid))
 
     @cached_property
     def whole_numbers(self) -> bool:
@@ -80,13 +80,13 @@ class Sparse(Observation):
         place = find(cells, self.cells)
         return np.where(place >= 0, self.values[place].astype(np.float64), 0.0) + self.each * self.total
 
-    def arranged(self, order: Orders) -> Sparse:
-        origin = self._arranged_origin(order)
+    def reorder(self, order: Orders) -> Sparse:
+        origin = self._reorder_origin(order)
         cells, values = in_c_order(origin.of(self.shape).places(self.cells), self.values)
         points = self.support.points
         listed = None if points is None else in_c_order(origin.of(self.shape).places(points))[0]
         support = Support(self.shape, None, listed)
-        return replace(self, support=support, cells=cells, values=frozen(values), origin=origin)
+        return replace(self, support=support, cells=cells, values=freeze(values), origin=origin)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Sort the entries by slice and value; where the sample space is the full grid, zeros make up the number."""
@@ -154,7 +154,7 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
     total = float(values.sum(dtype=np.float64))
     whole = len(values) == math.prod(shape)
     omega = Support(shape, None, None if support == "all" or whole else cells)
-    return Sparse(omega, None, None, total, support == "nonzero" or whole, cells, frozen(values))
+    return Sparse(omega, None, None, total, support == "nonzero" or whole, cells, freeze(values))
 
 
 def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:

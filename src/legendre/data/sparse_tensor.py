@@ -11,7 +11,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
-from legendre.core.cells import LIMIT, cell_name, frozen, merged_cells
+from legendre.core.cells import LIMIT, cell_name, freeze, merged_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
@@ -196,7 +196,7 @@ def merge(
         indices, values = [column[listed] for column in indices], values[listed]
     cells, numbers = merged_cells(indices, values, shape)
     own = numbers.copy() if numbers is values else numbers
-    return SparseTensor(frozen(cells), frozen(own), shape, origin)
+    return SparseTensor(freeze(cells), freeze(own), shape, origin)
 
 
 def check_shape(shape: Sequence[int], order: int, error: type[ValueError]) -> tuple[int, ...]:

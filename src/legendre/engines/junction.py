@@ -17,10 +17,10 @@ from legendre.model.cliques.tables import (
     Tables,
     closed_form,
     excess,
-    laid_out,
+    is_saturated,
     largest_sum,
+    lay_out,
     propagate,
-    saturated,
 )
 from legendre.model.model import Cliques, Model
 from legendre.model.problem import Problem
@@ -104,7 +104,7 @@ class JunctionEngine(Engine):
     def closed_form(self, problem: Problem) -> FloatArray | None:
         """Return theta of the product of conditional margins, where B fits all tables whole and each cell has data."""
         sums, alive = self._sums(problem), self.tables.alive
-        if sums is None or not saturated(self.tables) or not (sums[... if alive is None else alive] > 0).all():
+        if sums is None or not is_saturated(self.tables) or not (sums[... if alive is None else alive] > 0).all():
             return None
         return closed_form(self.tables, sums)
 
@@ -116,5 +116,5 @@ class JunctionEngine(Engine):
     def _sums(self, problem: Problem) -> FloatArray | None:
         """Return P summed over the cells of the tables, where that is known: for single modes it always is."""
         if problem.clique_sums is None and self.model.one_body:
-            return laid_out(self.tables, [problem.margins[clique.modes[0]] for clique in self.tables.tree.cliques])
+            return lay_out(self.tables, [problem.margins[clique.modes[0]] for clique in self.tables.tree.cliques])
         return problem.clique_sums

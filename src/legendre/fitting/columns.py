@@ -84,7 +84,7 @@ def read_columns(data: Observation) -> Columns:
     entries = data.entries
     if entries is not None:
         return Columns.of(entries.cells, entries.values, data.shape)
-    dense = data.here()
+    dense = data.as_dense()
     if dense is None:
         raise InvalidBasis("graph(...) needs X in memory, or as a list of entries: ld.from_rows, ld.from_coords.")
     counts = np.where(dense.support.on_grid(), np.nan_to_num(dense.values), 0)
@@ -110,13 +110,13 @@ def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
     """Find the graph of columns by the criterion of a recipe, and say what is odd about them."""
     share = _best_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
     found = _grow(columns, recipe, labels, share)
-    constant, identifiers = _useless(columns)
+    constant, identifiers = _mark_useless(columns)
     own = "has a value of its own in each row, and no edge: it is treated as an identifier."
     notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
     return replace(found, notes=(*notes, *(f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist())))
 
 
-def _useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
+def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
     """Mark columns in which one level is seen, and identifiers: columns of more than `few` rows, all different."""
     n_rows = columns.codes.shape[1]
     constant = columns.codes.min(axis=1) == columns.codes.max(axis=1)
@@ -146,7 +146,7 @@ def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -
     if isinstance(penalty, str):
         penalty = 1.0 if penalty == "aic" else 0.5 * math.log(max(columns.total, 1.0))
     penalty = share * float(penalty)
-    used = np.flatnonzero(~np.logical_or(*_useless(columns)))
+    used = np.flatnonzero(~np.logical_or(*_mark_useless(columns)))
     columns = Columns(np.ascontiguousarray(columns.codes[used]), columns.weights, columns.sizes[used])
     n, sizes = len(used), columns.sizes.tolist()
     gains, dfs = pair_gains(columns)
@@ -157,14 +157,14 @@ def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -
     listed, degrees = np.empty((n, n), dtype=np.int32), np.zeros(n, dtype=np.int64)  # the same, for compiled code
     ends: list[tuple[int, int]] = []
 
-    def admissible(a: int, b: int, shared: frozenset[int]) -> bool:
+    def is_admissible(a: int, b: int, shared: frozenset[int]) -> bool:
         return bool(separates(listed, degrees, np.array([*shared], dtype=np.int64), a, b))
 
     while heap:
         _, a, b, shared = heappop(heap)
         if b in near[a] or shared != near[a] & near[b]:
             continue  # it was scored with other neighbours
-        if shared and not admissible(a, b, shared):
+        if shared and not is_admissible(a, b, shared):
             continue
         ends.append((a, b))
         for u, v in ((a, b), (b, a)):
@@ -175,7 +175,7 @@ def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -
             for x in near[v] - near[u] - {u}:
                 shared, pair = frozenset(near[u] & near[x]), (max(u, x), min(u, x))
                 chosen = [*sorted(shared), *pair]
-                if math.prod(sizes[k] for k in chosen) > recipe.cells or not admissible(*pair, shared):
+                if math.prod(sizes[k] for k in chosen) > recipe.cells or not is_admissible(*pair, shared):
                     continue
                 gains[pair], dfs[pair] = edge_gain(
                     columns.codes, columns.weights, columns.sizes, np.array(chosen, dtype=np.int64)

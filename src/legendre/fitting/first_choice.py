@@ -102,7 +102,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
         more = f", the most for a first look at an X of this size. For more: adaptive({2 * most})."
         return replace(fit, reason=f"{size}{more if fit.n_params == most else ', all that lower KL.'} {why_not}")
     curve = hold_out_cells(seen, most, FOLDS, say)
-    n = fewest(curve)
+    n = find_fewest(curve)
     fit = fit_recipe(data, adaptive(n) if n else as_basis("empty"), settings, say)
     what = f"{math.prod(seen.shape):,} boxes of cells" if coarse else "cells"
     loss = "I-divergence" if seen.positive else "squared error"
@@ -110,7 +110,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
     return replace(fit, _rounds=note_losses(fit._rounds, curve, seen.total), reason=f"{lead}{why}{end}")
 
 
-def fewest(curve: Curve) -> int:
+def find_fewest(curve: Curve) -> int:
     """Return the fewest parameters whose loss on held-out cells is within one standard error of the least.
 
     >>> fewest({0: [1.0, 1.0], 5: [0.5, 0.55], 8: [0.45, 0.55]})

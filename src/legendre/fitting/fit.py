@@ -18,10 +18,10 @@ from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import check_flag, check_int, is_real
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.memory import size_name
-from legendre.core.origin import rectangular
+from legendre.core.origin import read_array
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
@@ -213,7 +213,7 @@ def _plan(
     problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
 ) -> Plan:
     every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
-    full = problem if face.alive is None else problem.reduced(face.alive, every)
+    full = problem if face.alive is None else problem.reduce(face.alive, every)
     model = full.model
     if auto and not settings.ranked and scaling_pays(problem):
         target = Target(choose_engine(model), full, tol, attained=face.certain)
@@ -226,7 +226,7 @@ def _plan(
         with limit_blas(len(every)):
             columns = independent(model)
     some = len(columns) < len(every)
-    reduced = problem.reduced(face.alive, columns) if some else full
+    reduced = problem.reduce(face.alive, columns) if some else full
     # of an outer product the margins of P itself decide: entries of X may be too small for a share of its sum
     seen = reduced.all_margins_positive if reduced.model.one_body else face.certain
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
@@ -296,13 +296,13 @@ def fit_on(
     alone = replace(settings, max_iter=None, callback=None)  # for fits that the caller did not begin
     return Decomposition(
         model=problem.model,
-        theta=frozen(point.theta),
-        eta=frozen(point.eta),
+        theta=freeze(point.theta),
+        eta=freeze(point.eta),
         psi=point.psi,
         eta_hat=problem.eta_hat,
         total=data.total,
         _alive=face.alive,
-        recession=frozen(face.recession),
+        recession=freeze(face.recession),
         missing=data.missing,
         status=outcome.status,
         rank=plan.rank.n,
@@ -406,7 +406,7 @@ def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
     k = plan.problem.model.n_params
     if start is None:
         return np.zeros(k)
-    theta = rectangular(start, "start", InvalidSetting)
+    theta = read_array(start, "start", InvalidSetting)
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
         raise InvalidSetting(
             f"start must hold {k} finite numbers, one per parameter; got shape {theta.shape}, dtype {theta.dtype}."

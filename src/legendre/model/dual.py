@@ -18,7 +18,7 @@ from legendre.core.errors import InvalidTensor
 from legendre.core.origin import device_of
 from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray
-from legendre.data.checks import numeric, support_mask
+from legendre.data.checks import check_numeric, support_mask
 from legendre.data.dense import Dense
 
 __all__ = ["entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta"]
@@ -54,7 +54,7 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
             "Leave zeros out with support='nonzero'."
         )
     log_p = np.log(np.where(mask, p, 1.0))
-    return device_of(P).bring(moebius(log_p) if mask.all() else _triangular(log_p, mask))
+    return device_of(P).bring(moebius(log_p) if mask.all() else _solve_triangular(log_p, mask))
 
 
 def from_theta(theta: ArrayLike, support: str | ArrayLike = "all") -> Any:
@@ -127,7 +127,7 @@ def from_eta(eta: ArrayLike, support: str | ArrayLike = "all") -> Any:
     """
     grid, mask = _parameters(eta, support)
     grid[(0,) * grid.ndim] = 1.0
-    q = moebius_adjoint(grid) if mask.all() else np.flip(_triangular(np.flip(grid), np.flip(mask)))
+    q = moebius_adjoint(grid) if mask.all() else np.flip(_solve_triangular(np.flip(grid), np.flip(mask)))
     lowest = np.unravel_index(int(q.argmin()), q.shape)
     if q[lowest] < -ROUNDING:
         raise InvalidTensor(f"no tensor has these eta: cell {cell_name(lowest)} would get probability {q[lowest]:g}.")
@@ -173,7 +173,7 @@ def entropy(P: ArrayLike) -> float:
 
 def read_point(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -> tuple[FloatArray, BoolArray]:
     """Read a tensor as probabilities, and its support; it may come from a model, whose entries differ by any factor."""
-    values = numeric(tensor, name, InvalidTensor)
+    values = check_numeric(tensor, name, InvalidTensor)
     wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(wrong):
         entry = f"{name}{cell_name(wrong[0])} = {values[tuple(wrong[0])]:g}"
@@ -197,7 +197,7 @@ def probabilities(data: Dense) -> FloatArray:
 
 
 def _parameters(grid: ArrayLike, support: str | ArrayLike) -> tuple[FloatArray, BoolArray]:
-    values = numeric(grid, "theta or eta", InvalidTensor)
+    values = check_numeric(grid, "theta or eta", InvalidTensor)
     if not np.isfinite(values).all():
         raise InvalidTensor("theta and eta are grids of finite numbers.")
     mask = _read_mask(values, support)
@@ -209,7 +209,7 @@ def _log_density(grid: FloatArray) -> FloatArray:
     return zeta(grid)
 
 
-def _triangular(values: FloatArray, mask: BoolArray) -> FloatArray:
+def _solve_triangular(values: FloatArray, mask: BoolArray) -> FloatArray:
     """Solve ``sum of x_u over u <= v in Omega = values_v``: cells of one coordinate sum are incomparable."""
     level = np.indices(values.shape).sum(axis=0)
     x = np.zeros(values.shape)

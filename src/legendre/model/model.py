@@ -20,7 +20,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import cell_keys, find, frozen
+from legendre.core.cells import cell_keys, find, freeze
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above, sums_below
@@ -30,7 +30,7 @@ from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Support
 from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.tables import Tables, on_grid, parts_of, saturated
+from legendre.model.cliques.tables import Tables, is_saturated, on_grid, parts_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +52,12 @@ class Model:
     def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Model:
         """Merge the sample space along the basis; decide in which form the merged cells are summed over."""
         quotient = Quotient.of(support.shape, basis)
-        grid = Model(support, base, frozen(basis), quotient, quotient.boxes(basis), ties=ties)
+        grid = Model(support, base, freeze(basis), quotient, quotient.boxes(basis), ties=ties)
         if support.points is not None:
             return _of_points(grid, support.points)
         if support.mask is None and base is None:
-            return grid if quotient.small else _full(grid)
-        return replace(grid, measure=frozen(support.merge(quotient, base)))
+            return grid if quotient.small else _choose_full(grid)
+        return replace(grid, measure=freeze(support.merge(quotient, base)))
 
     @cached_property
     def n_params(self) -> int:
@@ -115,7 +115,7 @@ class Model:
     @cached_property
     def weights(self) -> FloatArray:
         """The measure of each box, formed where it is a product over modes."""
-        return frozen(volumes(self.quotient)) if self.measure is None else self.measure
+        return freeze(volumes(self.quotient)) if self.measure is None else self.measure
 
     @cached_property
     def alive(self) -> BoolArray:
@@ -161,7 +161,7 @@ class Model:
 
     def on_measure(self, weights: FloatArray) -> Model:
         """Take other weights on the merged cells; what they are 0 on is left out."""
-        return replace(self._as_grid(), measure=frozen(weights))
+        return replace(self._as_grid(), measure=freeze(weights))
 
     def on_full_grid(self) -> Model:
         """Take every merged cell, not only those of a list; the weights are those of the full grid."""
@@ -171,7 +171,7 @@ class Model:
         """Keep only some parameters; the merged cells stay as they are, cut by the full basis."""
         if self.ties is not None:
             return replace(self, ties=self.ties.of_columns(columns))
-        return replace(self, basis=frozen(self.basis[columns]), positions=self.positions[columns])
+        return replace(self, basis=freeze(self.basis[columns]), positions=self.positions[columns])
 
     def _as_grid(self) -> Model:
         return Model(self.support, self.base, self.basis, self.quotient, self.positions, self.measure, self.ties)
@@ -234,7 +234,7 @@ class CellList(Model):
         return replace(self._as_grid(), measure=None)
 
     def on_measure(self, weights: FloatArray) -> Self:  # noqa: D102 - as above
-        return replace(self, measure=frozen(weights))
+        return replace(self, measure=freeze(weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,8 +255,8 @@ class Cliques(Model):
     @cached_property
     def weights(self) -> FloatArray:
         """The measure of each box, 0 off the face."""
-        every = frozen(volumes(self.quotient))
-        return every if self.whole else frozen(every * on_grid(parts_of(self.tables), self.quotient.merged_shape))
+        every = freeze(volumes(self.quotient))
+        return every if self.whole else freeze(every * on_grid(parts_of(self.tables), self.quotient.merged_shape))
 
     def on_grid(self, marks: BoolArray) -> BoolArray:
         """Give marks an entry for every merged cell."""
@@ -299,7 +299,7 @@ class Cliques(Model):
         return 2 * sum(clique.n_cells * len(clique.modes) for clique in self.tables.tree.cliques)
 
 
-def _full(grid: Model) -> Model:
+def _choose_full(grid: Model) -> Model:
     """Choose between a grid and cliques: by size, and by the time that sweeps and messages take.
 
     The tables must have far fewer cells than the grid, since each costs more; for the Fisher matrix a parameter is
@@ -313,7 +313,7 @@ def _full(grid: Model) -> Model:
             raise InvalidBasis(tree.trouble())
         return grid
     tables = Tables(quotient, positions, tree)
-    closed = saturated(tables)  # takes no G, which on a grid takes no more than eta
+    closed = is_saturated(tables)  # takes no G, which on a grid takes no more than eta
     beyond = closed and n > limits.LARGEST_GRID  # only tables show what vanishes
     carried = 0 if beyond else tree.largest.n_cells * len(positions) // 16
     alone = closed and len(tree.cliques) == 1  # one table of all cells: Q is P
@@ -328,10 +328,10 @@ def _of_points(grid: Model, points: IntArray) -> Model:
     formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)
     if formed and len(quotient.shape) <= limits.MOST_AXES:
         counts = np.bincount(quotient.flat_boxes(points), minlength=n).astype(np.float64)
-        return replace(grid, measure=frozen(counts.reshape(quotient.merged_shape)))
+        return replace(grid, measure=freeze(counts.reshape(quotient.merged_shape)))
     boxes = quotient.boxes(points)
     _, first, number = np.unique(cell_keys(boxes), return_index=True, return_counts=True)
-    cells, measure = np.asfortranarray(boxes[first]), frozen(number.astype(np.float64))
+    cells, measure = np.asfortranarray(boxes[first]), freeze(number.astype(np.float64))
     return CellList(grid.support, grid.base, grid.basis, quotient, grid.positions, measure, grid.ties, cells=cells)
 
 
@@ -347,7 +347,7 @@ def fitted_margins(model: Model) -> list[Modes]:
         return []
     if model.every_cell:
         return [tuple(k for k, n in enumerate(model.quotient.merged_shape) if n > 1)]
-    closed = _closed(model)
+    closed = _collect_closed(model)
     every = tuple(range(len(model.quotient.merged_shape)))
     if every in closed:
         return [every]
@@ -365,11 +365,11 @@ def generating_margins(model: Model) -> list[Modes] | None:
     shape, used = model.quotient.merged_shape, np.count_nonzero(model.positions, axis=1)
     if model.whole and np.count_nonzero(used == 1) < sum(shape) - len(shape):  # margins have all cells of their axes
         return None
-    only = model.every_cell or _closed(model) == set(model.patterns)
+    only = model.every_cell or _collect_closed(model) == set(model.patterns)
     return fitted_margins(model) or None if only else None
 
 
-def _closed(model: Model) -> set[Modes]:
+def _collect_closed(model: Model) -> set[Modes]:
     """Collect the sets of modes whose cells, and those of all their subsets, are all in B."""
     shape = model.quotient.merged_shape
     complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
@@ -403,7 +403,7 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
     return ordered
 
 
-def decomposable(margins: list[Modes]) -> bool:
+def is_decomposable(margins: list[Modes]) -> bool:
     """Whether in a running order each set meets all before it in what it shares with one: one scaling cycle is exact.
 
     >>> decomposable([(0, 1), (1, 2)]), decomposable([(0, 1), (1, 2), (0, 2)])

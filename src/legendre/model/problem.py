@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.sums.quotient import BoxTotals
@@ -15,7 +15,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import Tables, clique_sums, laid_out, saturated, sum_onto_modes
+from legendre.model.cliques.tables import Tables, clique_sums, is_saturated, lay_out, sum_onto_modes
 from legendre.model.model import CellList, Cliques, Model, Modes
 
 
@@ -40,15 +40,15 @@ class Problem:
         """Merge the data along the basis: one pass over X, or none where sums over smaller boxes are known."""
         model = Model.of(data.support, data.base, basis, ties)
         problem = cls(data, model, np.empty(0), boxes)
-        listed = isinstance(model, Cliques) and data.entries is not None and saturated(model.tables)  # needs no grid
+        listed = isinstance(model, Cliques) and data.entries is not None and is_saturated(model.tables)  # needs no grid
         if model.measure is not None or (model.n_cells <= data.largest_grid and model.formable and not listed):
-            return replace(problem, eta_hat=frozen(model.above(problem.mass)), given=problem.mass)
+            return replace(problem, eta_hat=freeze(model.above(problem.mass)), given=problem.mass)
         if isinstance(model, Cliques) and (sums := _tables_of(data, model.tables)) is not None:
             eta_hat = model.on_params(model.tables.sums_above(sums))
-            return replace(problem, eta_hat=frozen(eta_hat), clique_sums=frozen(sums))
+            return replace(problem, eta_hat=freeze(eta_hat), clique_sums=freeze(sums))
         if (np.count_nonzero(model.positions, axis=1) > 1).any():
             eta_hat = model.on_params(data.above(model.quotient, model.positions)) / data.total
-            return replace(problem, eta_hat=frozen(eta_hat))
+            return replace(problem, eta_hat=freeze(eta_hat))
         margins = tuple(margin / data.total for margin in data.margins(model.quotient))
         eta_hat = np.empty(len(model.basis))
         for k, margin in enumerate(margins):
@@ -56,8 +56,8 @@ class Problem:
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
         tables = None
         if isinstance(model, Cliques):  # over single modes: these margins
-            tables = laid_out(model.tables, [margins[clique.modes[0]] for clique in model.tables.tree.cliques])
-        return replace(problem, eta_hat=frozen(model.on_params(eta_hat)), clique_sums=tables, mode_margins=margins)
+            tables = lay_out(model.tables, [margins[clique.modes[0]] for clique in model.tables.tree.cliques])
+        return replace(problem, eta_hat=freeze(model.on_params(eta_hat)), clique_sums=tables, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -66,9 +66,9 @@ class Problem:
         eta_hat = np.empty(model.n_params)
         # what margins share they agree about; the first one is read last, and stays
         for modes, values in reversed(margins.items()):
-            rows = within(model.positions, modes)
+            rows = list_within(model.positions, modes)
             eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
-        return cls(data, model, frozen(eta_hat), prescribed=margins)
+        return cls(data, model, freeze(eta_hat), prescribed=margins)
 
     @property
     def known(self) -> bool:
@@ -137,13 +137,13 @@ class Problem:
         cells = np.concatenate([np.zeros((1, self.model.basis.shape[1]), dtype=np.int64), self.model.basis])
         return bool((self.data.at(cells) > 0).all())
 
-    def reduced(self, alive: BoolArray | None, columns: IntArray) -> Problem:
+    def reduce(self, alive: BoolArray | None, columns: IntArray) -> Problem:
         """Keep the merged cells of a face and independent parameters only."""
         if alive is None and len(columns) == len(self.eta_hat):
             return self
         model = self.model.on_face(alive)
         model = model if len(columns) == len(self.eta_hat) else model.with_columns(columns)
-        return replace(self, model=model, eta_hat=frozen(self.eta_hat[columns]), full=self.full or self)
+        return replace(self, model=model, eta_hat=freeze(self.eta_hat[columns]), full=self.full or self)
 
 
 def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:
@@ -157,9 +157,9 @@ def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:
     if data.positive:
         return None
     sums = data.tables(tables.quotient, [clique.modes for clique in tables.tree.cliques])
-    return None if sums is None else laid_out(tables, sums) / data.total
+    return None if sums is None else lay_out(tables, sums) / data.total
 
 
-def within(positions: IntArray, modes: Modes) -> IntArray:
+def list_within(positions: IntArray, modes: Modes) -> IntArray:
     """List the parameters whose non-zero coordinates are among the given modes."""
     return np.flatnonzero(~np.delete(positions > 0, modes, axis=1).any(axis=1))

@@ -16,7 +16,7 @@ import numpy as np
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.text import Table, fragment, latex, markdown, shortened
+from legendre.core.text import Table, fragment, latex, markdown, shorten
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
@@ -87,7 +87,7 @@ class Result(Storable):
         result: Any = self  # a dataclass with an origin of its own, or with a fit that has one
         if hasattr(self, "fit"):
             return cast(Self, replace(result, fit=result.fit.without_labels()))
-        return cast(Self, replace(result, origin=result.origin.unlabelled()))
+        return cast(Self, replace(result, origin=result.origin.drop_labels()))
 
     @abstractmethod
     def certificate(self) -> Certificate:
@@ -218,7 +218,7 @@ def modes_row(labels: Labels) -> list[tuple[str, str]]:
     if labels.names is None:
         return []
     pairs = zip(labels.names, labels.shape, strict=True)
-    return [("modes", shortened(", ".join(f"{name} ({size})" for name, size in pairs), 160))]
+    return [("modes", shorten(", ".join(f"{name} ({size})" for name, size in pairs), 160))]
 
 
 def import_pandas(caller: str) -> Any:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_flag, is_whole
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.text import NamedValues, Table, shape_name, shortened
+from legendre.core.text import NamedValues, Table, shape_name, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
@@ -230,7 +230,7 @@ class Decomposition(ModelResult):
     @cached_property
     def vanishing_cells(self) -> IntArray:
         """Cells of the support that have probability 0 in the limit, in C order."""
-        return frozen(self.labels.indices(vanishing_cells(self.model, self._alive)))
+        return freeze(self.labels.indices(vanishing_cells(self.model, self._alive)))
 
     @property
     def n_vanishing(self) -> int:
@@ -249,7 +249,7 @@ class Decomposition(ModelResult):
         {(1,): [[1]]}
         """
         found = vanishing_margins(self.model, self._alive)
-        return {modes: frozen(self.labels.part(list(modes)).indices(entries)) for modes, entries in found.items()}
+        return {modes: freeze(self.labels.part(list(modes)).indices(entries)) for modes, entries in found.items()}
 
     @property
     def arrangement(self) -> dict[Any, list[Any]]:
@@ -526,7 +526,7 @@ class Decomposition(ModelResult):
         order = self._order
         if not is_whole(n_params, 0) or n_params > self.n_params:
             raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
-        return self._refitted(order[:n_params])
+        return self._fit_part(order[:n_params])
 
     @property
     def _observed(self) -> Observation:
@@ -541,11 +541,11 @@ class Decomposition(ModelResult):
 
         return partial(refit, self._observed, self.model.terms, self._settings, self._boxes)
 
-    def _refitted(self, columns: IntArray) -> Decomposition:
+    def _fit_part(self, columns: IntArray) -> Decomposition:
         """Return the exact fit with some of the parameters, given by their places in `basis`."""
         return replace(self._refit(columns), origin=self.origin)
 
-    def _fitted_to(self, counts: FloatArray) -> Decomposition:
+    def _fit_to(self, counts: FloatArray) -> Decomposition:
         """Return the exact fit of the same model to other counts on the cells of the support, in C order."""
         return self._refit(np.arange(self.n_params), counts)
 
@@ -588,7 +588,7 @@ class Decomposition(ModelResult):
             *modes_row(self.labels),
             ("support", f"{cells}, merged into {count_name(self.model.n_alive)}"),
             ("why this basis", self.reason),
-            ("basis", shortened(self.recipe)),
+            ("basis", shorten(self.recipe)),
             ("parameters", f"{self.n_params}{dependent}"),
             ("arrangement", bits if self.arrangement else None),
             ("KL(P, Q)", f"{self.kl:.10g}"),

@@ -24,7 +24,7 @@ from legendre.core.cells import cell_name, entries_at
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
-from legendre.core.origin import rectangular
+from legendre.core.origin import read_array
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
@@ -138,16 +138,16 @@ class ListDistribution(GridDistribution):
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
         shape = tuple(self.model.support.shape[k] for k in kept)
-        points, q = self._given(at)
+        points, q = self._list_given(at)
         flat = np.ravel_multi_index(tuple(points[:, kept].T), shape) if kept else np.zeros(len(q), dtype=np.int64)
         return np.bincount(flat, q / q.sum(), math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] = NOTHING_GIVEN) -> IntArray:
         """Draw cells of the list, with the indices of some modes given."""
-        points, q = self._given(at)
+        points, q = self._list_given(at)
         return np.asarray(points[_draw(q[None], np.zeros(n, dtype=np.int64), generator)])
 
-    def _given(self, at: Mapping[int, int]) -> tuple[IntArray, FloatArray]:
+    def _list_given(self, at: Mapping[int, int]) -> tuple[IntArray, FloatArray]:
         """List the cells that have the given indices, and numbers in proportion to their probabilities."""
         points, log_q = self.listed
         inside = (points[:, list(at)] == list(at.values())).all(axis=1)
@@ -199,7 +199,7 @@ class CliqueDistribution:
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
         if at:
-            return self.given(at).marginal(kept, {})
+            return self.restrict(at).marginal(kept, {})
         quotient, tables, beliefs = self.model.quotient, self.tables, self.beliefs[1]
         coupled = [k for k in kept if quotient.merged_shape[k] > 1]
         joint = np.ones([quotient.merged_shape[k] for k in kept])
@@ -225,7 +225,7 @@ class CliqueDistribution:
             joint = joint / sides.reshape(-1, *[1] * (len(kept) - axis - 1))
         return np.ascontiguousarray(_repeat(joint, lengths)).reshape([quotient.shape[k] for k in kept])
 
-    def given(self, at: Mapping[int, int]) -> CliqueDistribution:
+    def restrict(self, at: Mapping[int, int]) -> CliqueDistribution:
         """Fix some modes: leave out all boxes but those of the given levels."""
         quotient = self.model.quotient
         boxes = {k: quotient.boxes_along(k, np.array(level)) for k, level in at.items()}
@@ -238,7 +238,7 @@ class CliqueDistribution:
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] = NOTHING_GIVEN) -> IntArray:
         """Draw cells, with the indices of some modes given: each clique's own modes given those it shares."""
-        beliefs = (self.given(at) if at else self).beliefs[1]
+        beliefs = (self.restrict(at) if at else self).beliefs[1]
         boxes = self._walk(beliefs.given, n, lambda q, rows: _draw(q, rows, generator))
         return _draw_within(boxes, self.model.quotient.lengths, generator, at)
 
@@ -369,7 +369,7 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
         table = read_table(cells, "cells").by_name([labels.mode(k) for k in range(len(labels.shape))], "cells")
         array = np.stack([table.column(name).rows() for name in table.names], axis=1)
     else:
-        array = rectangular(cells, "cells", InvalidBasis)
+        array = read_array(cells, "cells", InvalidBasis)
     if check_flag(indices, "indices") or labels.levels is None or array.shape[-1:] != (len(labels.shape),):
         return labels.places(check_cells(array, labels.shape))
     if not framed:
@@ -377,7 +377,7 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
     found = np.empty((table.n, len(labels.shape)), dtype=np.int64)
     for k, name in enumerate(table.names):
         column = table.column(name)
-        if column.absent().any():
+        if column.mark_absent().any():
             raise InvalidQuery(f"{caller}: row {int(column.codes.argmin())} has no value of {labels.mode(k)}.")
         levels = [labels.find_level(k, value, caller) for value in column.values]
         found[:, k] = np.array(levels, dtype=np.int64)[column.codes]
@@ -455,7 +455,7 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
         cells, table = None, marginal(q, labels, kept, {})[1]
         columns = np.ix_(*map(np.arange, part.shape))
     found = f(*(part.levels_of(k)[i] for k, i in enumerate(columns))) if callable(f) else f
-    values = rectangular(found, name, InvalidQuery)
+    values = read_array(found, name, InvalidQuery)
     if values.dtype.kind not in "biuf":
         raise InvalidQuery(f"{name} has dtype {values.dtype}; it must hold real numbers.")
     if not callable(f):

@@ -17,14 +17,14 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, LegendreError, TooLarge
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.text import Columns, Table, fragment, listed_words, shape_name
+from legendre.core.text import Columns, Table, fragment, list_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import import_pandas
 from legendre.results.distribution import find_modes
@@ -72,8 +72,8 @@ class Effect:
         """The modes by their names: "hour", "carrier and dest"; without names "mode 0", "modes 0 and 1"."""
         names = self.labels.names
         if names is None:
-            return f"mode{'s' if len(self.modes) > 1 else ''} {listed_words(list(map(str, self.modes)))}"
-        return listed_words(list(names))
+            return f"mode{'s' if len(self.modes) > 1 else ''} {list_words(list(map(str, self.modes)))}"
+        return list_words(list(names))
 
     @property
     def values(self) -> FloatArray:
@@ -184,7 +184,7 @@ class Effects:
         pandas = import_pandas("effects().to_frame()")
         parts: list[dict[str, Any]] = []
         for effect in self:
-            labels, values = effect.labels.straight(), effect.values
+            labels, values = effect.labels.restore_order(), effect.values
             places = np.indices(values.shape).reshape(values.ndim, -1)
             own = {labels.mode(i): labels.levels_of(i)[places[i]] for i in range(values.ndim)}
             columns = own | {"value": values.ravel(), "factor": np.exp(values.ravel())}
@@ -206,9 +206,9 @@ class Effects:
         wanted = list(_read_modes(modes, self.fit.labels))
         left_out = np.asarray((self.fit.basis[:, wanted] > 0).all(axis=1))
         if self.fit.ties is not None:
-            left_out = self.fit.ties.touching(left_out)
+            left_out = self.fit.ties.mark_touching(left_out)
         kept = np.flatnonzero(~left_out)
-        return max(self.fit._refitted(kept).kl - self.fit.kl, 0.0)
+        return max(self.fit._fit_part(kept).kl - self.fit.kl, 0.0)
 
     def tables(self, *, kl_lost: bool = False) -> list[Table]:
         """List the effects, with their shares of the variance; for `kl_lost` see `summary`."""
@@ -256,7 +256,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     parts = {
         modes: Effect(
             modes,
-            frozen(tables[modes]),
+            freeze(tables[modes]),
             variances[modes],
             variances[modes] / total if total else 0.0,
             tuple(quotient.lengths[k].astype(np.int64) for k in modes),
@@ -355,7 +355,7 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
         ),
     ):
         if turned:
-            notes.append(f"Levels of {listed_words(turned)} are in another order {how}")
+            notes.append(f"Levels of {list_words(turned)} are in another order {how}")
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:

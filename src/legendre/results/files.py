@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidFile, LegendreError
 from legendre.core.files import numpy_file, replacing
 from legendre.core.labels import as_objects, level_text
@@ -170,9 +170,9 @@ def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
         array = arrays[found["$array"]]
         if array.dtype.str != found["dtype"] or list(array.shape) != found["shape"]:
             raise ValueError(f"{found['$array']} has shape {array.shape} and dtype {array.dtype}")
-        return frozen(array)
+        return freeze(array)
     if "$labels" in found:
-        return frozen(as_objects([_decode_label(label) for label in found["$labels"]]))
+        return freeze(as_objects([_decode_label(label) for label in found["$labels"]]))
     if "$dict" in found:
         return {_decode(key, arrays): _decode(part, arrays) for key, part in found["$dict"]}
     if "$enum" in found:

@@ -56,12 +56,12 @@ class GrowthStep:
     spread: float = math.nan
 
     @classmethod
-    def measured(cls, k: int, kl: float, rmse: float, total: float) -> GrowthStep:
+    def measure(cls, k: int, kl: float, rmse: float, total: float) -> GrowthStep:
         """Add the criteria to the size of a basis and how well it fits."""
         deviance = 2.0 * total * kl
         return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
-    def restated(self, within: float, total: float) -> GrowthStep:
+    def restate(self, within: float, total: float) -> GrowthStep:
         """Return the round for every cell of X, given the entropy of X within the boxes that it was measured on."""
         deviance = 2.0 * total * within
         aic, bic = self.aic + deviance, self.bic + deviance
@@ -97,6 +97,6 @@ def measure_rounds(
     if negentropy is not None:  # the entropy of X within boxes
         assert fit.data is not None
         within = fit.data.negentropy - negentropy
-    steps = [step.restated(within, fit.total) if within else step for step in before]
-    end = GrowthStep.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
+    steps = [step.restate(within, fit.total) if within else step for step in before]
+    end = GrowthStep.measure(fit.n_params, fit.kl, fit.rmse, fit.total)
     return rounds_judged((*steps, replace(end, held_out=last.held_out, spread=last.spread)), fit)

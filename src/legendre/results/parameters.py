@@ -12,10 +12,10 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels
-from legendre.core.text import aligned, shortened
+from legendre.core.text import align, shorten
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import import_pandas
 from legendre.results.inference.estimates import INFINITE, OPEN, Information, information
@@ -97,7 +97,7 @@ class Parameters:
     def factor(self) -> FloatArray:
         """The factor by which each parameter multiplies the probability of the cells at or above its own."""
         with np.errstate(over="ignore"):
-            return frozen(np.exp(self.theta))
+            return freeze(np.exp(self.theta))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class Parameters:
         parts: dict[str, Any] = {}
         for name, values in vars(self).items():
             if isinstance(values, np.ndarray) and name != "factor":
-                parts[name] = frozen(values[chosen])
+                parts[name] = freeze(values[chosen])
             elif name in ("notes", "titles") and values:
                 parts[name] = tuple(values[i] for i in chosen)
         return replace(self, **parts)
@@ -150,11 +150,11 @@ class Parameters:
         with np.errstate(over="ignore"):
             shown = {"theta": theta, "factor": np.exp(theta), "s.e.": self.standard_error, "eta": self.eta}
         shown["KL lost" if self.exact else "KL lost (estimate)"] = self.kl_lost
-        columns = [["parameter", *(shortened(name, 60) for name in self[:rows].names)]]
+        columns = [["parameter", *(shorten(name, 60) for name in self[:rows].names)]]
         for name, values in shown.items():
             if not np.isnan(values).all():
                 columns.append([name, *("" if math.isnan(v) else f"{v:.3g}" for v in values[:rows])])
-        lines = [head, *aligned(list(zip(*columns, strict=True)), "<>")]
+        lines = [head, *align(list(zip(*columns, strict=True)), "<>")]
         if len(self) > rows:
             lines.append(f"... and {len(self) - rows:,} more: sorted_by(...), to_frame(), summary(rows=...)")
         if self.boxed:
@@ -183,24 +183,24 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     lost, errors = np.full((2, fit.n_params), np.nan)
     if refits:
         every = np.arange(fit.n_params)
-        lost = np.array([max(fit._refitted(np.delete(every, i)).kl - fit.kl, 0.0) for i in every.tolist()])
+        lost = np.array([max(fit._fit_part(np.delete(every, i)).kl - fit.kl, 0.0) for i in every.tolist()])
     elif found is not None and kl_lost is not None:  # half the squared Wald statistic over N
         variances = np.diagonal(found.covariance()) * fit.total
         lost = np.where(np.array(reasons) == OPEN, 0.0, fit.theta**2 / (2.0 * variances))  # others take over
     none = _no_errors(fit, found)
     if not none and found is not None:
         errors = np.sqrt(np.diagonal(found.covariance()))
-    short = fit.model.terms.tied().shortfall
+    short = fit.model.terms.as_ties().shortfall
     return Parameters(
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),
         titles=fit.model.terms.titles() if fit.ties is not None else (),
         boxed=bool(short.any()),
         theta=fit.theta,
-        eta=frozen(fit.eta + short),
-        eta_hat=frozen(fit.eta_hat + short),
-        standard_error=frozen(errors),
-        kl_lost=frozen(lost),
+        eta=freeze(fit.eta + short),
+        eta_hat=freeze(fit.eta_hat + short),
+        standard_error=freeze(errors),
+        kl_lost=freeze(lost),
         exact=refits,
         notes=tuple(reason or none for reason in reasons),
         recession=fit.recession,

@@ -20,7 +20,7 @@ from legendre.core.figures import is_ordered
 from legendre.core.files import replacing
 from legendre.core.labels import Labels
 from legendre.core.sums.quotient import Quotient
-from legendre.core.text import fragment, shortened
+from legendre.core.text import fragment, shorten
 from legendre.core.tied_parameters import Terms
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
@@ -158,7 +158,7 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
     labels, order = content.labels, sorted(effects, key=lambda effect: -effect.share)
     found: dict[str, Any] = {"shares": [], "lines": [], "maps": []}
     for effect in order[:24]:
-        names = [shortened(labels.mode(k), 48) for k in effect.modes]
+        names = [shorten(labels.mode(k), 48) for k in effect.modes]
         found["shares"].append([" × ".join(names), round_all([effect.share])[0]])
         single = len(effect.modes) == 1
         drawn = found["lines" if single else "maps"]
@@ -169,7 +169,7 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
             merged = np.where(scarce_levels(content.fit, effect), np.nan, merged)
             seen = center_log_means(content.fit, effect.modes[0], "fitted") if single else None
         values, places = thin_out(effect, merged, 400 if single else 128)
-        levels = [[shortened(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)]
+        levels = [[shorten(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)]
         drawn.append(
             {
                 "names": names,
@@ -188,10 +188,10 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
     """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
     shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most])
-    theta, eta, titles = result.theta, result.eta + terms.tied().shortfall, terms.titles()
+    theta, eta, titles = result.theta, result.eta + terms.as_ties().shortfall, terms.titles()
     names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown], "≥≤")
     rows = [
-        [i + 1, shortened(name, 200), *round_all((float(theta[i]), float(eta[i])))]
+        [i + 1, shorten(name, 200), *round_all((float(theta[i]), float(eta[i])))]
         for i, name in zip(shown.tolist(), names, strict=True)
     ]
     cut = f"The {len(rows):,} parameters with the largest |theta| of {len(eta):,} are listed."
@@ -207,7 +207,7 @@ def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, 
     x, q = found.x[worst], found.q[worst]
     numbers = zip(x.tolist(), q.tolist(), signed_roots(x, q).tolist(), strict=True)
     rows = [
-        [shortened(pair.labels.cell(found.cell(i)), 200), *round_all(row)]
+        [shorten(pair.labels.cell(found.cell(i)), 200), *round_all(row)]
         for i, row in zip(worst.tolist(), numbers, strict=True)
     ]
     return rows, f"{found.note}." if found.note else ""
@@ -235,7 +235,7 @@ def slices_data(
     lead = 3 - len(modes)
     levels = [[""]] * lead
     for k, cut in zip(modes, cuts, strict=True):
-        levels.append([shortened(labels.together(k, i, j), 48) for i, j in pairwise([*cut.tolist(), shape[k]])])
+        levels.append([shorten(labels.name_levels(k, i, j), 48) for i, j in pairwise([*cut.tolist(), shape[k]])])
     others = [labels.mode(k) for k in range(len(shape)) if k not in modes]
     summed = ", ".join(others) if len(others) <= 6 else f"{len(others)} modes"
     notes = [f"X and Q are summed over {summed}."] if others else []
@@ -243,7 +243,7 @@ def slices_data(
     x, q = (part.reshape((1,) * lead + part.shape) for part in (x, q))
     misfits = np.nan_to_num(deviance_terms(x, q), nan=0.0, posinf=0.0).sum(axis=(1, 2))
     return {
-        "modes": [None] * lead + [shortened(labels.mode(k), 48) for k in modes],
+        "modes": [None] * lead + [shorten(labels.mode(k), 48) for k in modes],
         "levels": levels,
         "shape": x.shape,
         "start": int(np.argmax(misfits)),
@@ -264,7 +264,7 @@ def shape_line(labels: Labels) -> str:
 
 def call_of_fit(fit: Decomposition, most: int = 300) -> str:
     """Write the call of `decompose` that gives this fit again; an argument of more than `most` letters is a name."""
-    support, labels = fit.model.support, fit.labels.straight()
+    support, labels = fit.model.support, fit.labels.restore_order()
     given: dict[str, Any] = {"basis": None if fit.reason else fit.recipe}
     if fit.origin.form == "array":
         given["names"] = None if labels.names is None else list(labels.names)
@@ -310,8 +310,8 @@ def _read_again(fit: Decomposition, data: TensorLike) -> Observation:
             f"report: data sums to {found.total:.6g}, but the fit is of a tensor whose sum is {fit.total:.6g}. "
             "Pass the X that was fitted."
         )
-    own, given = fit.labels.straight(), found.labels
+    own, given = fit.labels.restore_order(), found.labels
     for k, (ours, theirs) in enumerate(zip(own.levels or (), given.levels or (), strict=False)):
         if ours is not None and theirs is not None and not np.array_equal(ours.astype(str), theirs.astype(str)):
             raise InvalidQuery(f"report: data has other levels of {own.mode(k)} than the fit, or in another order.")
-    return found if fit.labels.order is None else found.arranged(fit.labels.order)
+    return found if fit.labels.order is None else found.reorder(fit.labels.order)

@@ -105,7 +105,7 @@ class FitPair:
         """List the cells of the sample space."""
         fit, data, shape = self.fit, self._observed(caller), self.fit.shape
         support, entries = fit.model.support, data.entries
-        if entries is not None and (data.here() is None or not support.full):
+        if entries is not None and (data.as_dense() is None or not support.full):
             q = np.exp(fit._distribution.log_prob(entries.cells)) * fit.total
             x = entries.values.astype(np.float64) + entries.even / support.n_cells
             left = support.n_cells - len(x)

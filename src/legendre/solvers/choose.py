@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
-from legendre.model.cliques.tables import saturated
-from legendre.model.model import Cliques, decomposable, generating_margins
+from legendre.model.cliques.tables import is_saturated
+from legendre.model.model import Cliques, generating_margins, is_decomposable
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.loop import Solver
@@ -47,7 +47,7 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
         known_in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
         if problem.known and not known_in_tables:
             return [Scaling(max_iter=limits.SCALING_CYCLES), newton] if scaling_pays(problem) else [newton]
-        closed = isinstance(model, Cliques) and saturated(model.tables)
+        closed = isinstance(model, Cliques) and is_saturated(model.tables)
     return [Closed(), newton] if seen and closed else [newton]
 
 
@@ -64,7 +64,7 @@ def scaling_pays(problem: Problem) -> bool:
     if not problem.known or (n >= limits.COSTLY_SWEEP and small if whole else k < limits.SCALING_FROM):
         return False
     margins = generating_margins(model)
-    if margins is None or (whole and decomposable(margins)):
+    if margins is None or (whole and is_decomposable(margins)):
         return margins is not None
     if k < limits.SCALING_FROM or not small:
         return not small

@@ -23,7 +23,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.engines.matrix import MatrixEngine, Scaled
 from legendre.engines.protocol import Point
 from legendre.model.model import Modes, generating_margins, in_running_order
-from legendre.model.problem import Problem, within
+from legendre.model.problem import Problem, list_within
 from legendre.solvers.linesearch import search
 from legendre.solvers.loop import Solver, State, Target
 
@@ -144,7 +144,7 @@ def _margins(problem: Problem) -> tuple[Margin, ...]:
         )
     positions, margins = problem.model.positions, []
     for group in in_running_order(modes):
-        rows, others = within(positions, group), tuple(k for k in range(positions.shape[1]) if k not in group)
+        rows, others = list_within(positions, group), tuple(k for k in range(positions.shape[1]) if k not in group)
         margins.append(Margin(others, problem.margin(group), rows, tuple(positions[rows].T)))
     return tuple(margins)
 

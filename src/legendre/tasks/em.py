@@ -98,7 +98,7 @@ class Incomplete:
         completed = replace(with_counts(self.space, values), origin=self.space.origin)
         return fit_on(completed, basis, settings, start=theta)
 
-    def saturated(self, most: int = 20_000) -> float:
+    def maximise_saturated(self, most: int = 20_000) -> float:
         """Return the largest log-likelihood that any probabilities have: it is concave in them.
 
         Expectation-maximisation, extrapolated over two steps (SQUAREM, Varadhan and Roland 2008). It ends when
@@ -116,7 +116,7 @@ class Incomplete:
             q = jump if self.value(jump) > self.value(second) else second
         return self.value(q)
 
-    def free(self, alive: BoolArray) -> int:
+    def count_free(self, alive: BoolArray) -> int:
         """Count the probabilities of some cells that the rows identify without a model."""
         if self.complete:
             return int(alive.sum()) - 1
@@ -210,7 +210,7 @@ class Likelihood:
         parts = [self._covariance(share(q, *part), part[0]) for part in self.data.parts if part[0]]
         return np.asarray(sum(parts, np.zeros((self.fit.n_params,) * 2)) / self.data.total)
 
-    def identified(self, q: FloatArray) -> int:
+    def count_identified(self, q: FloatArray) -> int:
         """Count the independent parameters that the rows identify, near q."""
         if self.data.complete or not len(self.columns):
             return len(self.columns)
@@ -250,7 +250,7 @@ class Ascent:
         gradient = likelihood.gradient(q) if value > -np.inf else np.zeros_like(theta)
         return cls(likelihood, theta, q, gradient, (value,), (float(np.abs(gradient).max(initial=0.0)),))
 
-    def then(self, later: Ascent) -> Ascent:
+    def continue_to(self, later: Ascent) -> Ascent:
         """Continue to the point of a later ascent."""
         return replace(later, path=(*self.path, later.path[-1]), residuals=(*self.residuals, later.residual))
 
@@ -306,7 +306,7 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience:
             break
         best = min(best, now.residual)
         idle = idle + 1 if following.residual > 0.9 * best and rise <= noise else 0
-        now = now.then(following)
+        now = now.continue_to(following)
     return now
 
 
@@ -323,7 +323,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
         end = Ascent.at(Likelihood(data, fit), fit.theta)
         if now.residual > tol or end.residual <= tol:
             break
-    return now.then(end)
+    return now.continue_to(end)
 
 
 def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
@@ -338,7 +338,7 @@ def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
         )
     now = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol)
     while (limit := _limit(now, basis, tol)) is not None:
-        now = now.then(limit)
+        now = now.continue_to(limit)
     return finish(now, basis, tol)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.graph import Graph
-from legendre.basis.interactions import blocks, found_modes, interactions, mode_sets
+from legendre.basis.interactions import blocks, interactions, look_up_modes, mode_sets
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_real, is_whole
 from legendre.core.errors import (
@@ -30,7 +30,7 @@ from legendre.core.errors import (
     unknown_name,
 )
 from legendre.core.labels import Labels
-from legendre.core.origin import Origin, rectangular
+from legendre.core.origin import Origin, read_array
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.readers.encode import Column, Table, level_list, read_table
@@ -332,7 +332,7 @@ class Estimator(ABC):
         """Return the level of each row in each column; a value that is none is refused, or `UNKNOWN`."""
         found = []
         for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
-            absent = column.absent()
+            absent = column.mark_absent()
             if k == skip:
                 place = np.zeros(len(absent), dtype=np.int64)
             elif own.edges is None:
@@ -367,7 +367,7 @@ def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
     """Check the weights of n rows."""
     if weights is None:
         return None
-    w = rectangular(weights, "sample_weight", InvalidSamples)
+    w = read_array(weights, "sample_weight", InvalidSamples)
     if w.dtype.kind not in "biuf" or w.shape != (n,):
         raise InvalidSamples(f"sample_weight must hold {n} numbers, one per row; got shape {w.shape}, dtype {w.dtype}.")
     bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
@@ -579,7 +579,7 @@ class LegendreDensity(Estimator):
 
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
     """Learn levels that are given, bins if the column holds fractions and `n_bins` is set, else the column's levels."""
-    if (absent := column.absent()).all():
+    if (absent := column.mark_absent()).all():
         raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
     column, weights = column.take(~absent), None if weights is None else weights[~absent]
     values = column.rows()
@@ -725,7 +725,7 @@ class BoltzmannMachine(Estimator):
         if isinstance(edges, (str, Iterator)):
             raise InvalidBasis(f"edges={edges!r}: pass an order such as 2, or edges such as [(0, 1), (1, 2)].")
         listed: Any = edges
-        found = found_modes("edges", mode_sets("edges", listed), n, labels)
+        found = look_up_modes("edges", mode_sets("edges", listed), n, labels)
         seen = [frozenset(group) for group in found]
         for group, members in zip(found, seen, strict=True):
             if not group or seen.count(members) > 1:

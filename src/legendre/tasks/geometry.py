@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import expect
-from legendre.core.cells import cell_name, frozen
+from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import InvalidSetting, InvalidTensor
 from legendre.core.figures import axes_for, style_axes
-from legendre.core.origin import rectangular
+from legendre.core.origin import read_array
 from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
 from legendre.model.dual import ROUNDING, kl, probabilities, read_point
@@ -203,7 +203,7 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     if len(missed):
         where = cell_name(missed[0])
         raise InvalidTensor(f"R{where} = 0 where Q{where} > 0, so KL(Q, R) is infinite. R must be positive there.")
-    return Triangle(fit, frozen(p), frozen(q), frozen(r), kl(p, q), kl(q, r), kl(p, r))
+    return Triangle(fit, freeze(p), freeze(q), freeze(r), kl(p, q), kl(q, r), kl(p, r))
 
 
 def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
@@ -297,7 +297,7 @@ def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
 
 
 def _read_line(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    (p, _), (q, _), times = read_point("P", P), read_point("Q", Q), rectangular(t, "t", InvalidSetting)
+    (p, _), (q, _), times = read_point("P", P), read_point("Q", Q), read_array(t, "t", InvalidSetting)
     if p.shape != q.shape:
         raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
     if times.dtype.kind not in "iuf" or not np.isfinite(times).all():

@@ -75,7 +75,7 @@ def second_moments(
     out: FloatArray,
     together: int = 1 << 11,
 ) -> None:
-    """Fill `out` (k x k) with the mass at or above both of any two basis cells, `together` cells at a time."""
+    """Fill `out` (k x k) with the mass at or above both of any two basis cells, `name_levels` cells at a time."""
     if len(basis) > 1 and _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep_joins
 

@@ -55,14 +55,14 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     g = np.tril(g)
     g += np.tril(g, -1).T
     scale = _scale_to_unit_diagonal(g)
-    columns, lower = _pivoted(g, level)
+    columns, lower = _factorise_pivoted(g, level)
     return Factor(lower, scale[columns], columns, k)
 
 
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
     """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten."""
     _scale_to_unit_diagonal(g)
-    columns, _ = _pivoted(g, rounding_level(len(g), n_cells))
+    columns, _ = _factorise_pivoted(g, rounding_level(len(g), n_cells))
     return np.sort(columns)
 
 
@@ -80,7 +80,7 @@ def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
     return scale
 
 
-def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
+def _factorise_pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
     lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1)
     return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
 

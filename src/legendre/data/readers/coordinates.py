@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidTensor
-from legendre.core.origin import rectangular
+from legendre.core.origin import read_array
 from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 
@@ -58,9 +58,9 @@ def from_coords(
     >>> x.cells.tolist(), x.values.tolist()
     ([[0, 2], [1, 0]], [1, 2])
     """
-    values = None if values is None else rectangular(values, "values", InvalidTensor)
+    values = None if values is None else read_array(values, "values", InvalidTensor)
     if isinstance(cells, tuple):
-        columns = [rectangular(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
+        columns = [read_array(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
         lengths = list(dict.fromkeys(column.shape for column in columns))
         if len(lengths) != 1 or columns[0].ndim != 1:
             shapes = ", ".join(map(str, lengths))
@@ -69,7 +69,7 @@ def from_coords(
                 f"{shapes}. For rows pass a list or array."
             )
     else:
-        rows = rectangular(cells, "cells", InvalidTensor)
+        rows = read_array(cells, "cells", InvalidTensor)
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise InvalidTensor(
                 f"cells has shape {rows.shape}; it needs one row per entry and one column per mode, nnz x N. For one "

@@ -16,7 +16,7 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.labels import NUMBERS, as_labels, as_objects, have_rank, sorted_levels
-from legendre.core.origin import rectangular
+from legendre.core.origin import read_array
 from legendre.core.types import AnyArray, BoolArray, IntArray
 
 Missing = Literal["error", "drop", "keep"]
@@ -40,7 +40,7 @@ class Column:
 
     def rows(self) -> AnyArray:
         """Return the value of each row; NaN or None where there is none."""
-        if not self.absent().any():
+        if not self.mark_absent().any():
             return self.values[self.codes]
         return np.append(self.values, np.full(1, np.nan if self.numeric else None))[self.codes]
 
@@ -53,7 +53,7 @@ class Column:
         """Return some of the rows."""
         return replace(self, codes=self.codes[rows])
 
-    def absent(self) -> BoolArray:
+    def mark_absent(self) -> BoolArray:
         """Mark the rows without a value (NaN, NaT, NA or None)."""
         return self.codes < 0
 
@@ -214,7 +214,7 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
     """
     given = levels_by_column(levels, columns)
     read = {name: table.column(name) for name in columns}
-    absent = {name: column.absent() for name, column in read.items()}
+    absent = {name: column.mark_absent() for name, column in read.items()}
     kept: BoolArray | None = None
     notes: tuple[str, ...] = ()
     if missing == "drop" and (lost := np.any(list(absent.values()), axis=0)).any():
@@ -307,7 +307,7 @@ def _read_frame(table: Any, name: str) -> Any:
 
 
 def _read_array(table: Any, name: str) -> Table:
-    rows = rectangular(_unmask(table), name, InvalidSamples)
+    rows = read_array(_unmask(table), name, InvalidSamples)
     if not rows.ndim:
         hint = "Read the file first, e.g. by pandas.read_csv." if isinstance(table, (str, PathLike)) else ""
         raise InvalidSamples(f"{name} is {table!r}, which holds no rows. {hint}".rstrip())

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import Labels
-from legendre.core.origin import Origin, rectangular
+from legendre.core.origin import Origin, read_array
 from legendre.core.types import AnyArray
 from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table, sort_values
 from legendre.data.sparse_tensor import SparseTensor, check_values, merge
@@ -135,7 +135,7 @@ def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
     if counts is None:
         return None
     column = source.column(counts) if isinstance(counts, str) else None
-    given: AnyArray = rectangular(counts, "counts", InvalidSamples) if column is None else column.rows()
+    given: AnyArray = read_array(counts, "counts", InvalidSamples) if column is None else column.rows()
     if given.dtype.kind == "f" and (gaps := np.isnan(given)).any():
         row = int(np.argmax(gaps))
         raise InvalidSamples(f"the count of row {row} is NaN. Leave such rows out, or give them a count.")

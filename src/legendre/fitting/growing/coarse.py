@@ -16,7 +16,7 @@ from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Cells
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidBasis
 from legendre.core.sums.quotient import BoxTotals, Quotient, volumes
 from legendre.core.types import FloatArray
@@ -75,7 +75,7 @@ def observe_boxes(data: Observation, totals: BoxTotals) -> Dense:
     inside = weights > 0
     support = Support(quotient.merged_shape, None if inside.all() else inside)
     positive = bool((totals.values[inside] > 0).all())
-    values, base = frozen(totals.values), frozen(weights)
+    values, base = freeze(totals.values), freeze(weights)
     return Dense(support, base, None, data.total, positive, values, compiled_boxes=data.compiled)
 
 

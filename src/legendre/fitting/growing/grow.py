@@ -103,7 +103,7 @@ class Search:
         return loss
 
     def smaller(self, state: State, fewest: int | None = None, below: float = math.inf) -> State | None:
-        """Give back 15 % of the features, those missed least, but no more than exceed `fewest`; fit the others.
+        """Give back 15 % of the features, those missed least, but no more than exceed `find_fewest`; fit the others.
 
         ``None`` where no estimated loss is less than `below`, or where KL comes out several times what was estimated.
         """
@@ -229,7 +229,7 @@ def measure(state: State) -> GrowthStep:
     if data.missing is not None:
         difference = difference[~data.missing]
     square = float(np.einsum("i,i->", difference.ravel(), difference.ravel())) / max(difference.size, 1)
-    return GrowthStep.measured(state.theta.size, state.kl, math.sqrt(square) * data.total, data.total)
+    return GrowthStep.measure(state.theta.size, state.kl, math.sqrt(square) * data.total, data.total)
 
 
 def losses(state: State) -> FloatArray:

@@ -22,7 +22,7 @@ from legendre.basis.adaptive import Adaptive
 from legendre.core import limits
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
-from legendre.core.labels import Labels, Mode, Orders, ascending
+from legendre.core.labels import Labels, Mode, Orders, is_ascending
 from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas, rounding_level
 from legendre.core.sums.quotient import Quotient
@@ -41,9 +41,9 @@ def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> 
     If the caller names no modes, those whose levels are names are unordered, where X is in memory or sparse.
     """
     if isinstance(unordered, Mapping):
-        return _note(data.arranged(_read_orders(data.labels, unordered)), "as given")
+        return _note(data.reorder(_read_orders(data.labels, unordered)), "as given")
     if unordered is None:
-        held = data.entries is not None or data.here() is not None
+        held = data.entries is not None or data.as_dense() is not None
         levels = enumerate(data.labels.levels or () if held else ())
         modes = [k for k, own in levels if own is not None and are_names(own) and k not in data.origin.ranked]
     else:
@@ -57,13 +57,13 @@ def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> 
     if say is not None:
         say("arranging levels")
     if not data.whole and data.entries is None:
-        data = data.arranged([None] * len(data.shape))  # as it stands, but in memory, where it ends anyway
+        data = data.reorder([None] * len(data.shape))  # as it stands, but in memory, where it ends anyway
     hashes = hash_levels(data, modes)
     axes = order_modes(hashes)
     order: list[IntArray | None] = [
         np.argsort(own, kind="stable") if k in modes else None for k, own in enumerate(hashes)
     ]
-    known = data.arranged(order)
+    known = data.reorder(order)
     order = [None if by is None else by[seriate(known, k, axes)] for k, by in enumerate(order)]
     return _note(_turn_ends(data, order, [k for k in axes if k in modes]), "by the data")
 
@@ -78,7 +78,7 @@ def are_names(labels: AnyArray) -> bool:
     """
     listed = labels.tolist()
     if labels.dtype.kind in "UO" and all(isinstance(label, str) for label in listed):
-        return not ascending(listed)
+        return not is_ascending(listed)
     ordered = (date, time, timedelta, Number)
     return labels.dtype.kind == "O" and not all(
         isinstance(label, ordered) or type(label).__name__ in ("Period", "Interval") for label in listed
@@ -216,11 +216,11 @@ def _slices(data: Observation, mode: int, axes: Sequence[int]) -> FloatArray:
 
 def _turn_ends(data: Observation, order: Orders, modes: list[int]) -> Observation:
     """Turn arranged modes around, one after the other, where a small basis is better then."""
-    best = data.arranged(order)
+    best = data.reorder(order)
     least = _try(best)
     for k in modes:
         turned = [by[::-1] if by is not None and j == k else by for j, by in enumerate(order)]
-        other = data.arranged(turned)
+        other = data.reorder(turned)
         if (kl := _try(other)) < least:
             best, least, order = other, kl, turned
     return best

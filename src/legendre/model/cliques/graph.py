@@ -81,7 +81,7 @@ class CliqueTree:
 
 
 def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Sequence[int] = ()) -> CliqueTree:
-    """Arrange the modes that B couples in a tree of cliques, one of which holds the modes `together`."""
+    """Arrange the modes that B couples in a tree of cliques, one of which holds the modes `name_levels`."""
     used = (positions > 0).astype(np.float32)
     graph = used.T @ used > 0
     graph[np.ix_(together, together)] = True

@@ -204,7 +204,7 @@ def clique_sums(entries: Entries, tables: Tables, total: float) -> FloatArray:
     return out / total
 
 
-def laid_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
+def lay_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
     """Put the table of each clique, in the order of its modes, in its place."""
     out = np.empty(tables.size)
     for (where, _), table in zip(tables.matrices, sums, strict=True):
@@ -225,7 +225,7 @@ def sum_onto_modes(tables: Tables, sums: FloatArray) -> list[FloatArray]:
     return out
 
 
-def saturated(tables: Tables) -> bool:
+def is_saturated(tables: Tables) -> bool:
     """Whether every cell of every clique's table has a parameter."""
     # each parameter is counted in one clique, where its own modes are not all 0; the others belong to the parent
     return sum(states * (inside - 1) for _, (states, inside) in tables.matrices) == len(tables.basis)
@@ -303,7 +303,7 @@ def with_parts(tables: Tables, parts: Iterable[Part]) -> Tables:
         clique, where = tables.tree.cliques[home], tables.matrices[home][0]
         marks = np.ones(tables.size, dtype=np.bool_) if marks is None else marks
         table = marks[where].reshape(clique.shape)
-        table &= _along(alive, modes, clique.modes)
+        table &= _broadcast_table(alive, modes, clique.modes)
     return tables if marks is None else replace(tables, alive=marks)
 
 
@@ -311,11 +311,11 @@ def on_grid(parts: Iterable[Part], merged_shape: tuple[int, ...]) -> BoolArray:
     """Mark the merged cells that carry probability."""
     out = np.ones(merged_shape, dtype=np.bool_)
     for modes, alive in parts:
-        out &= _along(alive, modes, tuple(range(len(merged_shape))))
+        out &= _broadcast_table(alive, modes, tuple(range(len(merged_shape))))
     return out
 
 
-def _along(table: BoolArray, modes: tuple[int, ...], every: tuple[int, ...]) -> BoolArray:
+def _broadcast_table(table: BoolArray, modes: tuple[int, ...], every: tuple[int, ...]) -> BoolArray:
     """Turn a table over some modes so that it broadcasts against one over more."""
     kept = [k for k in every if k in modes]
     turned = table.transpose([modes.index(k) for k in kept])

@@ -21,7 +21,7 @@ from legendre.core.memory import check_room
 from legendre.core.text import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
-from legendre.model.model import Modes, decomposable, generating_margins, in_running_order
+from legendre.model.model import Modes, generating_margins, in_running_order, is_decomposable
 from legendre.results.inference.counts import counts_beside, counts_of
 from legendre.results.inference.estimates import Coding, coefficients_of
 from legendre.results.inference.printout import Printed, p_text
@@ -151,7 +151,7 @@ def draw_tables(
     check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
     drawn = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
     found = []
-    for other in (fit._fitted_to(table) for table in drawn):
+    for other in (fit._fit_to(table) for table in drawn):
         if other.converged:
             counts, level = counts_of(other), 0.0
             if other._alive is not None:  # by how much the recession raises the cells that keep probability
@@ -179,7 +179,7 @@ def _product_margins(fit: Decomposition) -> list[Modes] | None:
     if not fit.n_params:
         return []
     margins, merged = generating_margins(fit.model), fit.model.quotient.merged_shape
-    if margins is None or not decomposable(margins):
+    if margins is None or not is_decomposable(margins):
         return None
     return margins if all(merged[k] == fit.shape[k] for group in margins for k in group) else None
 
@@ -249,11 +249,11 @@ def evidence_of(tests: Inference, alpha: float) -> float:
     prior = np.full(fit.shape, float(alpha) / counts.size)
     ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # possible orders of the cases
     uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
-    own = _closed(counts + prior, margins) - _closed(prior, margins)
+    own = _integrate_closed(counts + prior, margins) - _integrate_closed(prior, margins)
     return ways + own - float(counts.sum()) * math.log(uniform)
 
 
-def _closed(counts: FloatArray, margins: list[Modes]) -> float:
+def _integrate_closed(counts: FloatArray, margins: list[Modes]) -> float:
     """Integrate a product of Dirichlet densities: cliques less what they share with those before them."""
     from scipy.special import gammaln
 

@@ -214,17 +214,18 @@ def saturated_log_likelihood(data: Observation) -> float | None:
     if not data.counts:
         return None
     if (entries := data.entries) is not None:
-        return None if entries.even else _saturated(entries.values)
-    held = data.here() if data.whole else None
+        return None if entries.even else _sum_saturated(entries.values)
+    held = data.as_dense() if data.whole else None
     if held is None:
         return None
     mask = held.support.mask
     return sum(
-        _saturated(held.values[rows] if mask is None else held.values[rows][mask[rows]]) for rows in rows_of(held.shape)
+        _sum_saturated(held.values[rows] if mask is None else held.values[rows][mask[rows]])
+        for rows in rows_of(held.shape)
     )
 
 
-def _saturated(counts: AnyArray) -> float:
+def _sum_saturated(counts: AnyArray) -> float:
     from scipy.special import gammaln, xlogy
 
     n = counts.astype(np.float64)

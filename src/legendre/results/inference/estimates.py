@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_number, entries
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
-from legendre.core.origin import rectangular
+from legendre.core.origin import read_array
 from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Columns
 from legendre.core.types import AnyArray, FloatArray, IntArray
@@ -120,7 +120,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     tables, names = zip(*(_code(labels, k, coding, given) for k in modes), strict=True)
     columns = _in_whole_terms(cells, titles, labels.shape)
     others = np.setdiff1d(np.arange(fit.n_params), columns)
-    chosen = _ordered(cells[columns])
+    chosen = _sort_basis(cells[columns])
     rows = np.vstack([np.zeros((1, len(modes)), dtype=np.int64), chosen])
     weights = np.zeros((len(rows) + len(others), fit.n_params))
     weights[: len(rows), columns] = _combine(cells[columns], tables, rows)[0]
@@ -145,7 +145,7 @@ def _effect(cell: IntArray, names: Sequence[Sequence[str]]) -> str:
     return ":".join(names[k][cell[k]] for k in np.flatnonzero(cell).tolist())
 
 
-def _ordered(basis: IntArray) -> IntArray:
+def _sort_basis(basis: IntArray) -> IntArray:
     """Put single variables first, then pairs, and so on; within a term the levels of the first variable run slowest."""
     used = basis > 0
     keys: AnyArray = np.hstack([used.sum(axis=1)[:, None], ~used, basis])
@@ -210,7 +210,7 @@ def read_contrasts(
     else:
         known = (), np.eye(fit.n_params), *np.zeros((2, fit.n_params))
     size = len(known[1])
-    rows = np.atleast_2d(rectangular(weights, "weights", InvalidQuery))
+    rows = np.atleast_2d(read_array(weights, "weights", InvalidQuery))
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
         raise InvalidQuery(
             f"contrast: weights have shape {rows.shape} and dtype {rows.dtype}; each row needs one finite number for "
@@ -263,7 +263,7 @@ def odds_ratios(
         where = [f"{labels.mode(k)} {labels.level(k, fixed.get(k, row[k]))}" for k in (*fixed, *free)]
         titles.append(":".join(names[k][row[k]] for k in pair) + (f" given {', '.join(where)}" if where else ""))
     weights, constants = _combine(fit.basis, tables, rows)
-    return tuple(titles), weights @ fit.model.terms.tied().matrix(), constants, np.zeros(len(rows))
+    return tuple(titles), weights @ fit.model.terms.as_ties().matrix(), constants, np.zeros(len(rows))
 
 
 def marginal_means(fit: Decomposition, by: Any) -> Combinations:
@@ -280,7 +280,7 @@ def marginal_means(fit: Decomposition, by: Any) -> Combinations:
         others = tuple(k for k in range(len(tables)) if k not in kept)
         offsets += np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
     weights, constants = _combine(fit.basis, tables, rows)
-    return tuple(titles), weights @ fit.model.terms.tied().matrix(), constants, offsets
+    return tuple(titles), weights @ fit.model.terms.as_ties().matrix(), constants, offsets
 
 
 def _list_rows(
@@ -309,7 +309,7 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
     errors = np.sqrt(tests.scale * variances(fit, info, weights, constants))
     fixed = (weights == 0).all(axis=1) & (constants == 0)
     notes = np.where(fixed, "fixed by the model: it involves no parameter", "").astype(object)
-    for i, sign in _diverging(fit, info.open, weights, constants) if len(info.open) else ():
+    for i, sign in _find_diverging(fit, info.open, weights, constants) if len(info.open) else ():
         values[i], errors[i] = (sign * np.inf if sign else np.nan), np.nan
         notes[i] = (
             "infinite, because of fitted zeros"
@@ -318,7 +318,7 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
         )
     half = half_width(errors, confidence)
     ends = np.stack([values - half, values + half], axis=1)
-    return Coefficients(names, frozen(values), frozen(errors), tuple(notes), ends, float(confidence), exp, what)
+    return Coefficients(names, freeze(values), freeze(errors), tuple(notes), ends, float(confidence), exp, what)
 
 
 def variances(fit: Decomposition, info: Information, weights: FloatArray, constants: FloatArray) -> FloatArray:
@@ -377,7 +377,7 @@ def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> 
     return ends
 
 
-def _diverging(
+def _find_diverging(
     fit: Decomposition, directions: FloatArray, weights: FloatArray, constants: FloatArray
 ) -> Iterator[tuple[int, int]]:
     """Find the combinations that change along some direction in theta that keeps Q where it has probability.
@@ -475,12 +475,12 @@ class Coefficients(Printed):
     @cached_property
     def z(self) -> FloatArray:
         """Wald statistics: estimates over their standard errors; NaN where there are none."""
-        return frozen(self.logs / np.where(self.standard_error > 0, self.standard_error, np.nan))
+        return freeze(self.logs / np.where(self.standard_error > 0, self.standard_error, np.nan))
 
     @cached_property
     def p_value(self) -> FloatArray:
         """Two-sided p-values of `z`."""
-        return frozen(two_sided_p(self.z))
+        return freeze(two_sided_p(self.z))
 
     @property
     def lower(self) -> FloatArray:

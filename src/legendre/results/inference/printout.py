@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.core.text import NamedValues, Table, fragment, latex, listed_words, markdown, shape_name, shortened
+from legendre.core.text import NamedValues, Table, fragment, latex, list_words, markdown, shape_name, shorten
 from legendre.data.observation import beyond_memory
 from legendre.results.base import count_name, import_pandas, rank_name
 from legendre.solvers.loop import Status
@@ -47,7 +47,7 @@ def fit_table(tests: Inference) -> NamedValues:
     entries = [
         ("table", f"{shape_name(fit.shape)}, N = {fit.total:.0f}"),
         ("cells", f"{count_name(fit.model.support.n_cells)}{vanishing}"),
-        ("model", shortened(fit.recipe)),
+        ("model", shorten(fit.recipe)),
         ("parameters", f"{fit.n_params}{dependent}"),
         *statistic_rows(tests, "G2 (deviance)", "X2 (Pearson)"),
         ("log-likelihood", f"{tests.log_likelihood:.3f}  (multinomial)"),
@@ -105,7 +105,7 @@ def notes_of(tests: Inference) -> tuple[str, ...]:
     """List warnings about the numbers in sentences, the gravest first."""
     fit = tests.fit
     notes = [*_boundary(fit), *_small_counts(tests), *_dispersion(tests)]
-    data = None if fit.data is None or fit.data.support.mask is None else fit.data.here()
+    data = None if fit.data is None or fit.data.support.mask is None else fit.data.as_dense()
     if data is not None and (outside := int(np.nansum(np.where(data.support.on_grid(), 0, data.values)))):
         notes.append(f"{outside:,} cases lie outside the support, and were left out")
     if fit._rounds:
@@ -135,11 +135,11 @@ def _boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
     n = fit.n_vanishing
     named = []
     if n <= 1_000_000 and (fit.model.support.points is None or n <= most):
-        labels = fit.labels.straight()
+        labels = fit.labels.restore_order()
         named = [f"({labels.cell(cell)})" for cell in fit.vanishing_cells[:most]]
     cells = f"{n:,} cells without counts" + (f", {', '.join(named)} and others," if named else "")
     if 0 < n <= most:
-        cells = f"{'the cell' if n == 1 else 'the cells'} {listed_words(named)}"
+        cells = f"{'the cell' if n == 1 else 'the cells'} {list_words(named)}"
     return (
         "the maximum likelihood estimate does not exist: the likelihood increases without attaining its maximum as the "
         f"means of {cells} go to 0, and some parameters to infinity with them.",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_int, check_number
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Mode
 from legendre.core.text import Table
@@ -172,17 +172,17 @@ class Inference(Storable):
     @cached_property
     def standard_errors(self) -> FloatArray:
         """Standard errors of theta; NaN where `reasons` says why."""
-        return frozen(np.sqrt(np.diagonal(self.covariance())))
+        return freeze(np.sqrt(np.diagonal(self.covariance())))
 
     @cached_property
     def z(self) -> FloatArray:
         """Wald statistics: theta over its standard error."""
-        return frozen(self.fit.theta / self.standard_errors)
+        return freeze(self.fit.theta / self.standard_errors)
 
     @cached_property
     def p_values(self) -> FloatArray:
         """Two-sided p-values of `z`, for theta = 0."""
-        return frozen(two_sided_p(self.z))
+        return freeze(two_sided_p(self.z))
 
     def intervals(self, confidence: float = 0.95) -> FloatArray:
         """Return Wald intervals of theta, a row for each parameter.

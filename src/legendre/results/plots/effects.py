@@ -24,17 +24,17 @@ from legendre.core.figures import (
     add_colour_bar,
     axes_for,
     draw_literally,
+    format_number,
     is_ordered,
     level_ticks,
     make_panels,
     new_figure,
-    plain_number,
     set_factor_ticks,
     set_integer_ticks,
     style_axes,
 )
 from legendre.core.labels import Labels, Mode
-from legendre.core.text import shortened
+from legendre.core.text import shorten
 from legendre.core.types import BoolArray, FloatArray
 from legendre.results.effects import Effect, Measure, center_log_means, notes_of
 from legendre.results.plots.plots import Plots
@@ -112,7 +112,7 @@ class FitPlots(Plots):
                 _draw_line(ax, effect, fit.labels, few, center_log_means(fit, effect.modes[0], measure))
             else:
                 _draw_map(ax, effect, fit.labels, few, span)
-            ax.set_title(f"{shortened(effect.name, 30)}: {100 * effect.share:.1f} %")
+            ax.set_title(f"{shorten(effect.name, 30)}: {100 * effect.share:.1f} %")
         notes = ["Factors on the fitted values, with shares of the variance of log Q"]
         if fit.data is not None and len(drawn[0].modes) == 1:
             notes.append("orange: observed means")
@@ -226,7 +226,7 @@ class FitPlots(Plots):
             ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)
             ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
             for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-                text = "all" if end - first == n else shortened(fit.labels.together(k, first, end), 26)
+                text = "all" if end - first == n else shorten(fit.labels.name_levels(k, first, end), 26)
                 side = "left" if first + end <= n else "right"
                 ax.text((first if side == "left" else end) - 0.5, row - 0.33, text, ha=side, fontsize=SMALL - 1)
             arranged = " as arranged" if fit.labels.order_of(k) is not None else ""
@@ -310,7 +310,7 @@ def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span:
     style: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "extent": extent}
     image = ax.imshow(thin_out(effect, shown, 2_000)[0], colours, vmin=-span, vmax=span, **style)
     bar = add_colour_bar(ax, image, ticks=[-span, 0, span], extend="both")
-    bar.ax.set_yticklabels([f"× {plain_number(math.exp(v))}" for v in (-span, 0, span)])
+    bar.ax.set_yticklabels([f"× {format_number(math.exp(v))}" for v in (-span, 0, span)])
     level_ticks(ax, "x", labels, effect.modes[1])
     level_ticks(ax, "y", labels, effect.modes[0])
 
@@ -373,7 +373,7 @@ def _draw_graph(fit: Decomposition, ax: Axes | None, by: By | None, measure: Mea
         part = 0.5 if len(modes) < 4 else 0.76  # of a line, where its number stands: lines cross in the middle
         style = {"font_color": ORANGE, "font_size": SMALL, "rotate": False, "label_pos": part}
         networkx.draw_networkx_edge_labels(graph, places, texts, ax=ax, **style)
-    names = {k: shortened(str(k) if many and fit.labels.names is None else fit.labels.mode(k), 14) for k in graph}
+    names = {k: shorten(str(k) if many and fit.labels.names is None else fit.labels.mode(k), 14) for k in graph}
     if not many:
         names = {k: f"{name}\n{100 * alone.get(k, 0.0):.1f} %" for k, name in names.items()}
     box = {"boxstyle": f"round,pad={0.2 if many else 0.5}", "facecolor": LIGHT, "edgecolor": GREY}

@@ -27,14 +27,14 @@ from legendre.core.figures import (
     add_colour_bar,
     axes_for,
     draw_literally,
+    format_number,
     is_ordered,
     level_ticks,
     make_panels,
-    plain_number,
     set_integer_ticks,
 )
 from legendre.core.labels import Labels, Mode
-from legendre.core.text import listed_words, shortened
+from legendre.core.text import list_words, shorten
 from legendre.core.types import FloatArray
 from legendre.results.distribution import find_modes
 from legendre.results.views import Modes, Pair, PairTable, largest_places, residuals_of, slice_modes
@@ -111,7 +111,7 @@ class Plots:
             level_ticks(ax, "y", labels, modes[-2])
             unnamed = ", level" if labels.names is None else ""
             part = f"{labels.mode(modes[0])}{unnamed} {labels.level(modes[0], chosen[row])}"
-            ax.set_title(name if len(modes) == 2 else f"{shortened(part, 28)}: {name}")
+            ax.set_title(name if len(modes) == 2 else f"{shorten(part, 28)}: {name}")
             ax.label_outer()
             if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
                 for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
@@ -168,8 +168,8 @@ class Plots:
         sides = ((-15, -4), (8, -4), (-4, 8), (-4, -15))  # in turn, so that numbers of neighbours keep apart
         for rank, i in enumerate(worst, start=1):
             ax.annotate(str(rank), (found.q[i], found.x[i]), xytext=sides[rank % 4], **words)
-            name = fill(shortened(pair.labels.cell(found.cell(i)), 132), 44, subsequent_indent="    ")
-            numbers = f"{plain_number(found.x[i])} {pair.seen}, {plain_number(found.q[i])} {pair.made}"
+            name = fill(shorten(pair.labels.cell(found.cell(i)), 132), 44, subsequent_indent="    ")
+            numbers = f"{format_number(found.x[i])} {pair.seen}, {format_number(found.q[i])} {pair.made}"
             listed.append(f"{rank}  {name}\n    {numbers} ({residuals[i]:+.3g}{' sd' if pair.counts else ''})")
         if worst:
             ax.text(1.02, 1.0, "\n\n".join(listed), transform=ax.transAxes, va="top", fontsize=SMALL)
@@ -204,10 +204,10 @@ class Plots:
             tables = {group: pair.table(group, "plot.margins") for group in _read_groups(pair.labels, modes)}
         else:
             shape = pair.labels.shape
-            tables = _misplaced_most(pair, [(k,) for k in range(len(shape))], most)
+            tables = _choose_misplaced(pair, [(k,) for k in range(len(shape))], most)
             among = range(len(shape)) if len(shape) <= 8 else sorted(k for (k,) in tables)  # all pairs of few modes
             couples = [(i, j) for i, j in combinations(among, 2) if shape[i] * shape[j] <= limits.LARGEST_GRID]
-            tables |= _misplaced_most(pair, couples, most)
+            tables |= _choose_misplaced(pair, couples, most)
         figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)
         for ax, (group, table) in zip(axes, tables.items(), strict=True):
             if len(group) == 1:
@@ -216,7 +216,7 @@ class Plots:
                 _draw_couple(ax, pair, table)
             share = table.misplaced
             amount = f"{100 * share:.1f} %" if share >= 0.0005 else "0 %" if share < 1e-8 else "< 0.1 %"
-            ax.set_title(f"{shortened(listed_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
+            ax.set_title(f"{shorten(list_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
         singles = [ax for ax, group in zip(axes, tables, strict=True) if len(group) == 1]
         if singles:
             parts = singles[0].get_legend_handles_labels()
@@ -302,7 +302,7 @@ def _scale_axes(ax: Axes, x: FloatArray, q: FloatArray, counts: bool) -> None:
         linear = 1.0 if counts else float(np.quantile(positive, 0.02))
         for scale, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
             scale("symlog", linthresh=linear, linscale=0.6)
-            axis.set_major_formatter(plain_number)
+            axis.set_major_formatter(format_number)
 
 
 def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
@@ -316,7 +316,7 @@ def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
     return groups
 
 
-def _misplaced_most(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Modes, PairTable]:
+def _choose_misplaced(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Modes, PairTable]:
     tables = {group: pair.table(group, "plot.margins") for group in groups}
     kept = sorted(sorted(groups, key=lambda group: -tables[group].misplaced)[:most])
     return {group: tables[group] for group in kept}
@@ -334,7 +334,7 @@ def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
     ax.plot(places, table.q, style, color=BLUE, markersize=4, linewidth=1.8, label=pair.made)
     ax.set_ylim(bottom=0)
     ax.locator_params(axis="y", nbins=4)
-    ax.yaxis.set_major_formatter(plain_number)
+    ax.yaxis.set_major_formatter(format_number)
     level_ticks(ax, "x", pair.labels, k)
 
 
@@ -382,7 +382,7 @@ def _draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | Non
     ax.spines[:].set_visible(False)
     kind = "Pearson residual" if pair.counts else "difference"
     add_colour_bar(ax, shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
-    names = shortened(listed_words([labels.mode(k) for k in range(len(kept))]), 30)
+    names = shorten(list_words([labels.mode(k) for k in range(len(kept))]), 30)
     ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
     return ax
 

@@ -23,8 +23,8 @@ from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.model.cliques.tables import n_carrying, parts_of, saturated, theta_of
-from legendre.model.model import CellList, Cliques, Model, Modes, decomposable, fitted_margins, generating_margins
+from legendre.model.cliques.tables import is_saturated, n_carrying, parts_of, theta_of
+from legendre.model.model import CellList, Cliques, Model, Modes, fitted_margins, generating_margins, is_decomposable
 from legendre.model.problem import Problem
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.structure.rank import covariance, independent
@@ -89,7 +89,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
 def _empty_tables(problem: Problem) -> Face | None:
     """Leave out the empty cells of the tables of a tree of cliques that B fits whole: they are all that vanishes."""
     space, sums = problem.model, problem.clique_sums
-    if sums is None or not isinstance(space, Cliques) or space.ties is not None or not saturated(space.tables):
+    if sums is None or not isinstance(space, Cliques) or space.ties is not None or not is_saturated(space.tables):
         return None
     alive = sums > 0
     return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
@@ -97,7 +97,7 @@ def _empty_tables(problem: Problem) -> Face | None:
 
 def _is_product(model: Model, margins: list[Modes]) -> bool:
     """Whether the largest entropy with these margins is a product of tables on a full grid, and B nothing else."""
-    whole = generating_margins(model) is not None and decomposable(margins)
+    whole = generating_margins(model) is not None and is_decomposable(margins)
     return whole and bool(model.alive.all())
 
 

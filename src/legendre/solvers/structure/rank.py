@@ -19,7 +19,7 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import choose_engine
 from legendre.engines.protocol import Engine
-from legendre.model.cliques.tables import Tables, n_carrying, n_free, saturated
+from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, n_free
 from legendre.model.model import Cliques, Model, generating_margins
 
 
@@ -99,7 +99,7 @@ def independent(model: Model) -> IntArray:
 
 def _a_product(space: Model) -> TypeGuard[Cliques]:
     """Whether this is a face of tables over cliques that B fits whole."""
-    return isinstance(space, Cliques) and not space.whole and space.ties is None and saturated(space.tables)
+    return isinstance(space, Cliques) and not space.whole and space.ties is None and is_saturated(space.tables)
 
 
 def _free_in_tables(tables: Tables) -> IntArray:

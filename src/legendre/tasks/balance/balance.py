@@ -16,7 +16,7 @@ import numpy as np
 
 from legendre.basis.interactions import interactions
 from legendre.core import limits
-from legendre.core.cells import cell_name, frozen
+from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import ConvergenceWarning, InvalidMargins, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
@@ -30,7 +30,7 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import choose_engine
 from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.fit import Settings, show_progress
-from legendre.model.model import Modes, decomposable
+from legendre.model.model import Modes, is_decomposable
 from legendre.model.problem import Problem
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.views import ArrayPair
@@ -284,7 +284,7 @@ def balance(
             )
         data = in_memory(read(X, prior=True, names=names, levels=levels), "balance")
         support = Support(data.values.shape, None if data.positive else data.values > 0)
-        base = frozen(np.asarray(data.values, dtype=np.float64))
+        base = freeze(np.asarray(data.values, dtype=np.float64))
         prior = replace(data, support=support, base=base, positive=True)  # X is the base measure on its own support
         wanted = read_margins(margins, modes, total, prior.labels, settings.tol)
         shares = wanted.normalise()
@@ -348,7 +348,7 @@ def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome
     first, columns = solvers[0], np.arange(model.n_params)
     if not first.accepts_dependent:
         columns = independent(model.on_face(face))
-    reduced = problem.reduced(face, columns)
+    reduced = problem.reduce(face, columns)
     matrix = first.needs_matrix and MatrixEngine.applies(reduced.model)
     engine = MatrixEngine(reduced.model) if matrix else choose_engine(reduced.model)
     start = np.zeros(len(columns))
@@ -379,7 +379,7 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
     return Balanced(
         X=X,
         margins=margins,
-        values=frozen(tensor),
+        values=freeze(tensor),
         parts=parts,
         model=model,
         theta=outcome.point.theta,
@@ -387,7 +387,7 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
         psi=outcome.point.psi,
         eta_hat=program.problem.eta_hat,
         status=status,
-        vanishing_cells=frozen(vanishing),
+        vanishing_cells=freeze(vanishing),
         gap=outcome.gap,
         solver=outcome.solver.name,
         history=outcome.history,
@@ -417,7 +417,7 @@ class Program:
         """
         shares = {modes: problem.margin(modes) for modes in problem.prescribed or {}}
         if problem.model.support.mask is None and all((wanted > 0).all() for wanted in shares.values()):
-            return cls(problem, problem.model.alive, decomposable(list(shares)))
+            return cls(problem, problem.model.alive, is_decomposable(list(shares)))
         allowed = np.ones(problem.model.quotient.merged_shape, dtype=np.bool_)
         for wanted in shares.values():
             allowed &= wanted > 0
@@ -430,7 +430,7 @@ class Program:
                     f"margin {key_of(modes)} wants {wanted[place] * problem.data.total:.6g} at "
                     f"{cell_name([place[k] for k in modes])}, but on all of its cells X is 0 or another margin is."
                 )
-        return cls(problem, alive, decomposable(list(shares)) and bool((alive == allowed).all()))
+        return cls(problem, alive, is_decomposable(list(shares)) and bool((alive == allowed).all()))
 
     @property
     def margins(self) -> dict[Modes, FloatArray]:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.interactions import found_modes, mode_sets
+from legendre.basis.interactions import look_up_modes, mode_sets
 from legendre.core.arguments import check_number, entries, is_whole
-from legendre.core.cells import cell_name, frozen
+from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import InvalidBasis, InvalidMargins
 from legendre.core.labels import Labels, Mode
-from legendre.core.origin import rectangular
+from legendre.core.origin import read_array
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.checks import check_range, finder, first_cell, unmask
@@ -42,7 +42,7 @@ class Margins:
 
     def normalise(self) -> dict[Modes, FloatArray]:
         """Return the margins of the largest sets, each divided by its own sum."""
-        return {modes: frozen(self.values[modes] / self.values[modes].sum()) for modes in self.largest_sets}
+        return {modes: freeze(self.values[modes] / self.values[modes].sum()) for modes in self.largest_sets}
 
     def largest_error(self, tensor: FloatArray, *, relative: bool) -> float:
         """Return the largest error of a margin of a tensor; if relative, as a share of that margin's largest entry."""
@@ -98,7 +98,7 @@ def read_margins(
         ordered = tuple(sorted(group))
         if ordered in values:
             raise InvalidMargins(f"the margin of modes {key_of(ordered)} is given twice.")
-        values[ordered] = frozen(_read_margin(group, given, labels).transpose(np.argsort(group)))
+        values[ordered] = freeze(_read_margin(group, given, labels).transpose(np.argsort(group)))
     _check_agreement(values, tol)
     return Margins(values, float(next(iter(values.values())).sum()))
 
@@ -120,7 +120,7 @@ def _read_set(group: object, labels: Labels) -> Modes:
     """Read one set of modes: a mode, by number or name, or a tuple of them."""
     try:
         several: Any = (group,) if is_whole(group) or isinstance(group, str) else group
-        [found] = found_modes("margins", mode_sets("margins", [several]), len(labels.shape), labels)
+        [found] = look_up_modes("margins", mode_sets("margins", [several]), len(labels.shape), labels)
     except InvalidBasis as trouble:
         raise InvalidMargins(str(trouble)) from None
     if not found:
@@ -131,7 +131,7 @@ def _read_set(group: object, labels: Labels) -> Modes:
 def _read_margin(group: Modes, given: Any, labels: Labels) -> FloatArray:
     """Check one margin, and bring levels that it names into the order of X."""
     name, expected = f"margin {key_of(group)}", tuple(labels.shape[k] for k in group)
-    values = rectangular(unmask(_order_levels(labels.part(group), given, name)), name, InvalidMargins)
+    values = read_array(unmask(_order_levels(labels.part(group), given, name)), name, InvalidMargins)
     if values.dtype.kind not in "iuf":
         raise InvalidMargins(f"{name} has dtype {values.dtype}; its entries must be numbers.")
     if values.shape != expected:

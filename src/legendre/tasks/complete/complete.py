@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, is_basis, untied
+from legendre.basis.basis import Basis, is_basis, require_untied
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice, check_int, generator_from, is_real
-from legendre.core.cells import cell_name, frozen
+from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting, InvalidSupport
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import host
-from legendre.core.progress import silent
+from legendre.core.progress import show_nothing
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -376,9 +376,9 @@ def complete(
         along, dice = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
         dealer = partial(deal, n_folds=folds, along=along, rng=dice)
         if basis is None:
-            penalised = fit_penalised(data, seen, dealer, criterion, settings, silent if say is None else say)
-            filled = frozen(np.where(seen, values, penalised.means))
-            return Completion(filled, penalised, frozen(np.ones_like(seen)), frozen(seen))
+            penalised = fit_penalised(data, seen, dealer, criterion, settings, show_nothing if say is None else say)
+            filled = freeze(np.where(seen, values, penalised.means))
+            return Completion(filled, penalised, freeze(np.ones_like(seen)), freeze(seen))
         recipe, table = recipes[0], None
         if folds is not None:
             recipe, table = select(data, seen, recipes, settings, dealer, criterion, say)
@@ -393,8 +393,8 @@ def complete(
             ConvergenceWarning,
             stacklevel=2,
         )
-    known = None if determined is None else frozen(determined | seen)
-    return Completion(frozen(np.where(seen, values, value)), fit, known, frozen(seen), table)
+    known = None if determined is None else freeze(determined | seen)
+    return Completion(freeze(np.where(seen, values, value)), fit, known, freeze(seen), table)
 
 
 def read_gaps(
@@ -428,7 +428,7 @@ class OnGrid(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells of a recipe without ties."""
-        return untied(self.terms(data), self)
+        return require_untied(self.terms(data), self)
 
     def terms(self, data: Observation) -> Terms:
         """List the cells of the recipe, and how they are tied, as if missing cells were observed to be 0."""

@@ -12,7 +12,7 @@ from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.progress import Say
-from legendre.core.text import Columns, Table, shortened
+from legendre.core.text import Columns, Table, shorten
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
@@ -129,7 +129,7 @@ def select(
             for place, (recipe, sizes) in enumerate(offers):
                 if say is not None:
                     done = (turn * len(offers) + place) / (len(folds.held) * len(offers))
-                    say(f"fold {turn + 1} of {len(folds.held)}   {shortened(repr(recipe), 60)}", done)
+                    say(f"fold {turn + 1} of {len(folds.held)}   {shorten(repr(recipe), 60)}", done)
                 fit = fit_recipe(part, recipe, rough)
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
             answers.append((values[held], np.array([extrapolate(fit)[0][held] for fit in fits])))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from legendre.core.cells import frozen
+from legendre.core.cells import freeze
 from legendre.core.errors import ConvergenceWarning
 from legendre.core.labels import Labels
 from legendre.core.origin import Origin
@@ -117,7 +117,7 @@ class PenalisedFit:
 
     def without_labels(self) -> PenalisedFit:
         """Return the same fit without labels."""
-        return replace(self, origin=self.origin.unlabelled())
+        return replace(self, origin=self.origin.drop_labels())
 
     def tensor(self) -> Any:
         """Return the model's value at every cell, in X's units and form."""
@@ -194,9 +194,9 @@ def fit_penalised(
         warnings.warn(f"{text} Raise max_iter or tol.", ConvergenceWarning, stacklevel=3)
     q, h = (point.m / point.m.sum()).transpose(back), point.h.transpose(back)
     return PenalisedFit(
-        means=frozen(means.transpose(back)),
-        theta=frozen(moebius(h).ravel()[1:]),
-        eta=frozen(zeta_adjoint(q).ravel()[1:]),
+        means=freeze(means.transpose(back)),
+        theta=freeze(moebius(h).ravel()[1:]),
+        eta=freeze(zeta_adjoint(q).ravel()[1:]),
         kl=float(poisson_deviance(values / data.total, q).sum()) / 2.0,
         variances={
             problem.waves.name(term, data.labels): float(problem.tau[tuple(term[k] for k in order)])
@@ -209,9 +209,9 @@ def fit_penalised(
         n_held_out=int(counts.sum()),
         n_folds=len(used),
         held_out=folds.name(data.labels),
-        log_sd=frozen(log_sd.transpose(back)),
-        gaps=frozen(folds.gaps),
-        quantiles=frozen(quantiles),
+        log_sd=freeze(log_sd.transpose(back)),
+        gaps=freeze(folds.gaps),
+        quantiles=freeze(quantiles),
         residual=point.residual,
         gap=point.gap,
         status=Status.CONVERGED if converged else Status.OUT_OF_STEPS,
@@ -274,7 +274,7 @@ class HeldOut:
         """Compute quantiles of the errors of square roots, in standard deviations, for each shape.
 
         A fibre is one case: where there are few, the next one may well lie outside of all, so quantiles are those of
-        Weibull's places. A shape with fewer cases than `fewest` has the quantiles of all held-out cells.
+        Weibull's places. A shape with fewer cases than `find_fewest` has the quantiles of all held-out cells.
         """
         scaled, rows = [], []
         for point in points:

@@ -17,13 +17,13 @@ from legendre.core.arguments import check_choice, check_number
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text import Columns, shortened
-from legendre.core.tied_parameters import Terms, joined
+from legendre.core.text import Columns, shorten
+from legendre.core.tied_parameters import Terms, join_terms
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support, beyond_memory
 from legendre.model.cliques.graph import clique_tree
-from legendre.model.cliques.tables import n_free, parts_of, propagate, saturated, with_parts
+from legendre.model.cliques.tables import is_saturated, n_free, parts_of, propagate, with_parts
 from legendre.model.model import Cliques, Model
 from legendre.results.base import count_name
 from legendre.results.decomposition import Decomposition
@@ -130,7 +130,7 @@ class Anova(Printed):
         rows = [["#  model" if numbered else self.head, *(_FORMATS[name][0] for name in columns), ""]]
         for i, name in enumerate(self.names):
             texts = ["" if np.isnan(values[i]) else _FORMATS[key][1](values[i]) for key, values in columns.items()]
-            title = f"{i + 1}  {shortened(name, 60)}" if numbered else name
+            title = f"{i + 1}  {shorten(name, 60)}" if numbered else name
             rows.append([title, *texts, stars(columns.get("p_value", [np.nan] * (i + 1))[i])])
         notes = ["LRT: each model against the one above"] if "lrt" in columns and numbered else []
         if "aic" in columns and any(_fit_of(m)._alive is not None for m in self.models):
@@ -236,7 +236,7 @@ def compare(small: Any, large: Any) -> LikelihoodRatio:
             )
         statistic = max(2.0 * gain, 0.0)
         return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
-    df, statistic = _added_parameters(one, other.model.terms), np.nan
+    df, statistic = _count_added(one, other.model.terms), np.nan
     if one.data is not None and one.data.counts:
         statistic = max(2.0 * one.total * (one.kl - other.kl), 0.0)  # rounding may leave -1e-13
     return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
@@ -300,7 +300,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     place = one.places_in(other)
     if (place >= 0).all():
         return
-    union = joined([other, one], len(small.shape))
+    union = join_terms([other, one], len(small.shape))
     if union.n_params > limits.LARGEST_MATRIX:
         raise InvalidQuery(f"whether the models are nested is not checked beyond {limits.LARGEST_MATRIX:,} parameters.")
     omega = small.model.support
@@ -315,7 +315,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     )
 
 
-def _added_parameters(small: Decomposition, basis: Terms) -> int:
+def _count_added(small: Decomposition, basis: Terms) -> int:
     """Count the parameters that a larger basis adds to a fit, on the cells to which the fit gives probability."""
     degrees_of_freedom(small)  # refuses a rank that is only a bound
     more = _rank_on_face(basis, small)
@@ -342,7 +342,7 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     if (found := _rank_in_tables(basis, fit)) is not None:
         return found
     # each box between the cuts of both bases lies in one box of the fit, and carries probability where that does
-    both = joined([basis, fit.model.terms], len(fit.shape))
+    both = join_terms([basis, fit.model.terms], len(fit.shape))
     model = Model.of(support, None, both.cells, ties=both.ties)
     merged = "anova: a grid merged along both bases"
     check_room(model.n_cells, 24, merged, "Compare bases with fewer cells.")
@@ -360,7 +360,7 @@ def _rank_in_tables(basis: Terms, fit: Decomposition) -> Rank | None:
         not isinstance(own, Cliques)
         or not isinstance(other, Cliques)
         or other.ties is not None
-        or not saturated(other.tables)
+        or not is_saturated(other.tables)
     ):
         return None
     parts, tree = parts_of(own.tables), other.tables.tree
@@ -402,13 +402,13 @@ def drop_terms(model: LogLinear) -> Anova:
     _check_hierarchical(model, "drop1")
     own = model.model
     found = [(str(f), replace(own, functions=tuple(g for g in own.functions if g != f))) for f in own.functions]
-    return _try_each(model, _smaller(own) + found, "without")
+    return _try_each(model, _list_smaller(own) + found, "without")
 
 
 def add_terms(model: LogLinear, scope: str | Sequence[Any] | None) -> Anova:
     """Add each term of the scope whose parts are all there."""
     _check_hierarchical(model, "add1")
-    return _try_each(model, _larger(model.model, _scope(model, scope)), "with")
+    return _try_each(model, _list_larger(model.model, _scope(model, scope)), "with")
 
 
 def _try_each(model: LogLinear, found: list[tuple[str, Formula]], head: str) -> Anova:
@@ -433,13 +433,13 @@ def _scope(model: LogLinear, scope: Any) -> frozenset[Term] | None:
     return allowed
 
 
-def _smaller(model: Formula) -> list[tuple[str, Formula]]:
+def _list_smaller(model: Formula) -> list[tuple[str, Formula]]:
     """List the models without one of the largest terms, by its name."""
     largest = [term for term in model.terms if not any(term < other for other in model.terms)]
     return [(model.name(term), replace(model, terms=model.terms - {term})) for term in model.order(largest)]
 
 
-def _larger(model: Formula, scope: frozenset[Term] | None) -> list[tuple[str, Formula]]:
+def _list_larger(model: Formula, scope: frozenset[Term] | None) -> list[tuple[str, Formula]]:
     """List the models with one more term, whose parts with one variable less are all there."""
     known = {frozenset[str](), *model.terms}
     found = {term | {name} for term in known for name in model.names} - model.terms
@@ -494,8 +494,8 @@ def search(
 
 def _neighbours(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:
     """List the models with one term less, and those with one more."""
-    yield from (("drop", *smaller) for smaller in _smaller(model.model))
-    yield from (("add", *larger) for larger in _larger(model.model, scope))
+    yield from (("drop", *smaller) for smaller in _list_smaller(model.model))
+    yield from (("add", *larger) for larger in _list_larger(model.model, scope))
 
 
 def _edges(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:

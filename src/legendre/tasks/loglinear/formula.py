@@ -49,7 +49,7 @@ class FunctionTerm:
     within: tuple[str, ...] = ()  # variables: each of their levels has its own parameters
 
     def __str__(self) -> str:
-        written = [f"{key}={_plain(value)}" if key else _plain(value) for key, value in self.args]
+        written = [f"{key}={_write_argument(value)}" if key else _write_argument(value) for key, value in self.args]
         called = self.name if self.feature is not None and not self.args else f"{self.name}({', '.join(written)})"
         return ":".join([*map(quote, self.within), called])
 
@@ -143,10 +143,10 @@ def quote(name: str) -> str:
     return name if name.isidentifier() else f"{mark}{name}{mark}"
 
 
-def _plain(value: Any) -> str:
+def _write_argument(value: Any) -> str:
     """Write an argument so that it is read back: names in quotes where they need them, numbers without exponents."""
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_plain, value))}]"
+        return f"[{', '.join(map(_write_argument, value))}]"
     return quote(value) if isinstance(value, str) else format(Decimal(repr(value)), "f")
 
 

@@ -22,12 +22,12 @@ from legendre.core.errors import (
     InvalidTensor,
 )
 from legendre.core.origin import Origin
-from legendre.core.text import NamedValues, Table, shortened
+from legendre.core.text import NamedValues, Table, shorten
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import Pattern, count_cases
-from legendre.data.read import beside, read
+from legendre.data.read import align_with, read
 from legendre.data.readers.encode import read_table
 from legendre.data.readers.labelled import FRAMES, unwrap
 from legendre.data.sparse_tensor import SparseTensor
@@ -179,9 +179,9 @@ def loglinear(
     origin, patterns = count_cases(data, columns, left if counts is None else counts, levels=levels, missing=how)
     variables = origin.of(()).names or ()
     model = read_formula(formula, variables, features, hierarchical=hierarchical)
-    support, base = beside(support, origin), beside(base, origin)
+    support, base = align_with(support, origin), align_with(base, origin)
     if [pattern.modes for pattern in patterns] != [tuple(range(len(variables)))]:
-        return fit_rows(_incomplete(origin, patterns, support, base), model, tol)
+        return fit_rows(_read_incomplete(origin, patterns, support, base), model, tol)
     return fit_table(replace(observe(patterns[0].counts, support, base), origin=origin), model, tol)
 
 
@@ -206,7 +206,7 @@ def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) ->
     if isinstance(data, SparseTensor) and beyond_memory(data.shape) is None:
         origin = unwrap(data, names, levels)[1]
         table: Observation = replace(
-            observe(data.toarray(), beside(support, origin), beside(base, origin)), origin=origin
+            observe(data.toarray(), align_with(support, origin), align_with(base, origin)), origin=origin
         )
     else:
         table = read(data, support, base, names=names, levels=levels)
@@ -222,7 +222,7 @@ def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) ->
     return replace(table, origin=replace(table.origin, labels=replace(table.labels, names=called)))
 
 
-def _incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any, base: Any) -> Incomplete:
+def _read_incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any, base: Any) -> Incomplete:
     """Take rows, some of which lack values, with their sample space and base measure."""
     if isinstance(support, str) and support != "all":
         raise InvalidSupport(
@@ -340,7 +340,7 @@ class LogLinear(Inference):
         model = read_formula(formula, names, dict.fromkeys(_feature_names, LOST), hierarchical=hierarchical)
         em, mask = None, "all" if fit.model.support.mask is None else fit.model.support.mask
         if _patterns:
-            rows = _incomplete(fit.origin, _patterns, mask, fit.model.base)
+            rows = _read_incomplete(fit.origin, _patterns, mask, fit.model.base)
             em = replace(Ascent.at(Likelihood(rows, fit), fit.theta), path=tuple(log_likelihoods))
         elif beyond_memory(fit.shape) is None:  # the counts are the table
             table = observe(others["counts"].grid(fit.shape), mask, fit.model.base)
@@ -414,7 +414,7 @@ class LogLinear(Inference):
         if self.em is None:
             return LikelihoodRatio(0.0, 0, float("nan"))
         data = self.em.likelihood.data
-        best, df = 0.0, -data.free(data.inside)
+        best, df = 0.0, -data.count_free(data.inside)
         for lost, counts in data.parts:
             seen = counts[counts > 0]
             best += float(seen @ np.log(seen / seen.sum()))
@@ -535,8 +535,8 @@ class LogLinear(Inference):
         absent = [name for name in self.names if not any(name in term for term in self.model.terms)]
         few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
         said = [
-            ("table", f"{shortened(modes, 160)}, N = {self.fit.total:.0f}"),
-            ("rows", shortened(", ".join(rows), 160)),
+            ("table", f"{shorten(modes, 160)}, N = {self.fit.total:.0f}"),
+            ("rows", shorten(", ".join(rows), 160)),
             *statistic_rows(self, "G2", "X2"),
             ("AIC", f"{self.aic:.3f}"),
             ("BIC", f"{self.bic:.3f}"),
@@ -551,7 +551,7 @@ class LogLinear(Inference):
         said += [("note", note) for note in (*self.notes, *self.fit.origin.notes)]
         brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators) or "[]"
         functions = "".join(f" + {function}" for function in self.model.functions)
-        model = shortened(brackets + functions if self.hierarchical else self.formula, 160)
+        model = shorten(brackets + functions if self.hierarchical else self.formula, 160)
         return NamedValues(f"Log-linear model {model}", [(name, value) for name, value in said if value])
 
     def _status(self) -> str:
@@ -602,8 +602,8 @@ def _numbers_of_rows(em: Ascent) -> dict[str, Any]:
 
     likelihood, fit, data, q = em.likelihood, em.likelihood.fit, em.likelihood.data, em.q
     alive = likelihood.log_base > -np.inf
-    identified = likelihood.identified(q)
-    rank = min(support_rank(fit) - len(likelihood.columns) + identified, float(data.free(data.inside)))
+    identified = likelihood.count_identified(q)
+    rank = min(support_rank(fit) - len(likelihood.columns) + identified, float(data.count_free(data.inside)))
     multinomial = poisson = em.path[-1]
     for pattern in data.patterns:
         n, same = float(pattern.total), float(gammaln(pattern.counts + 1.0).sum())
@@ -612,9 +612,9 @@ def _numbers_of_rows(em: Ascent) -> dict[str, Any]:
     return {
         "fit": fit,
         "counts": counts_beside(fit, np.argwhere(alive), data.expect(q)[alive]),
-        "g2": max(2.0 * (data.saturated() - em.path[-1]), 0.0),
+        "g2": max(2.0 * (data.maximise_saturated() - em.path[-1]), 0.0),
         "x2": float("nan"),
-        "df": data.free(alive) - identified,
+        "df": data.count_free(alive) - identified,
         "log_likelihood": multinomial,
         "aic": aic(poisson, rank),
         "rank": rank,

@@ -107,7 +107,7 @@ def _slab(shape: tuple[int, ...]) -> tuple[list[int], NDArray[Any], NDArray[Any]
     return order, extents, strides
 
 
-def _sorted(cells: IntArray, order: list[int], shape: tuple[int, ...] | None) -> tuple[IntArray, IntArray]:
+def _sort_cells(cells: IntArray, order: list[int], shape: tuple[int, ...] | None) -> tuple[IntArray, IntArray]:
     """Sort cells by plane; with a shape given, coordinates count down from the top, so that above becomes below."""
     table = np.zeros((len(cells), max(2, len(order))), dtype=np.int64)
     for column, k in enumerate(order):
@@ -120,7 +120,7 @@ def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: 
     """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`."""
     order, extents, strides = _slab(shape)
     top = shape if down else None
-    (added, place), (asked, back) = _sorted(adders, order, top), _sorted(askers, order, top)
+    (added, place), (asked, back) = _sort_cells(adders, order, top), _sort_cells(askers, order, top)
     sums, out = np.empty(len(askers)), np.empty(len(askers))
     _sweep(added, values[place], asked, extents, strides, sums)
     out[back] = sums
@@ -130,8 +130,8 @@ def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: 
 def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
     """Fill `out` with the mass at or above the join of any two basis cells."""
     order, extents, strides = _slab(shape)
-    adders, place = _sorted(cells, order, shape)
-    askers, back = _sorted(basis, order, shape)
+    adders, place = _sort_cells(cells, order, shape)
+    askers, back = _sort_cells(basis, order, shape)
     tables = adders, masses[place], askers, extents, strides, out
     work = float(len(basis)) ** 2 * len(extents)
     several = len(basis) ** 2 > max(len(cells), int(extents.prod()))

@@ -72,7 +72,7 @@ def _eliminate(rows, s, b, lo, hi):
 
 
 @inner(fastmath=FAST)
-def _greedy(n, m, gain, eta, place, mean, at, rows, var, out):
+def _choose_greedily(n, m, gain, eta, place, mean, at, rows, var, out):
     """Choose up to m of the features 0..n-1, each time the one that lowers the variance of feature n most.
 
     Returns how many; `out` lists them. `rows` is the pivoted Cholesky factor of the covariance, one row per choice;
@@ -110,7 +110,7 @@ def _greedy(n, m, gain, eta, place, mean, at, rows, var, out):
 
 @ParallelKernel
 def select(first, last, start, near, rank, m, gain, corner, eta, ref, chosen, count):
-    """`_greedy` for features start, start+1, ...; row r of `near` lists the nearest features of start + r."""
+    """`_choose_greedily` for features start, start+1, ...; row r of `near` lists the nearest features of start + r."""
     width = near.shape[1]
     ids, place, mean, at = _scratch(corner.shape[1], width + 1)
     var, rows, out = np.empty(width + 1), np.empty((m + 1, width + 1)), np.empty(m, np.int64)
@@ -123,7 +123,7 @@ def select(first, last, start, near, rank, m, gain, corner, eta, ref, chosen, co
                 n += 1
         ids[n] = start + r
         _load(n + 1, ids, corner, ref, place, mean)
-        count[r] = _greedy(n, m, gain, eta, place, mean, at, rows, var, out)
+        count[r] = _choose_greedily(n, m, gain, eta, place, mean, at, rows, var, out)
         for s in range(count[r]):
             chosen[r, s] = ids[out[s]]
 
