@@ -70,7 +70,7 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "smooth": (
         lambda: ld.complete(GAPS, progress=True),
-        ["round 1 of at most 8, fold 1 of 5"],
+        ["walks learned, round 1 of at most 20"],
     ),
     "hidden": (
         lambda: ld.hidden(SOME, "interactions([(0, 3), (1, 3), (2, 3)])", 2, restarts=2, progress=True),

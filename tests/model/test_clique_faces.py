@@ -137,7 +137,7 @@ def test_an_unseen_state_of_a_chain_of_order_100() -> None:
     assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.n_vanishing == pytest.approx(2**98, rel=1e-12)
     assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {(40, 41): [[1, 1]]}
-    with pytest.raises(ld.errors.TooLarge, match=r"never formed. fit.n_vanishing tells their number, fit.vanishing_m"):
+    with pytest.raises(ld.errors.TooLarge, match=r"never formed. fit.n_vanishing is their number, and fit.vanishing_m"):
         _ = fit.vanishing_cells
     smaller = ld.BoltzmannMachine([(k, k + 1) for k in range(98)]).fit(rows).decomposition_
     assert ld.anova(smaller, fit).tests[0].df == 1

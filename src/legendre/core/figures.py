@@ -175,7 +175,7 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
 def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     """Write levels in at most `longest` letters, and what all of them begin with, for the name of the axis.
 
-    >>> tick_texts(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
+    >>> write_ticks(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
     (['01', '02', '03'], ' (2019-01-…)')
     """
     if own.dtype.kind == "M":
@@ -196,9 +196,9 @@ def choose_ticks(texts: list[str], most: int) -> list[int]:
     """Choose every n-th level, at most `most`: of the possible steps the one with most round labels.
 
     >>> clock = [f"{6 + i // 6:02}:{i % 6}0" for i in range(108)]
-    >>> [clock[i] for i in every_nth(clock, 8)]
+    >>> [clock[i] for i in choose_ticks(clock, 8)]
     ['06:00', '09:00', '12:00', '15:00', '18:00', '21:00']
-    >>> [i + 1 for i in every_nth([str(i + 1) for i in range(80)], 8)]
+    >>> [i + 1 for i in choose_ticks([str(i + 1) for i in range(80)], 8)]
     [10, 20, 30, 40, 50, 60, 70, 80]
     """
     least, ending = -(-len(texts) // most), ":00" if ":" in texts[0] else "0"

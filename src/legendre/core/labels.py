@@ -415,7 +415,7 @@ def _number_key(text: str) -> tuple[float, ...]:
 def is_ascending(texts: Sequence[str]) -> bool:
     """Whether strings with a natural order are in it, or in its reverse; a week may begin with any of its days.
 
-    >>> [ascending(texts) for texts in (["7", "10"], ["10", "7", "9"], ["Sun", "Mon", "Tue"], ["Fri", "Mon", "Sat"])]
+    >>> [is_ascending(texts) for texts in (["7", "10"], ["10", "7", "9"], ["Sun", "Mon", "Tue"], ["Fri", "Mon", "Sat"])]
     [True, False, True, False]
     """
     keys = sort_keys(texts)

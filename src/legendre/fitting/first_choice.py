@@ -113,7 +113,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
 def find_fewest(curve: Curve) -> int:
     """Return the fewest parameters whose loss on held-out cells is within one standard error of the least.
 
-    >>> fewest({0: [1.0, 1.0], 5: [0.5, 0.55], 8: [0.45, 0.55]})
+    >>> find_fewest({0: [1.0, 1.0], 5: [0.5, 0.55], 8: [0.45, 0.55]})
     5
     """
     best = curve[best_size(curve)]

@@ -406,7 +406,7 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
 def is_decomposable(margins: list[Modes]) -> bool:
     """Whether in a running order each set meets all before it in what it shares with one: one scaling cycle is exact.
 
-    >>> decomposable([(0, 1), (1, 2)]), decomposable([(0, 1), (1, 2), (0, 2)])
+    >>> is_decomposable([(0, 1), (1, 2)]), is_decomposable([(0, 1), (1, 2), (0, 2)])
     (True, False)
     """
     if len(margins) > len({k for group in margins for k in group}):  # a tree has at most one clique for each mode
