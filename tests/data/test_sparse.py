@@ -163,7 +163,7 @@ def test_sums_and_entries(X: FloatArray) -> None:
     data, rng = entries(X), np.random.default_rng(int(X.sum()))
     cells = np.argwhere(np.ones(X.shape))
     assert_array_equal(data.at(cells), X[tuple(cells.T)])
-    quotient = Quotient.of(X.shape, rng.permutation(cells)[:3])
+    quotient, _ = Quotient.of(X.shape, rng.permutation(cells)[:3])
     assert_allclose(data.merged(quotient), observe(X).merged(quotient))
     positions = quotient.boxes(cells)
     assert_allclose(data.above(quotient, positions), zeta_adjoint(data.merged(quotient))[tuple(positions.T)])

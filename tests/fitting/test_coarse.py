@@ -41,7 +41,7 @@ def test_levels_that_are_the_same_are_joined_and_no_others(rng: np.random.Genera
 
 def test_named_cuts_stay_and_every_mode_keeps_one() -> None:
     data = observe(np.ones((8, 9, 3)))
-    fixed = Quotient.of(data.shape, np.array([[5, 2, 0]]))
+    fixed, _ = Quotient.of(data.shape, np.array([[5, 2, 0]]))
     boxes = join_alike(BoxTotals(whole(data.shape), data.values), fixed, 1)
     assert boxes.quotient.merged_shape == (2, 2, 2)
     assert 5 in boxes.quotient.cuts[0]

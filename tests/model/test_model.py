@@ -41,7 +41,7 @@ def test_weights_and_masses_are_sums_over_boxes(case: Case) -> None:
 
 @given(problems())
 def test_cuts_are_the_coordinates_of_the_basis(case: Case) -> None:
-    quotient = Quotient.of(case.X.shape, case.basis)
+    quotient, _ = Quotient.of(case.X.shape, case.basis)
     for k, cut in enumerate(quotient.cuts):
         assert cut.tolist() == sorted({0} | set(case.basis[:, k].tolist()))
     assert quotient.merged_shape == tuple(len(cut) for cut in quotient.cuts)
@@ -49,7 +49,7 @@ def test_cuts_are_the_coordinates_of_the_basis(case: Case) -> None:
 
 @given(problems())
 def test_positions_and_spreading(case: Case) -> None:
-    quotient = Quotient.of(case.X.shape, case.basis)
+    quotient, _ = Quotient.of(case.X.shape, case.basis)
     labels = np.arange(np.prod(quotient.merged_shape)).reshape(quotient.merged_shape)
     spread = quotient.spread(labels)
     assert spread.shape == case.X.shape

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_int
-from legendre.core.cells import cell_name, freeze, unique_cells
+from legendre.core.cells import cell_name, entries_at, freeze, unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
-from legendre.core.tied_parameters import Terms, Ties, join_terms
-from legendre.core.types import IntArray
+from legendre.core.tied_parameters import Terms, Ties, column_terms
+from legendre.core.types import BoolArray, IntArray
 from legendre.data.observation import Observation
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ class Pair(Basis):
         """Combine the parameters of both as sets: two are the same that have the same feature."""
         one, other = self.left.terms(data), self.right.terms(data)
         if self.sign == "|":
-            return join_terms([one, other], len(data.shape))
+            if one.ties is None and other.ties is None:
+                return Terms(unique_cells(np.concatenate([one.cells, other.cells])))
+            return column_terms([*one.columns(), *other.columns()], one.cells.shape[1])
         inside = one.places_in(other) >= 0
         return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
@@ -340,7 +342,7 @@ class B3(_Sliced):
 
     def select(self, data: Observation) -> IntArray:
         largest = data.largest(int(self.l), self._slices(data.support.shape, data))
-        return _gather_inside([largest], data, known=True)
+        return _gather_inside([largest], None)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         return {} if isinstance(self.axis, str) else {self._slices(shape): int(self.l)}
@@ -350,7 +352,9 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
     """List the cells of some lines that lie in the support, in C order, without the bottom."""
     points = data.support.points
     if points is None:
-        return _gather_inside([_line(data.support.shape, line) for line in lines], data)
+        shape = data.support.shape
+        parts = [_line(shape, line) for line in lines]
+        return _gather_inside(parts or [np.empty((0, len(shape)), dtype=np.int64)], data.support.mask)
     away = points != 0
     number = away.sum(axis=1)
     found = np.zeros(len(points), dtype=np.bool_)
@@ -360,7 +364,7 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
             if values is not None:
                 here &= np.isin(points[:, k], values)
         found |= here
-    return _gather_inside([points[found]], data)
+    return _gather_inside([points[found]], None)
 
 
 def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
@@ -376,12 +380,10 @@ def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
     return cells
 
 
-def _gather_inside(parts: list[IntArray], data: Observation, *, known: bool = False) -> IntArray:
-    """Gather the parts in C order, less what lies outside Omega+; `known` to lie in Omega, they are not looked up."""
-    if not parts:
-        return np.empty((0, len(data.support.shape)), dtype=np.int64)
+def _gather_inside(parts: list[IntArray], mask: BoolArray | None) -> IntArray:
+    """Gather the parts in C order, without the bottom and what the mask of Omega leaves out."""
     cells = parts[0] if len(parts) == 1 else unique_cells(np.concatenate(parts))
-    cells, support = cells[cells.any(axis=1)], data.support
-    if not (known or support.full):
-        cells = cells[support.contains(cells)]
+    cells = cells[cells.any(axis=1)]
+    if mask is not None:
+        cells = cells[entries_at(mask, cells)]
     return cells[np.lexsort(cells.T[::-1])]

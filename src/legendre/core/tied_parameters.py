@@ -6,7 +6,7 @@ coefficients that make a column of A; its value at the first cell is not part of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -161,14 +161,6 @@ def _key(cells: IntArray, values: FloatArray, _: str) -> tuple[bytes, bytes]:
     """Return a key that is the same for equal features."""
     order = np.lexsort(cells.T[::-1])
     return cells[order].astype(np.int64).tobytes(), values[order].tobytes()
-
-
-def join_terms(parts: Sequence[Terms], order: int) -> Terms:
-    """Put the parameters of several bases side by side; of those with the same feature the first stays."""
-    if all(part.ties is None for part in parts):
-        cells = [part.cells for part in parts if len(part.cells)]
-        return Terms(unique_cells(np.concatenate([np.empty((0, order), dtype=np.int64), *cells])))
-    return column_terms((column for part in parts for column in part.columns()), order)
 
 
 def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None = None) -> Terms:

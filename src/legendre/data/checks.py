@@ -150,9 +150,10 @@ def check_entries(values: Any, seen: Scan) -> None:
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
 
 
-def missing_cells(values: AnyArray, seen: Scan, prior: bool) -> BoolArray | None:
+def missing_cells(values: AnyArray, prior: bool) -> BoolArray | None:
     """Mark the entries that are NaN, ``None`` when none is."""
-    if math.isfinite(seen.total) or not (missing := np.isnan(values)).any():
+    missing = np.isnan(values)
+    if not missing.any():
         return None
     if prior:
         raise InvalidTensor(
@@ -229,12 +230,12 @@ def check_base(measure: Any, values: Any, mask: Any, seen: Scan) -> None:
     check_range(seen.positive, seen.largest, finder(measure), "base", InvalidSupport)
 
 
-def check_sum(values: Any, n_cells: int, seen: Scan) -> None:
+def check_sum(values: Any, seen: Scan, *, full: bool) -> None:
     """Refuse an X, of NumPy or dask, without a positive entry on Omega, or with too large a range there."""
-    if not n_cells:
+    if seen.largest < 0:
         raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
     if seen.total == 0:
-        raise zero_everywhere("X" if n_cells == values.size else "X on the support")
+        raise zero_everywhere("X" if full else "X on the support")
     check_range(seen.positive, seen.largest, finder(values))
 
 

@@ -148,9 +148,9 @@ class FittedModel(NamedTuple):
     def on(self, start: Cell, shape: Cell) -> FloatArray:
         """Return Q on a rectangle of the grid: running sums of the parameters that reach it (eq. 2)."""
         reached, local = _find_meeting(self.cells, start, shape)
-        quotient = Quotient.of(shape, local)
+        quotient, positions = Quotient.of(shape, local)
         grid = np.zeros(quotient.merged_shape)
-        np.add.at(grid, tuple(quotient.boxes(local).T), self.theta[reached])
+        np.add.at(grid, tuple(positions.T), self.theta[reached])
         q = np.array(quotient.spread(np.exp(zeta(grid) - self.psi) * self.total), dtype=np.float64)
         if self.alive is not None:
             sides = enumerate(zip(start, shape, strict=True))
@@ -309,7 +309,7 @@ def observe_blocks(
     check_entries(X, _join_scans([part.seen for part in parts]))
     if measure is not None and n_cells:
         check_base(measure, X, mask, _join_scans([part.base for part in parts]))
-    check_sum(X, n_cells, inside)
+    check_sum(X, inside, full=n_cells == X.size)
     by_mode = tuple(np.zeros(n) for n in shape)
     for part in parts:
         for total, first, own in zip(by_mode, part.start, part.margins, strict=True):

@@ -115,10 +115,11 @@ class Dense(Observation):
         )
 
     def largest(self, count: int, axis: int, together: int = 32) -> IntArray:
-        """Rank each slice, `name_levels` slices at a time: a slice alone may lie scattered over memory."""
-        length, mask = self.shape[axis], self.support.mask
-        if count == 1 and self.last_ranking is not None and axis == len(self.shape) - 1:
-            return cells_in_slices(self.last_ranking, np.arange(length), self.shape, axis)
+        """Rank each slice, `together` slices at a time: a slice alone may lie scattered over memory."""
+        shape, mask = self.values.shape, self.support.mask
+        length = shape[axis]
+        if count == 1 and self.last_ranking is not None and axis == len(shape) - 1:
+            return cells_in_slices(self.last_ranking, np.arange(length), shape, axis)
         places, numbers = [], []
         table = np.moveaxis(self.values, axis, 0)
         for start in range(0, length, together):
@@ -132,7 +133,7 @@ class Dense(Observation):
             number, place = np.nonzero(chosen)
             places.append(place)
             numbers.append(number + start)
-        return cells_in_slices(np.concatenate(places), np.concatenate(numbers), self.shape, axis)
+        return cells_in_slices(np.concatenate(places), np.concatenate(numbers), shape, axis)
 
     @cached_property
     def negentropy(self) -> float:
@@ -171,19 +172,20 @@ def observe(
     large = values.size >= limits.COMPILED_CELLS
     seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
     check_entries(values, seen)
-    missing = missing_cells(values, seen, prior)
+    missing = None if math.isfinite(seen.total) else missing_cells(values, prior)
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)
     if mask is not None:
         seen = scan(values[mask])
-    omega = Support(values.shape, mask)
-    check_sum(values, omega.n_cells, seen)
+    check_sum(values, seen, full=mask is None)
+    kept = values.view() if large else values.copy()
+    kept.setflags(write=False)
     return Dense(
-        values=freeze(values if large else values.copy()),
+        values=kept,
         missing=missing,
-        support=omega,
+        support=Support(values.shape, mask),
         base=measure,
         total=seen.total,
         positive=seen.smallest > 0,

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.sums.cell_sums import second_moments
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
@@ -130,12 +131,17 @@ class ReferenceEngine(CellListEngine):
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
         grid, k = point.cache.above.ravel(), len(point.eta)
         g = np.empty((k, k)) if out is None else out
-        for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
+        every = self._kept_joins if k <= limits.KEPT_JOINS else self._joins()
+        for start, joins in zip(range(0, k, BLOCK), every, strict=True):
             rows, columns = slice(start, start + BLOCK), slice(0, start + len(joins))
             block = g[rows, columns]
             np.subtract(grid.take(joins), point.eta[rows, None] * point.eta[columns], out=block)
             g[columns, rows] = block.T
         return g
+
+    @cached_property
+    def _kept_joins(self) -> list[IntArray]:
+        return list(self._joins())
 
     def _joins(self) -> Iterator[IntArray]:
         """Compute the flat positions of max(u, v), block row by block row up to the diagonal."""

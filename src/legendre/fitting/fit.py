@@ -18,7 +18,6 @@ from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import check_flag, check_int, is_real
-from legendre.core.cells import freeze
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
@@ -116,7 +115,7 @@ class Plan:
         """How many parameters are independent on the face."""
         model, alive = self.problem.model, self.face.alive
         if alive is None and model.plain:
-            return Rank(model.n_params)
+            return Rank(len(self.problem.eta_hat))
         known = self.settings.solver is not None or self.settings.ranked or not scaling_pays(self.problem)
         return rank_of(model.on_face(alive), self.columns if known else None)
 
@@ -286,23 +285,24 @@ def fit_on(
     With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
     plan = plan_on(data, recipe, settings, boxes, inverse, recession)
-    with limit_blas(plan.problem.model.n_params):
+    with limit_blas(len(plan.problem.eta_hat)):
         plan, outcome = _solve(plan, start)
     if not settings.ranked and not outcome.status.converged:
         settings = replace(settings, ranked=True)
         return fit_on(data, recipe, settings, start=start, boxes=boxes, inverse=inverse, recession=recession)
-    problem, face = plan.problem, plan.face
-    point = plan.target.complete(outcome.point)
+    problem, face, point = plan.problem, plan.face, outcome.full
+    for array in (point.theta, point.eta, face.recession):
+        array.setflags(write=False)
     alone = replace(settings, max_iter=None, callback=None)  # for fits that the caller did not begin
     return Decomposition(
         model=problem.model,
-        theta=freeze(point.theta),
-        eta=freeze(point.eta),
+        theta=point.theta,
+        eta=point.eta,
         psi=point.psi,
         eta_hat=problem.eta_hat,
         total=data.total,
         _alive=face.alive,
-        recession=freeze(face.recession),
+        recession=face.recession,
         missing=data.missing,
         status=outcome.status,
         rank=plan.rank.n,
@@ -345,7 +345,7 @@ def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
     """
     model = plan.problem.model
     newton = isinstance(plan.solvers[-1], (Natural, NaturalCG))
-    if not newton or model.n_cells * model.n_params <= limits.QUICK_SEARCH:
+    if not newton or model.n_cells * len(plan.problem.eta_hat) <= limits.QUICK_SEARCH:
         plan = with_face_search(plan)
     theta = _start(start, plan)
     outcome = _run(plan, theta, given=start is not None)
@@ -403,7 +403,7 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
 
 
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
-    k = plan.problem.model.n_params
+    k = len(plan.problem.eta_hat)
     if start is None:
         return np.zeros(k)
     theta = read_array(start, "start", InvalidSetting)
@@ -418,7 +418,7 @@ def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposit
     """Warn of a fit that did not reach its certificate, and of one to which the support left no parameter."""
     support = fit.model.support
     named = fit.reason is None and not fit._rounds and not fit.recipe.startswith("cells(")
-    if named and not (fit.model.n_params or support.full) and support.n_cells > 1:
+    if named and not (len(fit.theta) or support.full) and support.n_cells > 1:
         text = (
             f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so nothing of X was "
             "fitted: Q is uniform there (or the base measure). interactions(1) fits the sums of every level, and "

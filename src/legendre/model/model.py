@@ -51,8 +51,8 @@ class Model:
     @staticmethod
     def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Model:
         """Merge the sample space along the basis; decide in which form the merged cells are summed over."""
-        quotient = Quotient.of(support.shape, basis)
-        grid = Model(support, base, freeze(basis), quotient, quotient.boxes(basis), ties=ties)
+        quotient, positions = Quotient.of(support.shape, basis)
+        grid = Model(support, base, freeze(basis), quotient, positions, ties=ties)
         if support.points is not None:
             return _of_points(grid, support.points)
         if support.mask is None and base is None:
@@ -97,7 +97,7 @@ class Model:
         """Whether every cell of a full grid counts, and each alike."""
         return self.measure is None
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether B is independent by its form: on a full grid without a base measure no cell depends on others."""
         return self.whole and self.ties is None

@@ -33,6 +33,9 @@ class Problem:
     prescribed: dict[Modes, FloatArray] | None = None  # margins of P, if nothing else is known; ``None``: P is X
     full: Problem | None = None  # the problem that this is a part of: the same merged cells, all parameters
 
+    def __post_init__(self) -> None:
+        self.eta_hat.setflags(write=False)
+
     @classmethod
     def of(
         cls, data: Observation, basis: IntArray, ties: Ties | None = None, boxes: BoxTotals | None = None
@@ -42,13 +45,13 @@ class Problem:
         problem = cls(data, model, np.empty(0), boxes)
         listed = isinstance(model, Cliques) and data.entries is not None and is_saturated(model.tables)  # needs no grid
         if model.measure is not None or (model.n_cells <= data.largest_grid and model.formable and not listed):
-            return replace(problem, eta_hat=freeze(model.above(problem.mass)), given=problem.mass)
+            return replace(problem, eta_hat=model.above(problem.mass), given=problem.mass)
         if isinstance(model, Cliques) and (sums := _tables_of(data, model.tables)) is not None:
             eta_hat = model.on_params(model.tables.sums_above(sums))
-            return replace(problem, eta_hat=freeze(eta_hat), clique_sums=freeze(sums))
+            return replace(problem, eta_hat=eta_hat, clique_sums=freeze(sums))
         if (np.count_nonzero(model.positions, axis=1) > 1).any():
             eta_hat = model.on_params(data.above(model.quotient, model.positions)) / data.total
-            return replace(problem, eta_hat=freeze(eta_hat))
+            return replace(problem, eta_hat=eta_hat)
         margins = tuple(margin / data.total for margin in data.margins(model.quotient))
         eta_hat = np.empty(len(model.basis))
         for k, margin in enumerate(margins):
@@ -57,7 +60,7 @@ class Problem:
         tables = None
         if isinstance(model, Cliques):  # over single modes: these margins
             tables = lay_out(model.tables, [margins[clique.modes[0]] for clique in model.tables.tree.cliques])
-        return replace(problem, eta_hat=freeze(model.on_params(eta_hat)), clique_sums=tables, mode_margins=margins)
+        return replace(problem, eta_hat=model.on_params(eta_hat), clique_sums=tables, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -68,7 +71,7 @@ class Problem:
         for modes, values in reversed(margins.items()):
             rows = list_within(model.positions, modes)
             eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
-        return cls(data, model, freeze(eta_hat), prescribed=margins)
+        return cls(data, model, eta_hat, prescribed=margins)
 
     @property
     def known(self) -> bool:
@@ -143,7 +146,7 @@ class Problem:
             return self
         model = self.model.on_face(alive)
         model = model if len(columns) == len(self.eta_hat) else model.with_columns(columns)
-        return replace(self, model=model, eta_hat=freeze(self.eta_hat[columns]), full=self.full or self)
+        return replace(self, model=model, eta_hat=self.eta_hat[columns], full=self.full or self)
 
 
 def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:

@@ -39,15 +39,15 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     tree of cliques whole, and every cell of them is `seen`. Nor has an outer product a theta if a level is not seen.
     """
     model = problem.model
-    newton: Solver = Natural() if model.n_params <= limits.LARGEST_MATRIX else NaturalCG()
+    newton: Solver = Natural() if len(problem.eta_hat) <= limits.LARGEST_MATRIX else NaturalCG()
     if model.ties is not None:  # closed forms and scaling fit whole margins
         return [newton]
     closed = model.one_body
     if not closed:
-        known_in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
-        if problem.known and not known_in_tables:
-            return [Scaling(max_iter=limits.SCALING_CYCLES), newton] if scaling_pays(problem) else [newton]
-        closed = isinstance(model, Cliques) and is_saturated(model.tables)
+        in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
+        if not in_tables and scaling_pays(problem):
+            return [Scaling(max_iter=limits.SCALING_CYCLES), newton]
+        closed = isinstance(model, Cliques) and (in_tables or not problem.known) and is_saturated(model.tables)
     return [Closed(), newton] if seen and closed else [newton]
 
 
@@ -59,7 +59,7 @@ def scaling_pays(problem: Problem) -> bool:
     cycles of 10 ns a cell and margin, against 12 steps of 7 ns a cell and mode and 0.1 ns an operation of the Cholesky
     factor. These are what a fit to 1e-10 usually takes.
     """
-    model, n, k = problem.model, problem.model.n_cells, problem.model.n_params
+    model, n, k = problem.model, problem.model.n_cells, len(problem.eta_hat)
     whole, small = model.measure is None, k <= limits.LARGEST_MATRIX
     if not problem.known or (n >= limits.COSTLY_SWEEP and small if whole else k < limits.SCALING_FROM):
         return False

@@ -187,7 +187,7 @@ class State:
 class Solver(ABC):
     """A method: its settings, what it needs, and its step. Derive from it to write your own.
 
-    A solver of your own defines `start` and `advance`; everything else has a default here. Every solver has the
+    A solver of your own defines `advance`; everything else has a default here. Every solver has the
     settings `max_iter`, the largest number of steps unless the caller sets one, and `patience`, the number of steps
     without progress that end the fit, because what remains is rounding error.
 
@@ -202,8 +202,6 @@ class Solver(ABC):
     --------
     >>> import legendre as ld
     >>> class Downhill(ld.solvers.Solver):
-    ...     def start(self, target, theta):
-    ...         return ld.solvers.State(target.at(theta))
     ...     def advance(self, target, state):
     ...         step = 8 / (1 + target.engine.n_params)
     ...         return ld.solvers.State(target.at(state.point.theta - step * state.point.gradient), step=step)
@@ -218,9 +216,9 @@ class Solver(ABC):
     needs_mass: ClassVar[bool] = False  # it needs P itself; balancing, which looks for a P, cannot use it
     needs_matrix: ClassVar[bool] = False  # it works on matrices of weights, with the engine for those
 
-    @abstractmethod
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
+        return State(target.at(theta))
 
     @abstractmethod
     def advance(self, target: Target, state: State) -> State | None:
@@ -263,6 +261,7 @@ class Outcome:
     """Where and how the loop ended."""
 
     point: Evaluation
+    full: Evaluation  # the same with the parameters that are held at 0
     status: Status
     history: tuple[Step, ...]
     gap: float  # how far above the minimum at most, see `State`
@@ -345,8 +344,9 @@ def _finish(solver: Solver, target: Target, state: State, otherwise: Status, his
     final = solver.finish(target, state)
     if not type(solver).__module__.startswith("legendre."):  # eta and residual are then what somebody put there
         final = replace(final, point=target.at(final.point.theta))
-    status = Status.CONVERGED if target.residual(final.point) <= target.tol else otherwise
-    return Outcome(final.point, status, tuple(history), final.gap, final.tilt, solver)
+    full = target.complete(final.point)
+    status = Status.CONVERGED if full.residual <= target.tol else otherwise
+    return Outcome(final.point, full, status, tuple(history), final.gap, final.tilt, solver)
 
 
 def _record(state: State, iteration: int) -> Step:

@@ -15,7 +15,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import Factor, factorise, rounding_level
+from legendre.core.sums.linalg import Factor, rounding_level, solve
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.protocol import Preconditioner
@@ -46,18 +46,15 @@ class Natural(Solver):
     patience: int = 5
     name: ClassVar[str] = "natural"
 
-    def start(self, target: Target, theta: FloatArray) -> State:
-        return State(target.at(theta), memory=Workspace())
-
     def advance(self, target: Target, state: State) -> State | None:
-        point, work = state.point, state.memory or Workspace()  # none at a start that another solver made
+        point, work = state.point, state.memory or Workspace()
         # Step with the last factor, if the last step's contraction promises that this ends the fit, and it does: on all
         # of B, not only for the parameters that are fitted, else such steps may go back and forth indefinitely.
         if work.factor is not None and point.residual**2 <= target.tol * work.point.residual:
             after = target.at(point.theta - work.factor.solve(point.gradient))
             if after.residual <= target.tol and target.residual(after) <= target.tol:
                 return State(after, memory=work, step=1.0)
-        return search(target, point, -work.factorise(target, point).solve(point.gradient), work)
+        return search(target, point, -work.solve(target, point), work)
 
     def finish(self, target: Target, state: State) -> State:
         """Correct with the last factor while that pays, so that cells far below tol gain their digits too.
@@ -70,8 +67,7 @@ class Natural(Solver):
             if target.inverse is not None and target.attained:  # else the tilt is to prove something
                 found = bound_nearby(target, point, target.inverse)
             if found is None:
-                work.factorise(target, point)
-                found = bound(target, point, work)
+                found = bound(target, point, work.solve(target, point), work)
             return replace(state, gap=found[0], tilt=found[1])
         # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
@@ -83,7 +79,7 @@ class Natural(Solver):
             point = corrected
             if not pays or point.residual < enough:
                 break
-        gap, tilt = bound(target, point, work)
+        gap, tilt = bound(target, point, work.factor.solve(point.gradient), work)
         return replace(state, point=point, gap=gap, tilt=tilt)
 
 
@@ -96,12 +92,12 @@ class Workspace:
     n_summed: int = 0
     point: Evaluation = None  # type: ignore[assignment]  # of the factor
 
-    def factorise(self, target: Target, point: Evaluation) -> Factor:
-        """Compute and factorise G at a point, in place of the last one."""
+    def solve(self, target: Target, point: Evaluation) -> FloatArray:
+        """Compute and factorise G at a point, in place of the last one; solve for minus the Newton step."""
         self.matrix, self.point = target.engine.fisher(point, self.matrix), point
         self.n_summed = self.n_summed or target.problem.model.n_summed
-        self.factor = factorise(self.matrix, self.n_summed)
-        return self.factor
+        self.factor, direction = solve(self.matrix, self.n_summed, point.gradient)
+        return direction
 
     def noise(self, target: Target, point: Evaluation) -> FloatArray:
         """Return the rounding error of each eta."""
@@ -133,9 +129,6 @@ class NaturalCG(Solver):
     patience: int = 5
     name: ClassVar[str] = "natural-cg"
     accepts_dependent: ClassVar[bool] = True
-
-    def start(self, target: Target, theta: FloatArray) -> State:
-        return State(target.at(theta))
 
     def advance(self, target: Target, state: State) -> State | None:
         """Solve for the step as exactly as pays: to a share of about the Newton decrement, at most 0.3.
@@ -227,8 +220,7 @@ def newton_gap(target: Target, point: Evaluation) -> float:
     minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
     work = Workspace()
-    work.factorise(target, point)
-    return bound(target, point, work)[0]
+    return bound(target, point, work.solve(target, point), work)[0]
 
 
 def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
@@ -238,16 +230,15 @@ def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
     """
     g = target.engine.fisher(point)
     part = g if len(columns) == len(g) else g[np.ix_(columns, columns)]
-    factor = factorise(part, target.problem.model.n_summed)
+    direction = np.zeros_like(point.gradient)
+    factor, direction[columns] = solve(part, target.problem.model.n_summed, point.gradient[columns])
     if len(factor.columns) < len(columns):
         return np.inf
-    direction = np.zeros_like(point.gradient)
-    direction[columns] = factor.solve(point.gradient[columns])
     return target.engine.swing(direction)
 
 
-def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, float]:
-    """Bound the gap at `point` with the factor from an earlier one, at q0; and the tilt, ``|m / q - 1|``.
+def bound(target: Target, point: Evaluation, direction: FloatArray, work: Workspace) -> tuple[float, float]:
+    """Bound the gap at `point` by a direction solved with the factor of q0, an earlier one; and ``|m / q - 1|``.
 
     With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no
     probability changed by more than a factor e^r between q0 and q, ``m >= 0`` if ``|a| <= e^-r``, and
@@ -257,7 +248,6 @@ def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, fl
     """
     assert work.factor is not None
     full = len(work.factor.columns) == len(point.theta)
-    direction = work.factor.solve(point.gradient)
     if not full:
         with np.errstate(over="ignore", invalid="ignore"):
             left = np.abs(point.gradient - target.engine.fisher(work.point) @ direction)

@@ -4,8 +4,9 @@
 Decomposable sets of margins on a full grid are solved by one cycle in the right order.
 
 `MatrixScaling` works in the logarithms of row and column factors (the potentials). A cycle (`sinkhorn_cycle`) is two
-products with the matrix, and converges at a rate that the matrix dictates. Where too many would be left, Newton's
-method takes over: the Hessian in the potentials is ``[D_r Q; Q' D_c]``, reduced to the shorter side.
+products with the matrix, and converges at a rate that the matrix dictates; overstepping takes the square root of their
+number. Where too many would be left, Newton's method takes over: the Hessian in the potentials is ``[D_r Q; Q' D_c]``,
+reduced to the shorter side.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import factorise
+from legendre.core.sums.linalg import solve
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.matrix import MatrixEngine, Scaled
@@ -160,19 +161,27 @@ def _point(scales: Scales) -> Point:
 
 
 class CycleMemory(NamedTuple):
-    """The margins to meet; how many more cycles cost less than Newton's steps, -1 for no more; the last residuals."""
+    """The margins to meet; how many more cycles cost less than Newton's steps, -1 for no more; the last residuals.
+
+    A cycle moves omega times as far as Sinkhorn's does; `residuals` are those since omega was set.
+    """
 
     rows: FloatArray
     columns: FloatArray
     left: int
     residuals: tuple[float, ...] = ()
+    omega: float = 1.0
 
     def update(self, residual: float, tol: float) -> CycleMemory:
-        """Count a cycle; leave cycles for good where at the present rate too many would be left."""
+        """Count a cycle; overstep more where that helps; leave cycles for good where too many would be left even so."""
         memory = self._replace(residuals=(*self.residuals, residual)[-WINDOW:], left=max(self.left - 1, -1))
         factor = rate(memory.residuals)
-        ends = factor is not None and cycles_left(residual, tol, factor) > memory.left
-        return memory._replace(left=-1) if ends else memory
+        if factor is None or memory.left < 0:
+            return memory
+        omega = relaxation(factor, memory.omega)
+        if factor >= 1 or cycles_left(residual, tol, omega - 1.0) > memory.left:
+            return memory._replace(left=-1)
+        return memory._replace(omega=omega, residuals=()) if omega > memory.omega + 0.02 else memory
 
 
 @dataclass(frozen=True)
@@ -215,9 +224,9 @@ class MatrixScaling(Solver):
             if landed is not None:
                 return landed
             # links too weak for floating point: cycles go on, however slowly, and may strengthen them
-            memory = memory._replace(residuals=(), left=_affordable(target))
-        point = sinkhorn_cycle(engine, state.point, memory.rows, memory.columns)
-        return State(target.evaluate(point), memory=memory, step=1.0)
+            memory = memory._replace(residuals=(), left=_affordable(target), omega=1.0)
+        point = sinkhorn_cycle(engine, state.point, memory)
+        return State(target.evaluate(point), memory=memory, step=memory.omega)
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `newton.newton_gap` does."""
@@ -234,12 +243,13 @@ def _affordable(target: Target) -> int:
     return 20 + int(min(_engine(target).weights.shape)) // 4
 
 
-def sinkhorn_cycle(engine: MatrixEngine, point: Point, rows: FloatArray, columns: FloatArray) -> Point:
-    """Scale the rows, then the columns, to their margins: two products with the matrix."""
+def sinkhorn_cycle(engine: MatrixEngine, point: Point, memory: CycleMemory) -> Point:
+    """Scale the rows, then the columns, to their margins, overstepping by omega: two products with the matrix."""
     old: Scaled = point.cache
-    f = _factors(rows, old.per_row, old.f)
+    f = old.f + memory.omega * (_factors(memory.rows, old.per_row, old.f) - old.f)
     per_column = engine.log_product(f, 0)
-    return engine.scaled_by(f, _factors(columns, per_column, old.g), per_column)
+    g = old.g + memory.omega * (_factors(memory.columns, per_column, old.g) - old.g)
+    return engine.scaled_by(f, g, per_column)
 
 
 def _factors(wanted: FloatArray, log_sums: FloatArray, last: FloatArray) -> FloatArray:
@@ -291,8 +301,8 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     np.negative(links, out=links)
     np.fill_diagonal(links, degrees)
     # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
-    laplacian, dg = factorise(np.ascontiguousarray(links[:-1, :-1]), q.size), np.zeros(len(columns))
-    dg[:-1] = laplacian.solve((columns - moved)[:-1])
+    dg = np.zeros(len(columns))
+    _, dg[:-1] = solve(np.ascontiguousarray(links[:-1, :-1]), q.size, (columns - moved)[:-1])
     df: FloatArray = inverse * (rows - q @ dg)
     return df, dg
 
@@ -309,6 +319,16 @@ def rate(residuals: tuple[float, ...]) -> float | None:
         return 0.0
     factor: float = (residuals[-1] / residuals[0]) ** (1 / (WINDOW - 1))
     return factor
+
+
+def relaxation(factor: float, omega: float) -> float:
+    """Return Young's best omega, given the factor per cycle at another one: at the best the factor is omega - 1.
+
+    >>> round(relaxation(0.75, 1.0), 12)
+    1.333333333333
+    """
+    squared = (factor + omega - 1.0) ** 2 / (factor * omega**2) if factor > 0 else 0.0
+    return max(omega, 2.0 / (1.0 + math.sqrt(max(1.0 - squared, 0.0))))
 
 
 def cycles_left(residual: float, tol: float, factor: float) -> float:

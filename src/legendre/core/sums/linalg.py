@@ -19,12 +19,11 @@ from legendre.core.types import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """``G = L L'`` on the independent rows `columns` of `size`, up to a scaling of rows and columns."""
+    """``G = L L'`` on the independent rows `columns`, up to a scaling of rows and columns."""
 
     lower: FloatArray
     scale: FloatArray
     columns: IntArray
-    size: int
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Solve ``G x = right``, k or k x m; dependent entries of x are 0, and infinite what float64 cannot hold."""
@@ -45,18 +44,24 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     """
     k = len(g)
     if not k:
-        return Factor(g, np.ones(0), np.arange(0), 0)
+        return Factor(g, np.ones(0), np.arange(0))
     level, diagonal = rounding_level(k, n_cells), np.diagonal(g).copy()
     # in Fortran order LAPACK works in place, and leaves the other triangle as it was
     lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
     if info == 0 and float((np.diagonal(lower) ** 2 / diagonal).min()) > level:
-        return Factor(lower, np.ones(k), np.arange(k), k)
+        return Factor(lower, np.ones(k), np.arange(k))
     np.fill_diagonal(g, diagonal)
     g = np.tril(g)
     g += np.tril(g, -1).T
     scale = _scale_to_unit_diagonal(g)
     columns, lower = _factorise_pivoted(g, level)
-    return Factor(lower, scale[columns], columns, k)
+    return Factor(lower, scale[columns], columns)
+
+
+def solve(g: FloatArray, n_cells: int, right: FloatArray) -> tuple[Factor, FloatArray]:
+    """Factorise a Fisher matrix, which is overwritten, and solve ``G x = right`` with it."""
+    factor = factorise(g, n_cells)
+    return factor, factor.solve(right)
 
 
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:

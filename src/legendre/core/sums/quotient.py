@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -21,9 +21,10 @@ class Quotient:
     cuts: tuple[IntArray, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], basis: IntArray) -> Quotient:
-        """Cut each mode where a cell of the basis starts."""
-        return cls(shape, tuple(np.unique(np.append(column, 0)).astype(np.int64) for column in basis.T))
+    def of(cls, shape: tuple[int, ...], basis: IntArray) -> tuple[Quotient, IntArray]:
+        """Cut each mode where a cell of the basis starts; return the boxes of its cells too, as merged coordinates."""
+        cuts, places = zip(*(np.unique(np.append(0, column), return_inverse=True) for column in basis.T), strict=True)
+        return cls(shape, tuple(cut.astype(np.int64) for cut in cuts)), np.column_stack(places)[1:]
 
     @cached_property
     def merged_shape(self) -> tuple[int, ...]:
@@ -33,8 +34,8 @@ class Quotient:
     @cached_property
     def lengths(self) -> tuple[FloatArray, ...]:
         """The length of each interval, mode by mode."""
-        sides = (np.diff(cut, append=length) for length, cut in zip(self.shape, self.cuts, strict=True))
-        return tuple(own.astype(np.float64) for own in sides)
+        ends = (np.append(cut[1:], length) for length, cut in zip(self.shape, self.cuts, strict=True))
+        return tuple((end - cut).astype(np.float64) for end, cut in zip(ends, self.cuts, strict=True))
 
     @cached_property
     def n_merged(self) -> int:
@@ -134,7 +135,4 @@ class BoxTotals:
 
 def volumes(quotient: Quotient) -> FloatArray:
     """Multiply the lengths of each box: how many cells it holds."""
-    out = np.ones((1,) * len(quotient.shape))
-    for axis, sides in enumerate(quotient.lengths):
-        out = out * np.expand_dims(sides, [k for k in range(len(quotient.shape)) if k != axis])
-    return out
+    return np.asarray(reduce(np.multiply.outer, quotient.lengths))

@@ -47,7 +47,8 @@ def coarsen(data: Observation, recipe: Adaptive) -> tuple[Dense, Adaptive, BoxTo
         )
     start = as_basis(recipe.include).select(data)
     named = None if recipe.candidates is None else as_basis(recipe.candidates).select(data)
-    fixed, most = Quotient.of(data.shape, start if named is None else np.vstack([start, named])), limits.COARSE_BOXES
+    fixed, _ = Quotient.of(data.shape, start if named is None else np.vstack([start, named]))
+    most = limits.COARSE_BOXES
     if fixed.n_merged > 8 * most:
         raise InvalidBasis(
             f"{recipe!r}: the cells it names cut the grid into {fixed.n_merged:.2g} boxes; on a grid as large as "

@@ -176,7 +176,7 @@ class Ground:
         are those above its first cell, so that nothing is summed again.
         """
         cells = self.corners(features)[0]
-        quotient = Quotient.of(self.shape, cells)
+        quotient, boxes = Quotient.of(self.shape, cells)
         if self.border or fewer * quotient.n_merged > self.eta_hat.size:
             return self, features
         measure, first, observed = volumes(quotient), np.ix_(*quotient.cuts), self.observed
@@ -196,7 +196,7 @@ class Ground:
             seen=None if seen is None else seen.ravel(),
             observed=observed,
         )
-        return ground, ground.boxes(quotient.boxes(cells))
+        return ground, ground.boxes(boxes)
 
     def vanishing(self, features: Features, known: int = 0, dead: BoolArray | None = None) -> BoolArray | None:
         """Mark the cells that surely vanish in the limit; `dead` has those of the first `known` features."""

@@ -29,7 +29,7 @@ from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
-from legendre.core.sums.linalg import factorise, limit_blas
+from legendre.core.sums.linalg import limit_blas, solve
 from legendre.core.text import Columns
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
@@ -91,8 +91,8 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     fisher = engine.fisher(engine.at(fit.theta))
     fisher = fisher if missing is None else fisher - missing
     with limit_blas(fit.n_params):
-        factor = factorise(fisher[np.ix_(columns, columns)], model.n_summed)
-        sigma = factor.solve(np.eye(len(columns))) / fit.total
+        factor, sigma = solve(fisher[np.ix_(columns, columns)], model.n_summed, np.eye(len(columns)))
+        sigma /= fit.total
     # the variance of what the factor left out is beyond float64: reported as not identified
     beyond = np.delete(columns, factor.columns)
     free[beyond] = False

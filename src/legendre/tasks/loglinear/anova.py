@@ -18,7 +18,7 @@ from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import Columns, shorten
-from legendre.core.tied_parameters import Terms, join_terms
+from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support, beyond_memory
@@ -300,7 +300,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     place = one.places_in(other)
     if (place >= 0).all():
         return
-    union = join_terms([other, one], len(small.shape))
+    union = column_terms([*other.columns(), *one.columns()], len(small.shape))
     if union.n_params > limits.LARGEST_MATRIX:
         raise InvalidQuery(f"whether the models are nested is not checked beyond {limits.LARGEST_MATRIX:,} parameters.")
     omega = small.model.support
@@ -342,7 +342,7 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     if (found := _rank_in_tables(basis, fit)) is not None:
         return found
     # each box between the cuts of both bases lies in one box of the fit, and carries probability where that does
-    both = join_terms([basis, fit.model.terms], len(fit.shape))
+    both = column_terms([*basis.columns(), *fit.model.terms.columns()], len(fit.shape))
     model = Model.of(support, None, both.cells, ties=both.ties)
     merged = "anova: a grid merged along both bases"
     check_room(model.n_cells, 24, merged, "Compare bases with fewer cells.")
