@@ -228,7 +228,7 @@ TROUBLE: list[tuple[Callable[[], object], str]] = [
     (lambda: m_geodesic([1, 2], [2, 1], np.nan), "t must be a finite number or an array"),
     (lambda: e_geodesic([1, 2], [1, -2], 0.5), r"^Q\[1\] = -2: entries must be finite and not negative"),
     (lambda: m_geodesic([1, 2], [1, 2, 3], 0.5), r"P has shape \(2,\), Q has shape \(3,\)"),
-    (lambda: pythagoras(FIT, [[1, 0], [1, 1]]), r"R\[0, 1\] = 0 where Q\[0, 1\] > 0, so that KL\(Q, R\) is infinite"),
+    (lambda: pythagoras(FIT, [[1, 0], [1, 1]]), r"R\[0, 1\] = 0 where Q\[0, 1\] > 0, so KL\(Q, R\) is infinite"),
     (lambda: pythagoras(FIT, [1, 1]), r"R has shape \(2,\), the decomposition has shape \(2, 2\)"),
     (lambda: pythagoras(np.ones((2, 2))), r"takes a decomposition, got ndarray: pythagoras\(decompose\(P, basis"),  # type: ignore[arg-type]
     (lambda: plot_triangle(pythagoras(FIT, [[1, 2], [3, 1]])), r"the angle at Q is not right: .* = 0\.1.*R is not in"),
