@@ -45,7 +45,7 @@ def add_boxes(state: State, count: int, price: float, turn: int) -> State | None
 
 def _list_length(count: int) -> int:
     """Return how many features to compare for a round that adds `count`: the covariances of all pairs take the time."""
-    return max(2 * count, min(2 * count + 256, 512))
+    return max(2 * count, min(2 * count + 256, 448))
 
 
 def _add_best(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> State | None:
@@ -75,26 +75,24 @@ def pick(
     exact gains for the first choice, where they are known. Returned are the chosen, their gains, and the rows of a
     Cholesky factor of `left`.
     """
-    m, gradient, variance = len(gradient), gradient.copy(), left.diagonal().copy()
-    rows, gains = np.empty((min(count, m), m)), np.empty(min(count, m))
-    usable = variance > new
-    score = np.divide(gradient**2, 2.0 * variance, out=np.zeros(m), where=usable)
-    if first is not None:
-        score = np.where(usable, first, 0.0)
+    m, gradient, variance = len(gradient), gradient.copy(), left.diagonal().astype(np.float64)
+    rows, gains = np.empty((min(count, m), m), left.dtype), np.empty(min(count, m))
+    variance[variance <= new] = np.inf  # not to be chosen
+    score = gradient**2 / (2.0 * variance) if first is None else np.where(variance < np.inf, first, 0.0)
     places: list[int] = []
     while (done := len(places)) < len(rows):
         best = int(score.argmax())
         if score[best] <= price:
             break
-        row = left[best] - rows[:done, best] @ rows[:done]
-        row /= np.sqrt(variance[best])
+        deviation = np.sqrt(variance[best])
+        row = (left[best] - rows[:done, best] @ rows[:done]) / deviation
         rows[done], gains[done] = row, score[best]
-        gradient -= row * (gradient[best] / np.sqrt(variance[best]))
+        gradient -= row * (gradient[best] / deviation)
         variance -= row * row
+        variance[best] = 0.0
+        variance[variance <= new] = np.inf
+        score = gradient**2 / (2.0 * variance)
         places.append(best)
-        usable &= variance > new
-        usable[best] = False
-        score = np.divide(gradient**2, 2.0 * variance, out=np.zeros(m), where=usable)
     return np.array(places, dtype=np.int64), gains[:done], rows[:done]
 
 
@@ -117,7 +115,7 @@ def _shorten(state: State, found: Features, score: FloatArray, count: int) -> Fe
     if len(score) <= count:
         return found
     if state.theta.size:
-        room = max(1280, 4 * count)
+        room = max(1536, 2 * count)
         if len(score) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
             mean = state.ground.means(state.eta, found)
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]

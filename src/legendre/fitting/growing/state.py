@@ -531,10 +531,10 @@ class State:
     def nearest(self, found: Features) -> FloatArray:
         """Return the largest squared correlation of each of further features with one of the basis."""
         basis, out = self.anchor.moments, np.zeros(len(found))
-        step = max(1, (1 << 16) // max(self.theta.size, 1))  # blocks stay in cache
+        step = max(1, (1 << 17) // max(self.theta.size, 1))  # blocks stay in cache
         for first in range(0, len(out), step):
             part = np.arange(first, min(first + step, len(out)))
-            own = Moments.of(self.ground, basis.eta, found.of(part)).correlations(basis)
+            own = Moments.of(self.ground, basis.eta, found.of(part)).correlations(basis, dtype=np.float32)
             out[part] = np.maximum(own.max(axis=1, initial=0.0), -own.min(axis=1, initial=0.0)) ** 2
         return out
 
@@ -549,7 +549,7 @@ class State:
         # the basis's own residual is no candidate's gain
         slope = (ground.means(ground.eta_hat, found) - mean) * inverse_deviation(mean)
         slope -= self.whitened.astype(given.dtype) @ given
-        left = listed.correlations(listed)
+        left = listed.correlations(listed, dtype=anchor.factor.kind)
         left -= given.T @ given
         np.fill_diagonal(left, np.where(listed.scale > 0, left.diagonal() + anchor.damping, 0.0))
         return listed, slope, left, given
