@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 BATCH = 25  # cases that a process is given at a time
@@ -86,10 +87,10 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
         n = max(1, round(cases * t.share / share))
         batches += [(name, seed, list(range(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)]
     batches.sort(key=lambda batch: batch[2][0])  # all targets side by side
-    os.environ.update(dict.fromkeys(THREADS, "1"))  # of the processes that start
     found: list[Found] = []
     begun = time.monotonic()
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+    one_thread = patch.dict(os.environ, dict.fromkeys(THREADS, "1"))  # for the processes that start
+    with one_thread, ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         futures = {pool.submit(run_batch, *batch): batch for batch in batches}
         for future in as_completed(futures):
             try:

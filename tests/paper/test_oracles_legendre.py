@@ -14,6 +14,7 @@ import legendre as ld
 from cases import BoolArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.loop import State, Target, run
+from legendre.solvers.newton import Workspace
 from oracles import FloatArray
 
 ORACLE: dict[str, Any] = json.loads((Path(__file__).parents[1] / "oracles" / "legendre_oracle.json").read_text())
@@ -99,8 +100,8 @@ class PlainNewton(ld.solvers.Natural):
     """Newton steps alone, each with a factor of its own."""
 
     def advance(self, target: Target, state: State) -> State | None:
-        factor = state.memory.factorise(target, state.point)
-        return search(target, state.point, -factor.solve(state.point.gradient), state.memory)
+        work = state.memory or Workspace()
+        return search(target, state.point, -work.solve(target, state.point), work)
 
 
 def test_the_authors_run_is_the_run_without_chord_steps() -> None:
