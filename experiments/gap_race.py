@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import legendre as ld
-from legendre.tasks.complete.folds import deal
+from legendre.tasks.complete.crossval import deal
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("LEGENDRE_DATA", "../shared/data"))
@@ -201,7 +201,8 @@ def fill(method: str, X: Floats, known: dict[str, Any]) -> tuple[Floats, str]:
         rank = max(1, round(int(known["decompose"]["detail"]) / sum(X.shape)))
         return fill_by_cp(X, rank, nonnegative=True), f"rank {rank}"
     choices, seen = candidates(method, X), ~np.isnan(X)
-    held = deal(np.where(seen, X, 0.0), seen).held[0] >= 0
+    folds = deal(np.where(seen, X, 0.0), seen)
+    held = folds.held[0].transpose(np.argsort(folds.order)) >= 0
     part = np.where(held, np.nan, X)
     errors = {name: float(np.nanmean((choice(part) - X)[held] ** 2)) for name, choice in choices.items()}
     best = min(errors, key=lambda name: errors[name])

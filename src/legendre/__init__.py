@@ -22,7 +22,7 @@ _PLACES = {
     "fitting.fit": "decompose plan",
     "results.decomposition": "Decomposition",
     "results.files": "load",
-    "tasks.balance.balance": "balance",
+    "tasks.balance": "balance",
     "tasks.compare": "compare",
     "tasks.complete.complete": "complete",
     "tasks.estimators": "BoltzmannMachine LegendreDensity",

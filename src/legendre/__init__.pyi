@@ -27,7 +27,7 @@ from legendre.model import dual as dual
 from legendre.results.decomposition import Decomposition as Decomposition
 from legendre.results.files import load as load
 from legendre.tasks import geometry as geometry
-from legendre.tasks.balance.balance import balance as balance
+from legendre.tasks.balance import balance as balance
 from legendre.tasks.compare import compare as compare
 from legendre.tasks.complete.complete import complete as complete
 from legendre.tasks.estimators import BoltzmannMachine as BoltzmannMachine

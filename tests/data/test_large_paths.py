@@ -45,7 +45,7 @@ def use_engine(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     for name in ("NUMPY_CELLS", "SHORT_MODE_CELLS"):
         monkeypatch.setattr(f"legendre.core.limits.{name}", 0)
     slabs = engine == "slabs"
-    monkeypatch.setattr("legendre.engines.choose.slabs_pay", lambda model: slabs and model.measure is None)
+    monkeypatch.setattr(SlabEngine, "applies", lambda model: slabs and model.measure is None)
 
 
 def subset() -> list[tuple[str, dict[str, Any]]]:

@@ -75,3 +75,13 @@ def test_the_basis_is_checked_even_when_the_start_is_wrong() -> None:
 def test_settings_are_stored_with_the_fit() -> None:
     fit = ld.decompose(X, "B1 + B3(1)", solver="natural-cg", tol=1e-7)
     assert (fit.tol, fit.solver, fit.recipe) == (1e-7, "natural-cg", "B1() | B3(l=1, axis=-1)")
+
+
+def test_a_start_spread_over_parameters_that_depend_on_each_other_on_the_face_is_kept() -> None:
+    X = np.array([[3.0, 2.0, 6.0], [0.0, 0.0, 0.0], [4.0, 5.0, 1.0]])  # without row 1 the first two features are equal
+    B = np.array([[1, 0], [2, 0], [0, 1], [0, 2]])
+    fit = ld.decompose(X, B, solver="natural")
+    start = np.array([fit.theta[:2].sum() / 2] * 2 + fit.theta[2:].tolist())
+    again = ld.decompose(X, B, solver="natural", start=start)
+    assert len(again.history) == 1
+    np.testing.assert_allclose(again.eta, fit.eta, atol=1e-12)

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 import legendre as ld
 from legendre.core import limits
-from legendre.results.inference.bootstrap import tables_with_margins
+from legendre.results.inference.result import tables_with_margins
 from oracles import FloatArray
 
 # --- criteria --------------------------------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ def test_bad_questions(ask: Any, words: str) -> None:
 
 def test_without_a_package_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, draw, name in (
-        ("results.plots.effects", "graph", "networkx"),
+        ("results.plots", "graph", "networkx"),
         ("core.figures", "effects", "matplotlib"),
     ):
         monkeypatch.setattr(f"legendre.{module}.find_spec", lambda _: None)

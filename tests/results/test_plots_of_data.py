@@ -86,7 +86,7 @@ def test_margins_show_sums_of_x_and_q(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(points(by_title["dest"])[:, 1], q.sum(axis=(1, 2)))
     np.testing.assert_allclose(points(by_title["minute"])[:, 1], q.sum(axis=(0, 2)))
     pair = np.stack([q.sum(axis=0).ravel(), x.sum(axis=0).ravel()], axis=1)
-    np.testing.assert_allclose(points(by_title["minute and year"], 1), pair)
+    np.testing.assert_allclose(points(by_title["minute and year"]), pair)
     share = np.abs(pair[:, 0] - pair[:, 1]).sum() / (2 * x.sum())
     assert by_title["minute and year"].get_title() == f"minute and year: {100 * share:.1f} % misplaced"
 
@@ -111,7 +111,7 @@ def test_every_kind_of_x(kind: str, rng: np.random.Generator) -> None:
     ax = fit.plot.margins([(2, 0)]).axes[0]
     expected = np.stack([q.sum(axis=1).T.ravel(), np.where(inside, x, 0).sum(axis=1).T.ravel()], axis=1)
     seen = inside.any(axis=1).T.ravel()
-    np.testing.assert_allclose(points(ax, 1), expected[seen], atol=1e-12)
+    np.testing.assert_allclose(points(ax), expected[seen], atol=1e-12)
     np.testing.assert_allclose(points(fit.plot.residuals(most=0)), np.stack([q[inside], x[inside]], axis=1), atol=1e-12)
     first = fit.plot.slices(0, most=1).axes[0]
     level = int(first.get_title().split(":")[0].split()[-1])
@@ -123,7 +123,7 @@ def test_a_hundred_modes(rng: np.random.Generator) -> None:
     fit = ld.decompose(ld.from_rows(rows), ld.interactions([(k, k + 1) for k in range(99)]))
     one, pair = fit.plot.margins([3, (7, 90)]).axes
     np.testing.assert_allclose(points(one)[:, 1], np.bincount(rows[:, 3]), atol=1e-6)
-    np.testing.assert_array_equal(points(pair, 1)[:, 1], np.bincount(2 * rows[:, 7] + rows[:, 90]))
+    np.testing.assert_array_equal(points(pair)[:, 1], np.bincount(2 * rows[:, 7] + rows[:, 90]))
     assert len(fit.plot.margins(most=2).axes) == 3, "two modes and their pair"
     assert "summed over 97 other modes" in fit.plot.slices(most=1).get_suptitle()
     assert "1.3e30 empty cells are not shown" in fit.plot.residuals().get_title()

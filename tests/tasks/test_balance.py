@@ -16,7 +16,7 @@ import legendre as ld
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.data.dense import observe
-from legendre.tasks.balance.margins import margin_of
+from legendre.tasks.balance import margin_of
 from oracles import FloatArray, IntArray, nearest, zeta_matrix
 from strategies import count_tables, positive_tensors, shapes
 

@@ -91,7 +91,8 @@ def test_draws_follow_the_answers(density: ld.LegendreDensity) -> None:
     n = 20_000
     for given, inside in ((None, q > 0), ({0: 1, 3: 0}, (STATES[:, [0, 3]] == [1, 0]).all(axis=1))):
         expected = q * inside / q[inside].sum()
-        counted = np.array([(density.sample(n, 0, given) == state).all(axis=1).mean() for state in STATES])
+        drawn = density.sample(n, 0, given)
+        counted = np.array([(drawn == state).all(axis=1).mean() for state in STATES])
         assert_allclose(counted, expected, atol=5 * np.sqrt(expected.max() / n))
     row = np.full((n, 4), np.nan)
     row[:, 0], row[:, 3] = 1, 0

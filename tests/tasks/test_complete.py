@@ -23,8 +23,7 @@ from legendre.fitting.fit import Settings, fit_on
 from legendre.model.model import Model
 from legendre.solvers.structure import identifiability as identification
 from legendre.solvers.structure.identifiability import from_covariance, from_tables
-from legendre.tasks.complete.crossval import select
-from legendre.tasks.complete.folds import deal
+from legendre.tasks.complete.crossval import deal, select
 from oracles import FloatArray, IntArray, zeta_matrix
 from strategies import bases, count_tables, positive_tensors, shapes
 
@@ -250,10 +249,10 @@ def test_scores_are_the_means_over_folds_computed_by_hand(monkeypatch: pytest.Mo
     seen = ~np.isnan(X)
     table = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv
     assert table is not None
-    folds = deal(np.where(seen, X, 0.0), seen, 3, rng=5).held
+    folds = deal(np.where(seen, X, 0.0), seen, 3, rng=5)
     squares, deviances = [], []
-    for fold in folds:
-        held = fold >= 0
+    for fold in folds.held:
+        held = fold.transpose(np.argsort(folds.order)) >= 0
         m = ld.decompose(np.where(held, NAN, X), ld.interactions(1)).tensor(extend=True)[held]
         x = X[held]
         squares.append(np.sqrt(np.mean((x - m) ** 2)))
@@ -274,8 +273,11 @@ def test_fibres_are_held_out_whole_in_every_order_of_modes(along: tuple[int, ...
     seen = (rng.random((6, 5, 4)) < 0.7) & (rng.random((6, 5, 1)) < 0.8)
     values = rng.random((6, 5, 4))
     dealt = deal(values, seen, 3, along)
-    assert {(2,), ()} <= set(dealt.shapes) if along is None else dealt.shapes == (along,)
+    assert dealt.order == [2, 1, 0]
     held = np.array(dealt.held)
+    shapes = [tuple(sorted(2 - k for k in shape)) for shape in dealt.shapes]
+    assert {(2,), ()} <= set(shapes) if along is None else shapes == [along]
+    seen = seen.transpose(dealt.order)
     assert (held[:, ~seen] == -1).all()
     assert np.ptp((held >= 0).sum(axis=(1, 2, 3))) <= 24  # a slab
     for number, shape in enumerate(dealt.shapes):
@@ -284,8 +286,8 @@ def test_fibres_are_held_out_whole_in_every_order_of_modes(along: tuple[int, ...
     if along is not None:
         assert ((held >= 0).sum(axis=0) == seen).all()
     turned = None if along is None else tuple((k + 1) % 3 for k in along)
-    other = deal(np.moveaxis(values, 2, 0), np.moveaxis(seen, 2, 0), 3, turned)
-    assert np.array_equal(np.moveaxis(np.array(other.held), 1, 3), held)
+    other = deal(np.moveaxis(values, 2, 0), np.moveaxis(seen.T, 2, 0), 3, turned)
+    assert np.array_equal(np.array(other.held), held)
 
 
 def test_fibre_folds_rule_out_bases_that_cannot_fill_fibres() -> None:

@@ -275,6 +275,9 @@ def test_bad_rows_are_told() -> None:
     assert type(m) is ld.results.LogLinear  # nothing is left to be completed
     assert "Left out: 1 of the rows, which lack every value." in repr(m)
     assert em(rows, "a*d + b").df == em(rows, "a + b").df  # d has one level only
+    for how in ("error", "em"):  # of these rows none counts
+        with pytest.raises(InvalidSamples, match="no row counts: each has a count of 0 or lacks every value"):
+            ld.loglinear({"a": ["x", "y"], "n": [0, 0]}, "n ~ a", missing=how)
 
 
 def test_what_did_not_converge_is_told() -> None:

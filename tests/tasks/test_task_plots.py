@@ -62,7 +62,7 @@ def test_hidden_modes_have_effects_and_visible_ones_are_compared(rng: np.random.
     done = ld.hidden(x, ld.interactions([(0, 3), (1, 3), (2, 3)]), [2])
     assert any("3" in ax.get_title().split(":")[0] for ax in done.plot.effects().axes)
     figure = done.plot.margins([(0, 1)])
-    shown = np.array(figure.axes[0].lines[1].get_xydata())
+    shown = np.array(figure.axes[0].lines[0].get_xydata())
     expected = np.stack([done.tensor().sum(axis=2).ravel(), x.sum(axis=2).ravel()], axis=1)
     np.testing.assert_allclose(shown, expected)
     assert [text.get_text().split()[1] for text in done.plot.graph().texts if "mode" in text.get_text()] == list("0123")

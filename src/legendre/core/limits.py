@@ -14,8 +14,9 @@ CELLS_PER_POINT = 32  # merged cells for each cell of a listed Omega up to which
 LARGEST_GRID = 1 << 25  # merged cells (256 MiB) up to which a grid is formed for listed supports and for finding faces
 LARGEST_MASS = 1 << 24  # merged cells (128 MiB) up to which a sparse or distributed X is summed onto a merged grid
 MERGING = 16  # cells of a dense X for each merged cell from which a merged grid is formed; else X is read slab by slab
-MOST_FORMED = 1 << 31  # merged cells (16 GiB) up to which a grid of a model may be formed at all
-MOST_SWEPT = 1 << 40  # merged cells up to which a grid is swept slab by slab, never formed; beyond, only cliques do
+MOST_FORMED = (
+    1 << 31
+)  # merged cells (16 GiB) up to which a grid of a model may be formed at all; beyond, only cliques and lists do
 CLIQUES_FROM = 1 << 20  # merged cells from which tables over cliques are considered instead of the merged grid
 CLIQUES_GAIN = 16  # how many times fewer cells the cliques' tables must have than the merged grid: each costs more
 LARGEST_CLIQUES = 1 << 24  # cells of all tables over cliques together (128 MiB)
@@ -30,7 +31,6 @@ take 0.08 s of processor time, in NumPy 0.18."""
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
-COSTLY_SWEEP = 1 << 27  # merged cells from which one sweep takes seconds, so none is made without need
 KEPT_JOINS = 1_000  # parameters up to which engines keep the places of joins, or G, from call to call (8 MB)
 # --- Which sums ------------------------------------------------------------------------------------------------------
 

@@ -35,19 +35,9 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
     numpy_cells = limits.SHORT_MODE_CELLS if longest <= limits.SHORT_MODE else numpy_cells
     if model.n_cells <= numpy_cells and k <= limits.LARGEST_MATRIX:
         return ReferenceEngine(model)
-    if not products and slabs_pay(model):
-        from legendre.engines.compiled import SlabEngine
+    from legendre.engines.compiled import SlabEngine, form_grid
 
-        way_out = "Use a basis with fewer distinct coordinates."
-        # the slab engine holds 20 arrays of the size of a slab
-        check_room(model.n_cells // longest, 8 * 20, "a slab of the merged grid", way_out)
-        return SlabEngine(model)
-    from legendre.engines.compiled import DenseEngine
-
-    way_out = f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid."
-    # the dense engine holds 5 arrays of the size of the merged grid
-    check_room(model.n_cells, 8 * 5, f"a fit of {k:,} parameters on a merged grid", way_out)
-    return DenseEngine(model)
+    return SlabEngine(model) if not products and SlabEngine.applies(model) else form_grid(model)
 
 
 def check_fisher(n_params: int, what: str, instead: str) -> None:
@@ -62,9 +52,3 @@ def check_fisher(n_params: int, what: str, instead: str) -> None:
             f"allowed. {instead}"
         )
     check_room(n_params * n_params, 8, f"{what} a Fisher matrix; one", instead)
-
-
-def slabs_pay(model: Model) -> bool:
-    """Whether to sweep a full grid slab by slab where G is formed: where G takes less memory than grids of cells do."""
-    k = model.n_params
-    return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells

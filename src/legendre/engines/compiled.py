@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
 from legendre.core import limits
+from legendre.core.memory import check_room
 from legendre.core.sums.kernels import dense as kernels
 from legendre.core.sums.kernels import preconditioner as vecchia_kernels
 from legendre.core.sums.kernels import slabs
@@ -35,9 +36,15 @@ class DenseEngine(ReferenceEngine):
 
 @dataclass(frozen=True, eq=False)
 class SlabEngine(Engine):
-    """In the memory of a few slabs (and of G), on a full grid without a base measure."""
+    """Full grids in the memory of a few slabs (and of G)."""
 
-    model: Model  # its measure is a product over modes (``model.measure is None``)
+    model: Model  # one for which `applies` is true
+
+    @staticmethod
+    def applies(model: Model) -> bool:
+        """Whether the grid is full and G takes less memory than grids of cells do."""
+        k = model.n_params
+        return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells
 
     @cached_property
     def _plan(self) -> slabs.SlabPlan:
@@ -59,20 +66,30 @@ class SlabEngine(Engine):
         return g
 
     def _evaluate(self, theta: FloatArray, g: FloatArray | None) -> tuple[float, FloatArray]:
-        """Compute psi and eta, and fill g."""
+        """Compute psi and eta, and fill g; on a formed grid, in the log domain, where q is too wide for products."""
         order = self._plan.order
-        psi, eta = slabs.evaluate(self._plan, theta[order], g)
+        swept = slabs.evaluate(self._plan, theta[order], g)
+        if swept is None:
+            grid = form_grid(self.model)
+            point = grid.at(theta)
+            if g is not None:
+                grid.fisher(point, g)
+            return point.psi, point.eta
         back = np.argsort(order)
         if g is not None and (back != np.arange(len(back))).any():
             g[:] = g[np.ix_(back, back)]
-        return psi, eta[back]
+        return swept[0], swept[1][back]
 
     def swing(self, vector: FloatArray) -> float:
         bound = float(np.abs(vector).sum())
-        if bound <= 0.1:  # a sweep takes long
-            return bound
-        low, high = slabs.log_range(self._plan, vector[self._plan.order])
-        return high - low
+        return bound if bound <= 0.1 else self._plan.log_range(vector[self._plan.order])  # a sweep takes long
+
+
+def form_grid(model: Model) -> DenseEngine:
+    """Return the engine that holds 5 arrays of the size of the merged grid, if there is room for them."""
+    what = f"a fit of {model.n_params:,} parameters on a merged grid"
+    check_room(model.n_cells, 8 * 5, what, "Use a basis with fewer distinct coordinates.")
+    return DenseEngine(model)
 
 
 @dataclass(eq=False)

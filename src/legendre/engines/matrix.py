@@ -12,9 +12,6 @@ from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
-# Sums below this (times the largest weight, or as such) may have lost terms to underflow: logarithms are summed.
-SMALLEST, LEAST = 1e-200, 1e-290
-
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
@@ -43,6 +40,7 @@ class MatrixEngine(Engine):
 
     @cached_property
     def weights(self) -> FloatArray:
+        """The matrix W: modes of the merged grid that have one level are left out."""
         return self.model.weights.reshape([n for n in self.model.quotient.merged_shape if n > 1])
 
     @cached_property
@@ -61,7 +59,8 @@ class MatrixEngine(Engine):
 
     @cached_property
     def _floor(self) -> float:
-        return max(SMALLEST * float(self.weights.max()), LEAST)
+        """The least sum that has surely lost no term that counts to underflow, of a factor or of its product with W."""
+        return 1e-200 * max(float(self.weights.max()), 1e-90)
 
     def at(self, theta: FloatArray) -> Point:
         """Add up theta along both axes and multiply W by the exponentials."""
@@ -94,6 +93,7 @@ class MatrixEngine(Engine):
         return np.log(sums, out=np.full_like(sums, -np.inf), where=seen) + peak
 
     def _log_product(self, log_factor: FloatArray, axis: int) -> FloatArray:
+        """Compute the same where sums leave the range of floating point: each row by its own largest term."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(self.weights) + (log_factor if axis == 1 else log_factor[:, None])
             peaks = logs.max(axis=axis, keepdims=True)
@@ -102,16 +102,12 @@ class MatrixEngine(Engine):
 
     def probabilities(self, point: Point) -> FloatArray:
         at: Scaled = point.cache
-        f, g = at.f - at.log_mass + at.g.max(), at.g - at.g.max()
-        if f[self._seen[0]].max() < -np.log(SMALLEST) and min(f.min(), g.min()) > np.log(SMALLEST):
-            q: FloatArray = self.weights * np.exp(f)[:, None]
-            q *= np.exp(g)
-        else:
-            with np.errstate(divide="ignore"):
-                q = np.exp(np.log(self.weights) + at.f[:, None] + at.g - at.log_mass)
+        # no cell of the support has a factor as large as e^700; where W is 0 it may have any
+        q: FloatArray = self.weights * np.exp(np.minimum((at.f - at.log_mass)[:, None] + at.g, 700.0))
         return q.reshape(self.model.quotient.merged_shape)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        """Compute the Fisher matrix as on any grid: matrix scaling itself does not form it."""
         grid = ReferenceEngine(self.model)
         return grid.fisher(grid.at(point.theta), out)
 

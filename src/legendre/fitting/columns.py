@@ -14,7 +14,7 @@ be missing at random (Little and Rubin): whether one is missing may depend on wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -49,14 +49,16 @@ class Columns:
         each = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
         return cls(codes, each, np.array(shape, dtype=np.int64))
 
-    def take(self, rows: AnyArray, weights: FloatArray | None = None) -> Columns:
+    def take(self, rows: AnyArray | slice, weights: FloatArray | None = None) -> Columns:
         """Return some rows, with other weights if these are given."""
         own = self.weights[rows] if weights is None else weights
         return Columns(np.ascontiguousarray(self.codes[:, rows]), own, self.sizes)
 
     def merge(self) -> Columns:
-        """Take equal rows together."""
-        _, first, place = np.unique(self.codes, axis=1, return_index=True, return_inverse=True)
+        """Take equal rows together, compared as bytes: NumPy compares rows of many columns field by field."""
+        rows = np.ascontiguousarray(self.codes.T)
+        whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
+        _, first, place = np.unique(whole, return_index=True, return_inverse=True)
         return self.take(first, np.bincount(place.ravel(), self.weights).astype(np.float64))
 
     @cached_property
@@ -79,19 +81,6 @@ class Columns:
         return np.concatenate(out)
 
 
-def read_columns(data: Observation) -> Columns:
-    """List the rows of a tensor that has been read: its cells with their counts."""
-    entries = data.entries
-    if entries is not None:
-        return Columns.of(entries.cells, entries.values, data.shape)
-    dense = data.as_dense()
-    if dense is None:
-        raise InvalidBasis("graph(...) needs X in memory, or as a list of entries: ld.from_rows, ld.from_coords.")
-    counts = np.where(dense.support.on_grid(), np.nan_to_num(dense.values), 0)
-    cells = np.argwhere(counts > 0)
-    return Columns.of(cells, counts[tuple(cells.T)], data.shape)
-
-
 def rows_as_tensor(X: Any) -> Any:
     """Count rows: an array of two modes, a data frame or columns by name; other kinds of X come back as they are."""
     framed = isinstance(X, (list, Mapping)) or hasattr(X, "columns") or hasattr(X, "column_names")
@@ -102,8 +91,14 @@ def rows_as_tensor(X: Any) -> Any:
 
 
 def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
-    """Find the graph of a tensor that has been read."""
-    return search(read_columns(data), recipe, data.labels)
+    """Find the graph of a tensor that has been read: its rows are its cells with their counts."""
+    if (entries := data.entries) is not None:
+        return search(Columns.of(entries.cells, entries.values, data.shape), recipe, data.labels)
+    if (dense := data.as_dense()) is None:
+        raise InvalidBasis("graph(...) needs X in memory, or as a list of entries: ld.from_rows, ld.from_coords.")
+    counts = np.where(dense.support.on_grid(), np.nan_to_num(dense.values), 0)
+    cells = np.argwhere(counts > 0)
+    return search(Columns.of(cells, counts[tuple(cells.T)], data.shape), recipe, data.labels)
 
 
 def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
@@ -190,28 +185,36 @@ def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -
 def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
     """Return N I(a; b) of each pair of columns a > b and its degrees of freedom, from one product of indicators.
 
-    Without missing values level 0 needs no indicator. `block` bounds the entries of indicators formed at a time.
+    Without missing values level 0 needs no indicator, which saves three quarters of the work for binary columns: it has
+    what the others leave of a row of ones, the first. `block` bounds the entries of indicators formed at a time.
     """
     from legendre.core.sums.kernels import columns as kernels
 
     sizes, (n, n_rows) = columns.sizes, columns.codes.shape
-    first = 0 if columns.lacking.any() else 1
-    starts = np.concatenate([[0], np.cumsum(sizes - first)])
-    width = int(starts[-1])
-    check_room(width * width, 2 * 8, "graph: tables of all pairs of levels", "Merge rare levels, or leave columns out.")
-    both = np.zeros((width, width))
-    step = max(1, block // max(width, 1))
-    for start in range(0, n_rows, step):
-        part, root = columns.codes[:, start : start + step], np.sqrt(columns.weights[start : start + step])
-        ones = np.zeros((width, part.shape[1]))
-        for level in range(first, int(sizes.max(initial=0))):
-            some = np.flatnonzero(sizes > level)
-            ones[starts[some] + level - first] = (part[some] == level) * root
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    owner, width = np.repeat(np.arange(n), sizes), int(starts[-1])
+    check_room(width * width, 4 * 8, "graph: tables of all pairs of levels", "Merge rare levels, or leave columns out.")
+    level, complete = np.arange(width) - starts[owner], not columns.lacking.any()
+    listed = level >= complete
+    both = np.zeros((1 + int(listed.sum()),) * 2)
+    for start in range(0, n_rows, step := 1 + block // len(both)):
+        rows = slice(start, start + step)
+        marks = columns.codes[:, rows][owner[listed]] == level[listed, None]
+        ones = np.vstack([np.ones(marks.shape[1]), marks]) * np.sqrt(columns.weights[rows])
         with limit_blas(width):
             both += ones @ ones.T
+
+    def restore(sums: FloatArray) -> FloatArray:
+        """Insert level 0 of each column, along the first axis, where it was left out."""
+        if not complete or not n:
+            return sums[1:]
+        first = starts[:-1] - np.arange(n)
+        return np.insert(sums[1:], first, sums[0] - np.add.reduceat(sums[1:], first), axis=0)
+
+    both = restore(restore(both).T)
+    both[both < 1e-12 * columns.total] = 0.0  # rounding of sums and differences
     gains, dfs = np.zeros((n, n)), np.zeros((n, n), dtype=np.int64)
-    if n:
-        kernels.pair_gains(both, sizes, starts, first, columns.total, gains, dfs)
+    kernels.pair_gains(both, starts, gains, dfs)
     return gains, dfs
 
 
@@ -246,12 +249,9 @@ class Network:
         from legendre.core.sums.kernels.columns import count_table
 
         families = [np.array([*parents, v]) for v, parents in graph.families]
-        tables = [count_table(columns.codes, columns.weights, columns.sizes, family) for family in families]
-        return cls(columns.sizes, families, tables)._reshape(tables)
-
-    def _reshape(self, tables: Sequence[FloatArray]) -> Network:
-        shapes = [self.sizes[family] for family in self.families]
-        return replace(self, tables=[table.reshape(shape) for table, shape in zip(tables, shapes, strict=True)])
+        flat = [count_table(columns.codes, columns.weights, columns.sizes, family) for family in families]
+        tables = [table.reshape(columns.sizes[family]) for family, table in zip(families, flat, strict=True)]
+        return cls(columns.sizes, families, tables)
 
     def smooth(self, strength: float, base: FloatArray) -> Network:
         """Turn counts into conditional tables, each shrunk to the one without its last parent by pseudo-counts.
@@ -304,69 +304,88 @@ class Network:
         for family, table in zip(self.families, self.tables, strict=True):
             add_entries(columns.codes, self.sizes, family, table.ravel(), out)
         if lacking.any():  # these rows have been given minus infinity
-            out[lacking] = self._complete(columns.take(lacking))
+            some = columns.take(lacking)
+            out[lacking] = np.concatenate([logs for _, logs, _ in self._condition(some)])
         return out
 
     @cached_property
-    def _tree(self) -> tuple[IntArray, ...]:
-        """The families as a tree, in which each hangs on that of its last parent: the arguments of the kernel."""
-        place = {family[-1]: f for f, family in enumerate(self.families)}
-        above = [max((place[k] for k in family[:-1]), default=-1) for family in self.families]
-        links = [np.empty(0, dtype=np.int64)] * len(above)
-        for f, family in enumerate(self.families):
-            if above[f] >= 0:
-                held = self.families[above[f]].tolist()
-                digits = np.indices(self.sizes[held]).reshape(len(held), -1)
-                parents = [held.index(k) for k in family[:-1]]
-                links[f] = np.asarray(np.ravel_multi_index(tuple(digits[parents]), tuple(self.sizes[family[:-1]])))
-        own = np.array([family[-1] for family in self.families])
-        cells = np.array([table.size for table in self.tables])
-        return (
-            _ends(cells),
-            own,
-            cells // self.sizes[own],
-            np.array(above),
-            np.concatenate(links),
-            _ends([*map(len, links)]),
-        )
+    def _tree(self) -> list[tuple[list[int], list[int], tuple[int, ...]]]:
+        """For each family its places in the perfect ordering, its axes in that order, and which axes to sum out.
 
-    def _complete(self, columns: Columns, **wanted: AnyArray) -> FloatArray:
-        """Pass messages for each row; see the kernel for what can be wanted."""
-        from legendre.core.sums.kernels.columns import complete_rows
+        A family hangs on that of its last parent, which has all its parents; summing the other axes of that one out
+        leaves a table over the parents.
+        """
+        place = {int(family[-1]): f for f, family in enumerate(self.families)}
+        listed = [[place[k] for k in family.tolist()] for family in self.families]
+        out = []
+        for at in listed:
+            above = sorted(listed[sorted(at)[-2]]) if len(at) > 1 else []
+            lost = tuple(axis for axis, f in enumerate(above) if f not in at)
+            out.append((sorted(at), np.argsort(at).tolist(), lost))
+        return out
 
-        none, no_levels = np.empty((0, 0)), np.empty((0, 0), dtype=np.int64)
-        given = np.exp(np.concatenate([table.ravel() for table in self.tables]))
-        return np.asarray(
-            complete_rows(
-                columns.codes, columns.weights, self.sizes, *self._tree, given, _ends(self.sizes),
-                wanted.get("expected", np.empty(0)), wanted.get("margins", none), wanted.get("chances", none),
-                wanted.get("drawn", no_levels),
-            )
-        )  # fmt: skip
+    def _condition(
+        self, columns: Columns, block: int = 1 << 18
+    ) -> Iterator[tuple[Columns, FloatArray, list[FloatArray]]]:
+        """Find what rows leave open, by messages from the leaves of the tree to its roots.
+
+        For each piece of the rows: these, the log-probability of what each shows, and for each family p(own column |
+        parents, what the row shows): the family in perfect order, then the rows. `block` bounds the entries of all
+        these tables that are held at a time.
+        """
+        given = [np.exp(table).transpose(order) for table, (_, order, _) in zip(self.tables, self._tree, strict=True)]
+        step = max(64, block // sum(table.size for table in given))
+        for start in range(0, len(columns.weights), step):
+            some = columns.take(slice(start, start + step))
+            logs, values = np.zeros(len(some.weights)), []
+            for family, table in zip(self.families, given, strict=True):
+                codes, size = some.codes[family[-1]], table.shape[-1]
+                values.append(table[..., None] * ((codes == np.arange(size)[:, None]) | (codes >= size)))
+            for value, (places, _, lost) in reversed(list(zip(values, self._tree, strict=True))):
+                message = value.sum(axis=-2)
+                largest = message.max(axis=tuple(range(message.ndim - 1)))
+                with np.errstate(divide="ignore"):
+                    logs += np.log(largest)
+                value /= np.where(message > 0, message, 1.0)[..., None, :]
+                if len(places) > 1:  # scaled, so that it does not underflow
+                    values[places[-2]] *= np.expand_dims(message / np.where(largest > 0, largest, 1.0), lost)
+            yield some, logs, values
+
+    def _join(self, conditionals: list[FloatArray]) -> list[FloatArray]:
+        """Turn what `_condition` finds into the joint distribution of each family given what a row shows."""
+        out: list[FloatArray] = []
+        for own, (places, _, lost) in zip(conditionals, self._tree, strict=True):
+            out.append(own * out[places[-2]].sum(axis=lost)[..., None, :] if len(places) > 1 else own)
+        return out
 
     def expect(self, columns: Columns) -> tuple[Network, float]:
         """E step: the expected counts of the families of rows with gaps, and the log-likelihood of what they show."""
-        ends = self._tree[0]
-        counts = np.zeros(ends[-1])
-        logs = self._complete(columns, expected=counts)
-        return self._reshape(np.split(counts, ends[1:-1])), float(columns.weights @ logs)
+        counts, value = [np.zeros_like(table) for table in self.tables], 0.0
+        for some, logs, conditionals in self._condition(columns):
+            value += float(some.weights @ logs)
+            for table, joint, (_, order, _) in zip(counts, self._join(conditionals), self._tree, strict=True):
+                table.transpose(order)[...] += joint @ some.weights
+        return replace(self, tables=counts), value
 
     def predict(self, columns: Columns) -> FloatArray:
         """Return the distribution of each column of each row given what the row shows, rows x levels in a row."""
-        out = np.zeros((len(columns.weights), int(self.sizes.sum())))
-        self._complete(columns, margins=out)
-        return out
+        order, out = np.argsort([family[-1] for family in self.families]).tolist(), []
+        for _, _, conditionals in self._condition(columns):
+            joints = self._join(conditionals)
+            out.append(np.vstack([joints[f].sum(axis=tuple(range(joints[f].ndim - 2))) for f in order]))
+        return np.hstack(out).T
 
     def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
         """Complete each row by a draw from what it leaves open."""
-        drawn = np.zeros((len(columns.weights), len(self.sizes)), dtype=np.int64)
-        self._complete(columns, chances=generator.random(drawn.shape), drawn=drawn)
-        return drawn
-
-
-def _ends(lengths: Sequence[int] | IntArray) -> IntArray:
-    """Return where each of some parts starts that stand one after the other, and the end of the last."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        order, out = np.argsort([family[-1] for family in self.families]), []
+        for some, _, conditionals in self._condition(columns):
+            rows = np.arange(len(some.weights))
+            drawn = np.zeros((len(order), len(rows)), dtype=np.int64)  # in perfect order
+            for f, (own, (places, _, _)) in enumerate(zip(conditionals, self._tree, strict=True)):
+                p = np.cumsum(np.moveaxis(own, -2, 0)[(slice(None), *drawn[places[:-1]], rows)], axis=0)
+                drawn[f] = (p[:-1] <= p[-1] * generator.random(len(rows))).sum(axis=0)
+            out.append(drawn[order])
+        return np.hstack(out).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,7 +495,6 @@ def fit_tables(
 class Tried:
     """Classes that were learned with some settings, and how they predict held-out rows."""
 
-    share: float  # of the criterion's price of a parameter
     strength: float  # pseudo-counts by which a table is shrunk to the one without its last parent
     mixture: Mixture
     held_out: float  # the mean log-likelihood of held-out rows
@@ -493,9 +511,9 @@ def learn_classes(
     recipe: Graph,
     classes: int | Literal["auto"],
     most: int = 128,
-    settings: tuple[tuple[float, float], ...] = ((0.5, 8.0), (0.5, 32.0)),
+    strengths: tuple[float, ...] = (8.0, 32.0),
 ) -> list[Tried]:
-    """Double the number of classes as long as held-out rows gain, with each setting; list all that was tried.
+    """Double the number of classes as long as held-out rows gain, with each of the strengths; list what was tried.
 
     Each class has its own graph and tables. The likelihood is not concave, so what is found depends on where
     it starts. The start is deterministic: one class is split in two along the leading principal component of its rows,
@@ -511,10 +529,10 @@ def learn_classes(
         columns, valid = (columns.take(some) for some in (~held, held))
     columns, valid = columns.merge(), valid.merge()
     tried: list[Tried] = []
-    for share, strength in settings:
+    for strength in strengths:
         weights, last = columns.weights[:, None], None
         while True:
-            found = _ascend(columns, valid, recipe, share, strength, weights)
+            found = _ascend(columns, valid, recipe, strength, weights)
             tried.append(found)
             if last is not None and (
                 found.n_classes <= last.n_classes or (classes == "auto" and found.held_out <= last.held_out)
@@ -528,23 +546,23 @@ def learn_classes(
     tried = [run for run in tried if run is not best]
     if columns.total < every.total:  # rows were held out
         weights = best.mixture.posterior(every) * every.weights[:, None]
-        best = replace(best, mixture=_learn(every, weights, recipe, best.share, best.strength))
+        best = replace(best, mixture=_learn(every, weights, recipe, best.strength))
     return [*tried, best]
 
 
 def _ascend(
-    columns: Columns, valid: Columns, recipe: Graph, share: float, strength: float, weights: FloatArray,
+    columns: Columns, valid: Columns, recipe: Graph, strength: float, weights: FloatArray,
     most: int = 30, rise: float = 2e-3, least: float = 20.0,
 ) -> Tried:  # fmt: skip
     """Take M and E steps while held-out rows gain at least `rise`; classes of fewer than `least` rows are dropped."""
     best: Tried | None = None
     for _ in range(most):
         weights = weights[:, weights.sum(axis=0) > min(least, 0.5 * columns.total)]
-        mixture = _learn(columns, weights, recipe, share, strength)
+        mixture = _learn(columns, weights, recipe, strength)
         held_out = float(valid.weights @ mixture.log_prob(valid)) / valid.total
         before = -np.inf if best is None else best.held_out
         if held_out > before:
-            best = Tried(share, strength, mixture, held_out)
+            best = Tried(strength, mixture, held_out)
         if held_out <= before + rise:
             break
         weights = mixture.posterior(columns) * columns.weights[:, None]
@@ -553,11 +571,12 @@ def _ascend(
 
 
 def _learn(
-    columns: Columns, weights: FloatArray, recipe: Graph, share: float, strength: float, least: float = 0.01
+    columns: Columns, weights: FloatArray, recipe: Graph, strength: float, share: float = 0.5, least: float = 0.01
 ) -> Mixture:
     """M step: learn graph and tables of each class from its share of the rows, margins shrunk to those of all rows.
 
-    Rows that belong to a class by less than `least` are left out, so the likelihood may fall.
+    A parameter must gain a `share` of what the criterion asks. Rows that belong to a class by less than `least` are
+    left out, so the likelihood may fall.
     """
     labels, base, parts = Labels(tuple(columns.sizes.tolist())), columns.margins, []
     for own in weights.T:

@@ -22,7 +22,7 @@ from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidBasis,
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.progress import Say, line
-from legendre.core.sums.linalg import limit_blas
+from legendre.core.sums.linalg import limit_blas, solve
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
@@ -392,7 +392,10 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
             return outcome
     start = theta
     if target.columns is not None:  # parameters of +80 and -80 may cancel each other: one of them alone is a bad start
-        start = min((np.zeros(len(target.columns)), theta[target.columns]), key=lambda some: target.at(some).objective)
+        starts = [np.zeros(len(target.columns)), theta[target.columns]]
+        if theta.any() and isinstance(plan.solvers[-1], Natural):
+            starts.append(_hand_over(target, theta))
+        start = min(starts, key=lambda some: target.at(some).objective)
     outcome = run_in_turn(plan.solvers, target, start, max_iter=max_iter, callback=callback)
     ended = outcome.status in (Status.CONVERGED, Status.STOPPED) or max_iter is not None
     if not given or ended or not theta.any():
@@ -400,6 +403,18 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
     again = _run(plan, np.zeros_like(theta), given=False)
     better = again.status is Status.CONVERGED or not again.point.objective > outcome.point.objective
     return again if better else outcome
+
+
+def _hand_over(target: Target, theta: FloatArray) -> FloatArray:
+    """Return the independent parameters that give the same Q as all parameters do at `theta`.
+
+    On a face a feature may be a combination of others, and a basis that was grown spreads theta over all of them. The
+    independent ones take over by least squares in the Fisher metric; without that a fit that has arrived begins anew.
+    """
+    assert target.full is not None
+    assert target.columns is not None
+    rows = target.full.engine.fisher(target.full.at(theta))[target.columns]
+    return solve(rows[:, target.columns], target.problem.model.n_cells, rows @ theta)[1]
 
 
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:

@@ -306,7 +306,7 @@ def _choose_full(grid: Model) -> Model:
     carried through 16 cells in the time of one cell of a message.
     """
     quotient, positions, n = grid.quotient, grid.positions, grid.quotient.n_merged
-    only = n > limits.MOST_SWEPT or len(quotient.shape) > limits.MOST_AXES
+    only = not grid.formable
     tree = cliques_of(positions, quotient.merged_shape)
     if not tree.fits:
         if only:

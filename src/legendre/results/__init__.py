@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from legendre.results.inference.result import Inference as Inference
     from legendre.results.parameters import Parameters as Parameters
     from legendre.solvers.loop import Status as Status
-    from legendre.tasks.balance.balance import Balanced as Balanced
+    from legendre.tasks.balance import Balanced as Balanced
     from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
     from legendre.tasks.hidden import HiddenDecomposition as HiddenDecomposition
@@ -26,7 +26,7 @@ PLACES = {
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",
     "solvers.loop": "Status",
-    "tasks.balance.balance": "Balanced",
+    "tasks.balance": "Balanced",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.complete.complete": "Completion",
     "tasks.hidden": "HiddenDecomposition",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from legendre.results.report import ReportContent
 
 
-class Storable(ABC):
-    """A result with a summary in text that can be written to a file, which `legendre.load` reads."""
+class Printed(ABC):
+    """A result that prints as its tables, which it can also write for a notebook and for a paper."""
 
     @abstractmethod
     def tables(self) -> list[Table]:
@@ -50,6 +51,13 @@ class Storable(ABC):
     def _repr_html_(self) -> str:
         """Return the same for a notebook."""
         return fragment(self.tables())
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+class Storable(Printed):
+    """A result with a summary in text that can be written to a file, which `legendre.load` reads."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to an npz file, which `legendre.load` reads; if writing fails, an old file stays.
@@ -226,3 +234,9 @@ def import_pandas(caller: str) -> Any:
     if find_spec("pandas") is None:
         raise InvalidSetting(f"{caller} needs pandas. Install it with: pip install pandas")
     return import_module("pandas")
+
+
+def to_frame(columns: Mapping[str, Any], names: Sequence[str], title: str) -> Any:
+    """Make a pandas data frame with a row for each name."""
+    pandas = import_pandas("to_frame()")
+    return pandas.DataFrame(dict(columns), index=pandas.Index(names, name=title))

@@ -16,6 +16,7 @@ from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
+from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text import NamedValues, Table, shape_name, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from legendre.results.effects import Effects, Measure
     from legendre.results.inference.result import Inference
     from legendre.results.parameters import Asked, Parameters
-    from legendre.results.plots.effects import FitPlots
+    from legendre.results.plots import FitPlots
     from legendre.results.report import ReportContent
 
 MEASURED = ("kl", "rmse", "kl_uniform", "kl_independence")  # what is computed from X, and kept in files
@@ -171,7 +172,11 @@ class Decomposition(ModelResult):
     @cached_property
     def rmse(self) -> float:
         """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
-        return self._measured["rmse"] if self.data is None else queries.rmse(self, self.data)
+        if self.data is None:
+            return self._measured["rmse"]
+        square = self.data.squared_error(queries.FittedTensor(self))
+        # by logarithms: there may be more cells than float64 counts
+        return math.exp(0.5 * (math.log(square) - math.log(self.data.n_numbers))) if square > 0 else 0.0
 
     @cached_property
     def kl_uniform(self) -> float:
@@ -309,11 +314,17 @@ class Decomposition(ModelResult):
         >>> bool((T[tuple(fit.basis.T)] == fit.theta).all()), np.allclose(T.cumsum(0).cumsum(1), log_q)
         (True, True)
         """
-        return self.origin.give(queries.theta_tensor(self))
+        queries.check_formed(self.shape, "theta_tensor", "Its entries are theta, at the cells of basis.")
+        out = np.zeros(self.shape)
+        out[tuple(self.basis.T)] = self.model.on_cells(self.theta)
+        out[(0,) * out.ndim] = -self.psi
+        return self.origin.give(out)
 
     def eta_tensor(self) -> Any:
         """Return eta of every cell, eq. (3): the probability at or above it, as arranged. Levels are in X's order."""
-        return self.origin.give(queries.eta_tensor(self))
+        merged = self.model.quotient.n_merged
+        queries.check_formed(self.shape, "eta_tensor", "On the basis its entries are eta.", merged, copies=2)
+        return self.origin.give(zeta_adjoint(np.nan_to_num(queries.tensor(self, extend=False) / self.total)))
 
     def fisher(self) -> FloatArray:
         """Return the Fisher information matrix G on B, eq. (5)."""
@@ -481,7 +492,7 @@ class Decomposition(ModelResult):
     @property
     def plot(self) -> FitPlots:
         """Pictures: ``fit.plot.effects()``, ``.slices()``, ``.residuals()``, ``.margins()``, ``.graph()``, ..."""
-        from legendre.results.plots.effects import FitPlots
+        from legendre.results.plots import FitPlots
         from legendre.results.views import FitPair
 
         return FitPlots(self, FitPair(self), fit=self)

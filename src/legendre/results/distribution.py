@@ -25,10 +25,8 @@ from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import read_array
-from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
-from legendre.data.observation import Observation
 from legendre.data.readers.encode import read_table
 from legendre.engines.choose import choose_engine
 from legendre.model.cliques.graph import CliqueTree, cliques_of
@@ -76,26 +74,23 @@ class GridDistribution:
     def _table(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
         """Form log q, and how many levels of each mode an entry stands for; a mode that is given has one entry.
 
-        On a full grid without a base measure the entries are merged boxes, elsewhere cells.
+        Every other answer about a grid is a sum, a draw or a maximum over this table. On a full grid without a base
+        measure the entries are merged boxes, elsewhere cells.
         """
-        model, quotient = self.model, self.model.quotient
-        log_q = model.below(self.theta) - self.psi
+        model = self.model
+        log_q, lengths = model.below(self.theta) - self.psi, list(model.quotient.lengths)
         if self.alive is not None or model.measure is not None:
             log_q[~(model.alive if self.alive is None else self.alive)] = -np.inf
-        boxes, cells, lengths = [slice(None)] * log_q.ndim, [slice(None)] * log_q.ndim, list(quotient.lengths)
+        if model.measure is not None:
+            log_q, lengths = _repeat(log_q, lengths), [np.ones(n) for n in model.support.shape]
+            if model.base is not None:
+                with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
+                    log_q = log_q + np.log(np.asarray(model.base))
+            log_q = np.where(model.support.on_grid(), log_q, -np.inf)
         for k, i in at.items():
-            box = int(quotient.boxes_along(k, np.array(i)))
-            boxes[k], cells[k], lengths[k] = slice(box, box + 1), slice(i, i + 1), np.ones(1)
-        log_q = log_q[tuple(boxes)]
-        if model.measure is None:
-            return log_q, lengths
-        log_q = _repeat(log_q, lengths)
-        if model.base is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
-                log_q = log_q + np.log(np.asarray(model.base[tuple(cells)]))
-        if model.support.mask is not None:
-            log_q = np.where(np.asarray(model.support.mask[tuple(cells)]), log_q, -np.inf)
-        return log_q, [np.ones(n) for n in log_q.shape]
+            entry = int(np.searchsorted(np.cumsum(lengths[k]), i, side="right"))
+            log_q, lengths[k] = log_q.take([entry], axis=k), np.ones(1)
+        return log_q, lengths
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
@@ -561,26 +556,3 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     if fit.missing is not None and not extend:
         out[np.asarray(fit.missing)] = np.nan
     return out
-
-
-def rmse(fit: Decomposition, data: Observation) -> float:
-    """Root mean square of X - Q in X's units, over every cell of X that is a number."""
-    square = data.squared_error(FittedTensor(fit))
-    # by logarithms: there may be more cells than float64 counts
-    return math.exp(0.5 * (math.log(square) - math.log(data.n_numbers))) if square > 0 else 0.0
-
-
-def theta_tensor(fit: Decomposition) -> FloatArray:
-    """Build the paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
-    check_formed(fit.shape, "theta_tensor", "Its entries are theta, at the cells of basis.")
-    out = np.zeros(fit.shape)
-    out[tuple(fit.basis.T)] = fit.model.on_cells(fit.theta)
-    out[(0,) * out.ndim] = -fit.psi
-    return out
-
-
-def eta_tensor(fit: Decomposition) -> FloatArray:
-    """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
-    check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged, copies=2)
-    q = tensor(fit, extend=False) / fit.total
-    return zeta_adjoint(np.nan_to_num(q))

@@ -28,7 +28,7 @@ from legendre.core.text import Columns, Table, fragment, list_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import import_pandas
 from legendre.results.distribution import find_modes
-from legendre.results.views import margin_of, sum_others
+from legendre.results.views import margin_of, measure_of, sum_others
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -182,14 +182,15 @@ class Effects:
         [[0.0, 0.262], [1.0, 1.308]]
         """
         pandas = import_pandas("effects().to_frame()")
-        parts: list[dict[str, Any]] = []
+        parts = []
         for effect in self:
-            labels, values = effect.labels.restore_order(), effect.values
-            places = np.indices(values.shape).reshape(values.ndim, -1)
-            own = {labels.mode(i): labels.levels_of(i)[places[i]] for i in range(values.ndim)}
-            columns = own | {"value": values.ravel(), "factor": np.exp(values.ravel())}
-            parts.append({"effect": [effect.name] * values.size, "share": [effect.share] * values.size} | columns)
-        return pandas.concat(map(pandas.DataFrame, parts), ignore_index=True)
+            labels, values = effect.labels.restore_order(), effect.values.ravel()
+            levels = {labels.mode(i): labels.levels_of(i) for i in range(len(effect.modes))}
+            frame = pandas.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
+            frame.insert(0, "effect", effect.name)
+            frame.insert(1, "share", effect.share)
+            parts.append(frame.assign(value=values, factor=np.exp(values)))
+        return pandas.concat(parts, ignore_index=True)
 
     def kl_lost(self, modes: int | str | Sequence[int | str]) -> float:
         """Return how much KL(P, Q) rises if these modes have no joint effect: the model is refitted without it.
@@ -322,12 +323,7 @@ def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray
     """
     if fit.data is None or fit.data.shape != fit.shape:
         return None
-    support, base, sums = fit.model.support, fit.model.base, margin_of(fit.data, (k,))
-    cells = np.ones(len(sums))  # the measure of the sample space at each level, up to a factor
-    if support.points is not None:
-        cells = np.bincount(support.points[:, k], minlength=len(sums)).astype(np.float64)
-    elif support.mask is not None or base is not None:
-        cells = sum_others(np.where(support.on_grid(), 1.0 if base is None else base, 0.0), (k,))
+    sums, cells = margin_of(fit.data, (k,)), measure_of(fit.model, (k,))
     merged, inside = (np.add.reduceat(part, fit.model.quotient.cuts[k]) for part in (sums, cells))
     seen = merged > 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -417,14 +413,12 @@ def tables_of(
     return centred, math.fsum(means)
 
 
-def _by_modes(positions: IntArray) -> dict[Modes, IntArray]:
-    """Group the parameters by the modes in which their cells are not 0."""
-    if not len(positions):
-        return {}
-    patterns, inverse = np.unique(positions > 0, axis=0, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    groups = np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
-    return {tuple(np.flatnonzero(p).tolist()): rows for p, rows in zip(patterns, groups, strict=True)}
+def _by_modes(positions: IntArray) -> dict[Modes, list[int]]:
+    """Group the parameters by the modes in which their cells are not 0: each group gives to the same effects."""
+    groups: dict[Modes, list[int]] = {}
+    for row, used in enumerate(positions > 0):
+        groups.setdefault(tuple(np.flatnonzero(used).tolist()), []).append(row)
+    return groups
 
 
 def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
@@ -432,7 +426,7 @@ def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
     return chain.from_iterable(combinations(modes, n) for n in range(most + 1))
 
 
-def _check_sizes(groups: dict[Modes, IntArray], merged_shape: tuple[int, ...], max_order: int | None) -> None:
+def _check_sizes(groups: Iterable[Modes], merged_shape: tuple[int, ...], max_order: int | None) -> None:
     """Refuse more tables, or larger ones, than can be formed, and say which order can be had."""
     n_tables = n_cells = 0
     for modes in groups:

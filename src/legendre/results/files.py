@@ -42,7 +42,7 @@ PARTS = {
     "results.decomposition": "Decomposition",
     "results.inference.counts": "Counts",
     "solvers.loop": "Step",
-    "tasks.balance.margins": "Margins",
+    "tasks.balance": "Margins",
     "tasks.complete.crossval": "Score",
     "tasks.complete.penalised": "PenalisedFit",
 }

@@ -17,7 +17,8 @@ from legendre.core.memory import size_name
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.observation import Observation, Support
+from legendre.data.observation import Observation
+from legendre.model.model import Model
 from legendre.results.distribution import tensor
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class FitPair:
                 f"{limits.LARGEST_HELD:,} are formed. plot.margins() draws single modes and pairs."
             )
         q = np.asarray(self.fit._distribution.marginal(list(modes), {})) * self.fit.total
-        inside = margin_support(self.fit.model.support, modes)
+        inside = measure_of(self.fit.model, modes) > 0
         return PairTable(np.where(inside, margin_of(data, modes), np.nan), np.where(inside, q, np.nan))
 
     def cells(self, caller: str) -> PairCells:
@@ -228,14 +229,19 @@ def margin_of(data: Observation, modes: Modes) -> FloatArray:
     return sum_others(data.merged(Quotient(data.shape, tuple(cuts))), modes)
 
 
-def margin_support(support: Support, modes: Modes) -> BoolArray:
-    """Mark the entries of a table over some modes that a cell of the sample space adds to."""
-    if support.mask is not None:
-        return sum_others(support.mask, modes) > 0
-    inside = np.full([support.shape[k] for k in modes], support.full)
+def measure_of(model: Model, modes: Modes) -> FloatArray:
+    """Sum the measure of the sample space over all modes but some, up to a factor where it is the full grid.
+
+    An entry is 0 where no cell of the sample space adds to a table over these modes; what X has at a level, divided by
+    it, is the mean of X there.
+    """
+    support, table = model.support, np.ones([model.support.shape[k] for k in modes])
     if support.points is not None:
-        inside[tuple(support.points[:, k] for k in modes)] = True
-    return inside
+        np.add.at(table, tuple(support.points[:, k] for k in modes), 1.0)
+        return table - 1.0
+    if support.mask is None and model.base is None:
+        return table
+    return sum_others(np.where(support.on_grid(), 1.0 if model.base is None else model.base, 0.0), modes)
 
 
 def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:

@@ -54,14 +54,13 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
 def scaling_pays(problem: Problem) -> bool:
     """Whether cycles over margins are exact at once, or cheaper than Newton steps.
 
-    Scaling forms a grid; where that is costly the slab engine does without. On a support of its own, or with a base
-    measure, scaling of few parameters is neither exact nor cheaper. Otherwise two costs in nanoseconds decide: 20
-    cycles of 10 ns a cell and margin, against 12 steps of 7 ns a cell and mode and 0.1 ns an operation of the Cholesky
-    factor. These are what a fit to 1e-10 usually takes.
+    On a support of its own, or with a base measure, scaling of few parameters is neither exact nor cheaper. Otherwise
+    two costs in nanoseconds decide: 20 cycles of 10 ns a cell and margin, against 12 steps of 7 ns a cell and mode and
+    0.1 ns an operation of the Cholesky factor. These are what a fit to 1e-10 usually takes.
     """
     model, n, k = problem.model, problem.model.n_cells, len(problem.eta_hat)
     whole, small = model.measure is None, k <= limits.LARGEST_MATRIX
-    if not problem.known or (n >= limits.COSTLY_SWEEP and small if whole else k < limits.SCALING_FROM):
+    if not problem.known or (not whole and k < limits.SCALING_FROM):
         return False
     margins = generating_margins(model)
     if margins is None or (whole and is_decomposable(margins)):

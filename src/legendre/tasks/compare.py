@@ -28,7 +28,7 @@ from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
 from legendre.fitting.growing.seriate import Unordered
-from legendre.results.inference.printout import to_frame
+from legendre.results.base import to_frame
 
 ADVICE = "pip install 'legendre[compare]'"
 

@@ -20,7 +20,6 @@ import numpy as np
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, InvalidSupport
-from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, with_counts
 from legendre.data.partial_table import Pattern
@@ -185,18 +184,12 @@ class Likelihood:
         sums = (weights[..., None] * self.features).sum(axis=lost)
         return np.asarray(sums.reshape(math.prod(sums.shape[:-1]), -1))  # there may be no parameter
 
-    def _products(self, weights: FloatArray) -> FloatArray:
-        """Sum the products of each two features, weighted: those of u and v are the sum above both."""
-        basis, ties = self.fit.basis, self.fit.ties
-        above = zeta_adjoint(weights)
-        out = above[tuple(np.maximum(basis[:, None, k], basis[None, :, k]) for k in range(basis.shape[1]))]
-        return out if ties is None else np.asarray(ties.matrix().T @ (out @ ties.matrix()))
-
     def _covariance(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
         """Add up the covariances of the features given the levels of all modes but some, weighted."""
         totals = weights.sum(axis=lost).reshape(-1, 1)
         sums, seen = self.feature_sums(weights, lost), totals[:, 0] > 0
-        return np.asarray(self._products(weights) - sums[seen].T @ (sums[seen] / totals[seen]))
+        rows = self.features.reshape(weights.size, -1)
+        return np.asarray(rows.T @ (weights.reshape(-1, 1) * rows) - sums[seen].T @ (sums[seen] / totals[seen]))
 
     def complete_information(self, q: FloatArray) -> FloatArray:
         """Return the information of a complete table, per row: the covariance of the features."""

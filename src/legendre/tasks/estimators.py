@@ -44,14 +44,13 @@ from legendre.fitting.columns import (
     find_graph,
     fit_tables,
     learn_classes,
-    read_columns,
     search,
 )
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import check_table
 from legendre.results.graph import InteractionGraph
-from legendre.results.plots.effects import FitPlots
+from legendre.results.plots import FitPlots
 from legendre.solvers.structure.faces import diverging
 
 
@@ -139,20 +138,42 @@ class Estimator(ABC):
         known = InputTags(categorical=True, string=True)
         return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False), input_tags=known)
 
-    @abstractmethod
     def fit(self, X: Rows, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn the distribution of the rows."""
+        """Learn the distribution of n rows, each of which counts once or `sample_weight` times.
 
-    def _read(self, X: Rows, sample_weight: ArrayLike | None) -> tuple[Table, list[Column], FloatArray | None]:
-        """Read the rows that count: a table, its columns, and weights; rows of weight 0 are left out."""
+        Of a table of counts, these are its cells: ``fit(np.argwhere(X), sample_weight=X[X > 0])``.
+        """
+        del y
+        return self._fit(X, sample_weight, None)
+
+    def _fit(self, X: Rows, sample_weight: ArrayLike | None, valid: Rows | None) -> Self:
+        """Read rows, learn the levels of their columns, then the distribution; nothing is left of a fit before."""
         table = read_rows(X)
-        columns, weights = (
-            table.complete_columns(table.names, gaps=self._takes_gaps),
-            read_weights(sample_weight, table.n),
-        )
-        if weights is None:
-            return table, columns, None
-        return table, [column.take(weights > 0) for column in columns], weights[weights > 0]
+        read = table.complete_columns(table.names, gaps=self._takes_gaps)
+        weights = read_weights(sample_weight, table.n)
+        if weights is not None:  # rows of weight 0 are left out
+            read, weights = [column.take(weights > 0) for column in read], weights[weights > 0]
+        columns = self._learn_levels(read, weights, table.names)
+        codes = self._find_codes(read, columns, table.names)
+        for name in ("decomposition_", "feature_names_in_", "mixture_"):
+            self.__dict__.pop(name, None)
+        self.columns_, self.n_features_in_ = columns, len(columns)
+        if table.text_names is not None:
+            self.feature_names_in_ = np.array(table.text_names, dtype=object)
+        try:
+            self._learn(codes, weights, valid)
+        except BaseException:
+            del self.columns_  # it is not fitted
+            raise
+        return self
+
+    @abstractmethod
+    def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
+        """Decide how each column is read."""
+
+    @abstractmethod
+    def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
+        """Learn the distribution of rows of levels; `valid` has other rows, by which settings are chosen."""
 
     def score_samples(self, X: Rows) -> FloatArray:
         """Return the log-likelihood of each row: of its cell, divided by the widths of bins.
@@ -184,13 +205,18 @@ class Estimator(ABC):
             raise InvalidSetting("gaps and classes are for LegendreDensity(basis=ld.graph()).")
         return self.mixture_
 
+    @property
+    def _distribution(self) -> Any:
+        """The distribution of levels: it draws rows, and has marginals."""
+        return self.decomposition_._distribution if self.mixture_ is None else self.mixture_
+
     def _log_prob(self, cells: IntArray) -> FloatArray:
-        if self.mixture_ is None:
-            return self.decomposition_._distribution.log_prob(cells)
-        return self.mixture_.log_prob(self._as_columns(cells))
+        """Return the log-probability of rows of levels."""
+        return np.asarray(self._distribution.log_prob(cells if self.mixture_ is None else self._as_columns(cells)))
 
     def _as_columns(self, cells: IntArray, weights: FloatArray | None = None) -> Columns:
-        return Columns.of(cells, weights, tuple(len(column.values) for column in self.columns_))
+        """Store rows of levels as the distributions of rows with gaps take them."""
+        return Columns.of(cells, weights, self._labels().shape)
 
     def score(self, X: Rows, y: Any = None) -> float:
         """Return the mean log-likelihood of a row."""
@@ -206,9 +232,7 @@ class Estimator(ABC):
         """Draw independent rows, or rows with values of some columns given; a value within a bin is drawn evenly."""
         at = self._read_given(given)
         source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
-        if self.mixture_ is not None:
-            return self._decode(self.mixture_.sample(n, source, at), source)
-        return self._decode(self.decomposition_._distribution.sample(n, source, at), source)
+        return self._decode(self._distribution.sample(n, source, at), source)
 
     def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
         """Return the values of levels."""
@@ -241,8 +265,7 @@ class Estimator(ABC):
                 f"given={given!r} and of={of!r} must name columns once each, and none that is given must be asked for."
             )
         check_table(labels.shape, wanted)
-        q = self.decomposition_._distribution if self.mixture_ is None else self.mixture_
-        return np.asarray(q.marginal(wanted, at))
+        return np.asarray(self._distribution.marginal(wanted, at))
 
     def _read_given(self, given: Mapping[Any, Any] | None) -> dict[int, int]:
         """Read values of some columns as levels."""
@@ -283,38 +306,20 @@ class Estimator(ABC):
             raise InvalidSetting("classes and rows with gaps are fitted without a decomposition, so there is no plot.")
         return replace(self.decomposition_, origin=Origin(labels)).plot
 
-    def _check_fitted(self) -> None:
+    def _labels(self) -> Labels:
+        """Name the columns, if fit saw names, and their levels; every answer begins here."""
         if not self.__sklearn_is_fitted__():
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
-
-    def _labels(self) -> Labels:
-        """Name the columns and their levels."""
-        self._check_fitted()
         levels = tuple(column.values for column in self.columns_)
-        return Labels(tuple(map(len, levels)), self._names, levels)
-
-    @property
-    def _names(self) -> tuple[str, ...] | None:
-        """The names of the columns that fit saw, if they had some."""
-        return tuple(self.feature_names_in_.tolist()) if hasattr(self, "feature_names_in_") else None
-
-    def _keep(self, fit: Decomposition | None, columns: list[Levels], names: list[str] | None) -> None:
-        """Keep what was fitted; nothing is left of a fit before."""
-        for name in ("decomposition_", "feature_names_in_", "mixture_"):
-            self.__dict__.pop(name, None)
-        if fit is not None:
-            self.decomposition_ = fit
-        self.columns_, self.n_features_in_ = columns, len(columns)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        names = tuple(self.feature_names_in_.tolist()) if hasattr(self, "feature_names_in_") else None
+        return Labels(tuple(map(len, levels)), names, levels)
 
     def _encode(self, X: Rows, skip: int | None = None) -> IntArray:
         """Read rows as fit did: `MISSING` for a gap, `UNKNOWN` for a value that is not a level.
 
         Column `skip` need not be there, and is read as 0.
         """
-        self._check_fitted()
-        table, seen = read_rows(X), self._names
+        seen, table = self._labels().names, read_rows(X)
         if seen is not None and table.text_names is not None:
             table = table.by_name(seen, "X", None if skip is None else seen[skip])
         if len(table.names) != self.n_features_in_:
@@ -477,22 +482,30 @@ class LegendreDensity(Estimator):
             Other rows, on which the pseudo-count and the number of classes are chosen.
         """
         del y
-        alpha = None if self.alpha is None else check_number(self.alpha, "alpha", 0)
-        recipe = None if is_whole(self.basis) else as_basis(self.basis)
-        self._takes_gaps = isinstance(recipe, Graph)
-        table, read, weights = self._read(X, sample_weight)
-        given = self._given_levels(len(read))
-        columns = [
-            _learn_levels(column, weights, self.n_bins, own, f"column {name!r}")
-            for column, name, own in zip(read, table.names, given, strict=True)
-        ]
-        shape = tuple(len(levels.values) for levels in columns)
-        codes = self._find_codes(read, columns, table.names)
-        names = table.text_names
+        self._takes_gaps = not is_whole(self.basis) and isinstance(as_basis(self.basis), Graph)
+        return self._fit(X, sample_weight, valid)
+
+    def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
+        """Check the settings; take the levels that are given, else those that the rows have."""
+        if self.handle_unknown is not None:
+            check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
+        if self.n_bins is not None:
+            check_int(self.n_bins, "n_bins", 1)
+        n = len(columns)
+        given = [None] * n if self.levels is None else entries(self.levels)
+        if given is None or len(given) != n:
+            raise InvalidSetting(f"levels must be None or a list for each of {n} columns, got {self.levels!r}.")
+        listed = zip(columns, names, given, strict=True)
+        return [_learn_levels(own, weights, self.n_bins, some, f"column {name!r}") for own, name, some in listed]
+
+    def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
+        """Fit the table of counts, or the graph of rows, which takes any number of columns."""
+        alpha, shape = None if self.alpha is None else check_number(self.alpha, "alpha", 0), self._labels().shape
+        basis: Any = self.basis
+        recipe = interactions(min(int(basis), len(shape))) if is_whole(basis) else as_basis(basis)
         if isinstance(recipe, Graph):
-            self._keep(None, columns, names)
             self._fit_graph(recipe, codes, weights, None if valid is None else self._encode(valid), alpha)
-            return self
+            return
         for name, value in (("classes", self.classes), ("valid", valid)):
             if value is not None:
                 raise InvalidSetting(f"{name} is for basis=ld.graph(), which takes any number of columns.")
@@ -501,10 +514,7 @@ class LegendreDensity(Estimator):
                 f"the table {trouble}. Set n_bins to bin continuous columns, merge rare levels, or leave "
                 "columns out; basis=ld.graph() takes any number of columns."
             )
-        basis = interactions(min(int(self.basis), len(shape))) if recipe is None else recipe  # type: ignore[arg-type]
-        fit = decompose(observe_rows(codes, weights, shape, alpha or 0.0), basis, tol=self.tol)
-        self._keep(fit, columns, names)
-        return self
+        self.decomposition_ = decompose(observe_rows(codes, weights, shape, alpha or 0.0), recipe, tol=self.tol)
 
     def _fit_graph(
         self, recipe: Graph, codes: IntArray, weights: FloatArray | None, other: IntArray | None, alpha: float | None
@@ -520,7 +530,7 @@ class LegendreDensity(Estimator):
             self.tried_ = learn_classes(rows, valid, recipe, self.classes)
             self.mixture_ = self.tried_[-1].mixture
             return
-        columns = rows if gaps else read_columns(observe_rows(codes, weights, labels.shape))
+        columns = rows if gaps else rows.merge()
         found = search(columns, recipe, labels)
         counted = Network.count(found, columns)
 
@@ -536,8 +546,8 @@ class LegendreDensity(Estimator):
             network = self.completed_.network
         else:
             data = observe_rows(codes, weights, labels.shape, alpha)
-            fit = warn_if_not_converged(fit_on(data, Cells(found.basis(labels.shape)), Settings.read(tol=self.tol)))
-            self.decomposition_ = replace(fit, recipe=repr(recipe), graph=found)
+            fit = fit_on(data, Cells(found.basis(labels.shape)), Settings.read(tol=self.tol))
+            self.decomposition_ = replace(warn_if_not_converged(fit, stacklevel=6), recipe=repr(recipe), graph=found)
             network = counted.with_pseudo_counts(alpha)
         self.mixture_ = Mixture(np.zeros(1), [network])
 
@@ -564,17 +574,6 @@ class LegendreDensity(Estimator):
     def class_probabilities(self, X: Rows) -> FloatArray:
         """Return the probability of each class for each row, n x classes."""
         return self._mixture.posterior(self._as_columns(self._encode(X)))
-
-    def _given_levels(self, n_columns: int) -> list[Any]:
-        """Check the settings; return the levels that are given of each column."""
-        if self.handle_unknown is not None:
-            check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
-        if self.n_bins is not None:
-            check_int(self.n_bins, "n_bins", 1)
-        given = [None] * n_columns if self.levels is None else entries(self.levels)
-        if given is None or len(given) != n_columns:
-            raise InvalidSetting(f"levels must be None or a list for each of {n_columns} columns, got {self.levels!r}.")
-        return given
 
 
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
@@ -673,34 +672,15 @@ class BoltzmannMachine(Estimator):
     ) -> None:
         self.edges, self.n_levels, self.alpha, self.tol = edges, n_levels, alpha, tol
 
-    def fit(self, X: Rows, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from n rows of N levels (counted from 0) or labels; of a table of counts, its cells with their counts.
-
-        These are ``fit(np.argwhere(X), sample_weight=X[X > 0])``.
-        """
-        del y
-        alpha = check_number(self.alpha, "alpha", 0)
-        table, read, weights = self._read(X, sample_weight)
-        columns = self._learn_levels(read, table.names, self._read_sizes(len(read)))
-        codes, shape = self._find_codes(read, columns, table.names), tuple(len(c.values) for c in columns)
-        try:
-            self._learn(observe_rows(codes, weights, shape, alpha), columns, table.text_names)
-        except InvalidBasis as problem:
-            if (trouble := beyond_memory(shape)) is None:
-                raise
-            raise InvalidSamples(f"the table {trouble}. Larger ones need narrow edges: {problem}") from None
-        return self
-
-    def _read_sizes(self, n: int) -> list[int]:
-        """Check the numbers of levels against the number of columns."""
-        given: Any = 2 if self.n_levels is None else self.n_levels
-        sizes = [given] * n if is_whole(given) else entries(given)
-        if sizes is None or len(sizes) != n or not all(is_whole(size, 2) for size in set(sizes)):
-            raise InvalidSetting(f"n_levels must be an integer >= 2 for all columns, or {n} of them; got {given!r}.")
-        return [int(size) for size in sizes]
-
-    def _learn_levels(self, columns: list[Column], names: Sequence[Any], sizes: list[int]) -> list[Levels]:
+    def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
         """Take the values of columns of strings and categories as levels; other columns hold indices of levels."""
+        del weights
+        n_columns, given = len(columns), 2 if self.n_levels is None else self.n_levels
+        sizes: Any = [given] * n_columns if is_whole(given) else entries(given)
+        if sizes is None or len(sizes) != n_columns or not all(is_whole(size, 2) for size in set(sizes)):
+            raise InvalidSetting(
+                f"n_levels must be an integer >= 2 for all columns, or {n_columns} of them; got {given!r}."
+            )
         out = []
         for column, name, size in zip(columns, names, sizes, strict=True):
             levels = np.arange(size) if column.numeric else column.levels(f"column {name!r}")
@@ -732,24 +712,31 @@ class BoltzmannMachine(Estimator):
                 raise InvalidBasis(f"edges: {group} {'stands there twice' if group else 'names no column'}.")
         return [group for group in found if len(group) > 1]
 
-    def _learn(self, data: Observation, columns: list[Levels], names: list[str] | None) -> None:
-        shape = tuple(len(levels.values) for levels in columns)
-        edges = self._read_edges(data, Labels(shape, None if names is None else tuple(names)))
-        groups = [*((k,) for k in range(len(shape))), *edges]  # biases first, then the groups in the order given
-        basis = as_basis(blocks(shape, groups))
-        fit = warn_if_not_converged(fit_on(data, basis, Settings.read(tol=self.tol)))
-        self._keep(fit, columns, names)
+    def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
+        """Fit biases and weights, biases first, then the groups of columns in the order given."""
+        del valid
+        labels = self._labels()
+        shape, names = labels.shape, labels.names
+        data = observe_rows(codes, weights, shape, check_number(self.alpha, "alpha", 0))
+        groups = [*((k,) for k in range(len(shape))), *self._read_edges(data, labels)]
+        try:
+            fit = fit_on(data, as_basis(blocks(shape, groups)), Settings.read(tol=self.tol))
+        except InvalidBasis as problem:
+            if (trouble := beyond_memory(shape)) is None:
+                raise
+            raise InvalidSamples(f"the table {trouble}. Larger ones need narrow edges: {problem}") from None
+        self.decomposition_ = warn_if_not_converged(fit, stacklevel=5)
         self.n_levels_, self.psi_ = shape, fit.psi
         # theta, infinite where it diverges: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         parts = np.split(theta, np.cumsum([math.prod(shape[k] - 1 for k in group) for group in groups])[:-1])
         keys: Sequence[Name] = range(len(shape)) if names is None else names
-        weights: dict[tuple[Name, ...], Weight] = {}
+        found: dict[tuple[Name, ...], Weight] = {}
         for group, part in zip(groups, parts, strict=True):
             sizes = [shape[k] - 1 for k in group]
-            weights[tuple(keys[k] for k in group)] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
-        self.biases_ = {key[0]: weight for key, weight in weights.items() if len(key) == 1}
-        self.weights_ = {key: weight for key, weight in weights.items() if len(key) > 1}
+            found[tuple(keys[k] for k in group)] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
+        self.biases_ = {key[0]: weight for key, weight in found.items() if len(key) == 1}
+        self.weights_ = {key: weight for key, weight in found.items() if len(key) > 1}
 
     def log_likelihood(self, X: Rows) -> float:
         """Return the log-likelihood of all rows together, in nats."""

@@ -36,7 +36,7 @@ from legendre.solvers.loop import Status, Step
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, ascend, finish
 
 if TYPE_CHECKING:
-    from legendre.results.plots.effects import FitPlots
+    from legendre.results.plots import FitPlots
     from legendre.results.report import ReportContent
 
 
@@ -119,7 +119,7 @@ class HiddenDecomposition(Result):
     @property
     def plot(self) -> FitPlots:
         """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
-        from legendre.results.plots.effects import FitPlots
+        from legendre.results.plots import FitPlots
 
         return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
 

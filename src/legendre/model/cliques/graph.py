@@ -76,7 +76,7 @@ class CliqueTree:
             f"the basis couples modes so widely that exact sums need tables of {size_name(self.n_cells)} cells, and at "
             f"most {limits.LARGEST_CLIQUES:,} are allowed. The largest of {len(self.cliques)} cliques holds "
             f"{len(widest.modes)} modes ({some}), {size_name(widest.n_cells)} cells. "
-            "Leave interactions out until the cliques are small."
+            "Leave interactions out until the cliques are small, or use a basis with fewer distinct coordinates."
         )
 
 

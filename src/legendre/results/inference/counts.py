@@ -1,4 +1,4 @@
-"""X read as counts, with their means under Q, and the statistics that compare the two."""
+"""X read as counts, with their means under Q, and the statistics that compare the two, also in print."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery, InvalidTensor
-from legendre.core.memory import rows_of
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
+from legendre.results.base import count_name
 from legendre.results.growth_path import GrowthStep
 from legendre.solvers.structure.rank import independent, rank_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
+
+
+LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +134,30 @@ def chi_square_p(statistic: float, df: int) -> float:
         return 1.0 if statistic < np.inf else float("nan")
 
 
+def statistic_text(statistic: float, df: int, p: float) -> str:
+    """Write a statistic with its degrees of freedom and its p-value."""
+    value = f"{statistic:.4f}" if statistic < 1e12 else f"{statistic:.6g}"
+    return f"{value} on {count_name(df)} df" + (f", p = {p_text(p)}".replace("= <", "< ") if df else "")
+
+
+def stars(p: float) -> str:
+    """Mark a p-value as statisticians do.
+
+    >>> [stars(p) for p in (0.2, 0.03, 0.002, 1e-9)]
+    ['', '*', '**', '***']
+    """
+    return "*" * sum(p < bound for bound in (0.05, 0.01, 0.001))
+
+
+def p_text(p: float) -> str:
+    """Write a p-value; one below the resolution of float64 as an upper bound.
+
+    >>> [p_text(p) for p in (0.034567, 1e-20)]
+    ['0.0346', '<2e-16']
+    """
+    return "<2e-16" if p < 2e-16 else f"{p:.3g}"
+
+
 def counts_of(fit: Decomposition) -> Counts:
     """Check that X holds counts and that the fit is the maximum of the likelihood."""
     if fit.data is None:
@@ -209,37 +236,27 @@ def bic(aic: float, rank: float, total: float) -> float:
     return aic + (float(np.log(total)) - 2.0) * (rank + 1.0)
 
 
-def saturated_log_likelihood(data: Observation) -> float | None:
-    """Return the Poisson log-likelihood of counts whose means are the counts; ``None`` where X is not in memory."""
-    if not data.counts:
-        return None
-    if (entries := data.entries) is not None:
-        return None if entries.even else _sum_saturated(entries.values)
-    held = data.as_dense() if data.whole else None
-    if held is None:
-        return None
-    mask = held.support.mask
-    return sum(
-        _sum_saturated(held.values[rows] if mask is None else held.values[rows][mask[rows]])
-        for rows in rows_of(held.shape)
-    )
-
-
-def _sum_saturated(counts: AnyArray) -> float:
-    from scipy.special import gammaln, xlogy
-
-    n = counts.astype(np.float64)
-    return float((xlogy(n, n) - n - gammaln(n + 1.0)).sum())
-
-
 def rounds_judged(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
     """Give the rounds that led to a fit of counts the criteria that its `inference` reports.
 
-    Parameters of a start that depend on each other are counted once, in every round.
+    They follow from KL and the likelihood of the saturated model, whose means are the counts; X must be in memory for
+    that. Parameters of a start that depend on each other are counted once, in every round.
     """
-    best = None if fit.data is None else saturated_log_likelihood(fit.data)
-    if best is None:
+    from scipy.special import gammaln, xlogy
+
+    data = fit.data
+    values: AnyArray | None = None
+    if data is not None and data.counts and data.entries is not None:
+        values = None if data.entries.even else data.entries.values
+    elif data is not None and data.counts and data.whole:
+        dense = in_memory(data, "inference")
+        values = dense.values if dense.support.mask is None else dense.values[dense.support.mask]
+    if values is None:
         return tuple(path)
+    best = 0.0
+    for part in np.array_split(values.ravel(), 1 + values.size // (1 << 22)):  # to bound the memory
+        n = part.astype(np.float64)
+        best += float((xlogy(n, n) - n - gammaln(n + 1.0)).sum())
     dependent = fit.n_params - support_rank(fit)
     judged = []
     for step in path:

@@ -6,8 +6,9 @@ Of the others some go to plus or minus infinity along every path to the limit; t
 
 A coding names for each variable a weight on its levels, which sums to 1 (where a coefficient does not speak of the
 variable), and for each effect weights that sum to 0. A coefficient is the product of these over all variables, applied
-to the logarithms of the means; and ``log mu_v = log N - psi + sum of theta_u over u <= v``. Odds ratios and means over
-levels are products of the same kind.
+to the logarithms of the means; and ``log mu_v = log N - psi + sum of theta_u over u <= v``. So the constant
+``log N - psi`` is treated as the parameter of the first cell, which is below all others: column 0 of all weights. Odds
+ratios and means over levels are products of the same kind.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
@@ -30,13 +30,14 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.sums.linalg import limit_blas, solve
-from legendre.core.text import Columns
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.text import Columns, Table
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
 from legendre.model.model import Cliques
+from legendre.results.base import Printed, to_frame
 from legendre.results.distribution import read_cells, read_event
-from legendre.results.inference.printout import LEGEND, Printed, p_text, stars, to_frame
+from legendre.results.inference.counts import LEGEND, p_text, stars
 from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
 from legendre.solvers.structure.rank import independent
 
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 Coding = Literal["treatment", "sum", "local"]
 
 
-Combinations = tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]
-"""Combinations of parameters: names, weights of theta (m x |B|) and of the constant ``log N - psi``, and offsets."""
+Combinations = tuple[tuple[str, ...], FloatArray, FloatArray]
+"""Combinations of parameters: names, weights of the constant and of theta (m x (1 + |B|)), and known summands."""
 
 
 OPEN = "not identified: other values of this and other parameters give the same Q"
@@ -121,15 +122,15 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     columns = _in_whole_terms(cells, titles, labels.shape)
     others = np.setdiff1d(np.arange(fit.n_params), columns)
     chosen = _sort_basis(cells[columns])
-    rows = np.vstack([np.zeros((1, len(modes)), dtype=np.int64), chosen])
-    weights = np.zeros((len(rows) + len(others), fit.n_params))
-    weights[: len(rows), columns] = _combine(cells[columns], tables, rows)[0]
-    weights[len(rows) :, others] = np.eye(len(others))
+    coded = _combine(cells[columns], tables, _below_all(chosen))
+    weights = np.zeros((len(coded) + len(others), 1 + fit.n_params))
+    weights[: len(coded), np.append(0, 1 + columns)] = coded
+    weights[len(coded) :, 1 + others] = np.eye(len(others))
     called = ["(intercept)", *(_effect(cell, names) for cell in chosen)]
     if len(others):
         local = [_code(labels, k, "local", {})[1] for k in modes]
         called += [titles[j] or _effect(cells[j], local) for j in others.tolist()]
-    return tuple(called), weights, np.eye(len(called))[0], np.zeros(len(called))
+    return tuple(called), weights, np.zeros(len(called))
 
 
 def _in_whole_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
@@ -175,14 +176,24 @@ def _code(
     return np.vstack([rest, every[upper] - lower]), ["", *(f"{labels.mode(k)}[{name}]" for name in names)]
 
 
-def _combine(cells: IntArray, tables: Sequence[FloatArray], rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Multiply weights on levels, one row of each variable's table; return those of cells and of the constant."""
-    weights, constants = np.ones((len(rows), len(cells))), np.ones(len(rows))
-    for k, table in enumerate(tables):
-        above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1][rows[:, k]]  # theta counts at all levels above its own
-        weights *= above[:, cells[:, k]]
-        constants *= above[:, 0]
-    return weights, constants
+def _below_all(cells: IntArray) -> IntArray:
+    """Put the first cell of the grid, that of the constant, before others."""
+    return np.pad(cells, ((1, 0), (0, 0)))
+
+
+def _combine(cells: IntArray, tables: Sequence[FloatArray], rows: IntArray) -> FloatArray:
+    """Multiply weights on levels, one row of each variable's table; return the weights of the constant and of cells."""
+    weights = np.ones((len(rows), 1 + len(cells)))
+    for table, row, levels in zip(tables, rows.T, _below_all(cells).T, strict=True):
+        above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]  # theta counts at all levels above its own
+        weights *= above[row][:, levels]
+    return weights
+
+
+def _combine_tied(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -> FloatArray:
+    """Return the same for the parameters of a fit, each of which may act on several cells."""
+    weights = _combine(fit.basis, tables, rows)
+    return np.column_stack([weights[:, 0], weights[:, 1:] @ fit.model.terms.as_ties().matrix()])
 
 
 def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
@@ -192,7 +203,7 @@ def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Com
     if fit.model.base is not None:
         with np.errstate(divide="ignore"):
             offsets = np.log(fit.model.base[tuple(places.T)])
-    return tuple(names), features, np.ones(len(places)), offsets
+    return tuple(names), np.column_stack([np.ones(len(places)), features]), offsets
 
 
 def read_contrasts(
@@ -208,7 +219,7 @@ def read_contrasts(
     elif cells is not None:
         known, of = log_means(fit, (), read_cells(fit.labels, cells, "contrast")), "cells"
     else:
-        known = (), np.eye(fit.n_params), *np.zeros((2, fit.n_params))
+        known = (), np.eye(fit.n_params, 1 + fit.n_params, 1), np.zeros(fit.n_params)
     size = len(known[1])
     rows = np.atleast_2d(read_array(weights, "weights", InvalidQuery))
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
@@ -221,7 +232,7 @@ def read_contrasts(
     listed = listed if names is None else entries(names) or [names]
     if len(listed) != n:
         raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
-    return tuple(map(str, listed)), rows @ known[1], rows @ known[2], rows @ known[3]
+    return tuple(map(str, listed)), rows @ known[1], rows @ known[2]
 
 
 def _by_name(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArray, str]:
@@ -262,8 +273,7 @@ def odds_ratios(
     for row in rows:
         where = [f"{labels.mode(k)} {labels.level(k, fixed.get(k, row[k]))}" for k in (*fixed, *free)]
         titles.append(":".join(names[k][row[k]] for k in pair) + (f" given {', '.join(where)}" if where else ""))
-    weights, constants = _combine(fit.basis, tables, rows)
-    return tuple(titles), weights @ fit.model.terms.as_ties().matrix(), constants, np.zeros(len(rows))
+    return tuple(titles), _combine_tied(fit, tables, rows), np.zeros(len(rows))
 
 
 def marginal_means(fit: Decomposition, by: Any) -> Combinations:
@@ -279,8 +289,7 @@ def marginal_means(fit: Decomposition, by: Any) -> Combinations:
     if fit.model.base is not None:
         others = tuple(k for k in range(len(tables)) if k not in kept)
         offsets += np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
-    weights, constants = _combine(fit.basis, tables, rows)
-    return tuple(titles), weights @ fit.model.terms.as_ties().matrix(), constants, offsets
+    return tuple(titles), _combine_tied(fit, tables, rows), offsets
 
 
 def _list_rows(
@@ -291,7 +300,7 @@ def _list_rows(
     if (n := math.prod(sizes)) > most:
         raise InvalidQuery(f"{asked}: {n:,} rows; at most {most:,} are listed. {advice}")
     rows = np.zeros((n, len(tables)), dtype=np.int64)
-    rows[:, list(modes)] = np.array(list(product(*map(range, sizes)))).reshape(n, len(sizes))
+    rows[:, list(modes)] = np.indices(sizes).reshape(len(sizes), n).T
     return rows
 
 
@@ -304,12 +313,12 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
     Estimates are infinite, NaN or known beforehand where the notes say why.
     """
     check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
-    fit, info, (names, weights, constants, offsets) = tests.fit, tests.information, asked
-    values = constants * (float(np.log(fit.total)) - fit.psi) + weights @ fit.theta + offsets
-    errors = np.sqrt(tests.scale * variances(fit, info, weights, constants))
-    fixed = (weights == 0).all(axis=1) & (constants == 0)
+    fit, info, (names, weights, offsets) = tests.fit, tests.information, asked
+    values = weights @ np.append(np.log(fit.total) - fit.psi, fit.theta) + offsets
+    errors = np.sqrt(tests.scale * variances(fit, info, weights))
+    fixed = (weights == 0).all(axis=1)
     notes = np.where(fixed, "fixed by the model: it involves no parameter", "").astype(object)
-    for i, sign in _find_diverging(fit, info.open, weights, constants) if len(info.open) else ():
+    for i, sign in _find_diverging(fit, info.open, weights) if len(info.open) else ():
         values[i], errors[i] = (sign * np.inf if sign else np.nan), np.nan
         notes[i] = (
             "infinite, because of fitted zeros"
@@ -321,23 +330,23 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
     return Coefficients(names, freeze(values), freeze(errors), tuple(notes), ends, float(confidence), exp, what)
 
 
-def variances(fit: Decomposition, info: Information, weights: FloatArray, constants: FloatArray) -> FloatArray:
-    """Compute the variances of combinations."""
-    centred = _centre(fit, info, weights, constants)
-    found = np.square(constants) / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
+def variances(fit: Decomposition, info: Information, weights: FloatArray) -> FloatArray:
+    """Compute the variances of combinations; those of many rows need no square matrix."""
+    centred = _centre(fit, info, weights)
+    found = np.square(weights[:, 0]) / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
     return np.asarray(np.maximum(found, 0.0))
 
 
-def covariance(tests: Inference, asked: Combinations) -> FloatArray:
+def covariance(tests: Inference, weights: FloatArray) -> FloatArray:
     """Compute the covariance matrix of combinations."""
-    fit, info, (_, weights, constants, _) = tests.fit, tests.information, asked
-    centred = _centre(fit, info, weights, constants)
+    fit, info, constants = tests.fit, tests.information, weights[:, 0]
+    centred = _centre(fit, info, weights)
     return tests.scale * (np.outer(constants, constants) / fit.total + centred @ info.sigma @ centred.T)
 
 
-def _centre(fit: Decomposition, info: Information, weights: FloatArray, constants: FloatArray) -> FloatArray:
+def _centre(fit: Decomposition, info: Information, weights: FloatArray) -> FloatArray:
     """Write combinations by identified parameters; the constant falls by eta as theta rises."""
-    return np.asarray((weights - constants[:, None] * fit.eta)[:, info.columns])
+    return np.asarray((weights[:, 1:] - weights[:, :1] * fit.eta)[:, info.columns])
 
 
 def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> FloatArray:
@@ -347,16 +356,15 @@ def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> 
     """
     from scipy.optimize import minimize
 
-    fit, (_, weights, constants, _) = tests.fit, asked
+    fit, weights = tests.fit, asked[1]
     if tests.missing is not None or any(found.notes) or fit._alive is not None or beyond_memory(fit.shape) is not None:
         raise InvalidQuery(
             "profile likelihoods need a maximum likelihood estimate of every coefficient, complete rows, and a table "
             "that fits in memory. Leave profile out for Wald intervals."
         )
     cells = fit.model.support.cells()
-    _, features, ones, _ = log_means(fit, (), cells)
-    root = np.linalg.cholesky(covariance(tests, asked))
-    design = np.column_stack([ones, features]) @ np.linalg.inv(np.column_stack([constants, weights])) @ root
+    root = np.linalg.cholesky(covariance(tests, weights))
+    design = log_means(fit, (), cells)[1] @ np.linalg.inv(weights) @ root
     counts, mu = tests.counts.at(cells), np.exp(fit._distribution.log_prob(cells)) * fit.total
     most = float(half_width(np.ones(1), found.confidence)[0]) ** 2 * tests.scale / 2.0
 
@@ -377,9 +385,20 @@ def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> 
     return ends
 
 
-def _find_diverging(
-    fit: Decomposition, directions: FloatArray, weights: FloatArray, constants: FloatArray
-) -> Iterator[tuple[int, int]]:
+def recession_with_constant(fit: Decomposition) -> FloatArray:
+    """Return the direction in which theta runs to infinity, behind that of the constant; all 0 if theta is finite.
+
+    The constant falls by as much as the direction raises the cells that keep probability, whose means stay.
+    """
+    return np.append(-fit.model.below(fit.recession)[_cells_that_stay(fit)].max(), fit.recession)
+
+
+def _cells_that_stay(fit: Decomposition) -> BoolArray:
+    """Return where on the merged grid the fit has probability."""
+    return fit.model.alive if fit._alive is None else fit.model.on_grid(fit._alive)
+
+
+def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatArray) -> Iterator[tuple[int, int]]:
     """Find the combinations that change along some direction in theta that keeps Q where it has probability.
 
     With each comes the sign with which it diverges along every such direction that lowers the vanishing cells; 0 if
@@ -394,15 +413,14 @@ def _find_diverging(
             f"{size_name(space.n_cells)} merged cells, where at most {limits.LARGEST_GRID:,} are looked through. "
             "Standard errors of the parameters that do are in standard_errors; elsewhere merge levels."
         )
-    alive = fit.model.alive if fit._alive is None else space.on_grid(fit._alive)
-    gone = fit.model.alive & ~alive
+    alive = _cells_that_stay(fit)
     grids = [space.below(direction) for direction in directions]
     level = np.array([grid[alive][0] for grid in grids])  # by how much each raises all cells with probability
-    falls = np.stack([grid[gone] - rise for grid, rise in zip(grids, level, strict=True)], axis=1)
+    falls = np.stack([grid[space.alive & ~alive] - rise for grid, rise in zip(grids, level, strict=True)], axis=1)
     falls = np.unique(falls.round(9), axis=0)
-    steepness = weights @ fit.recession - constants * float(space.below(fit.recession)[alive].max())
-    changes = weights @ directions.T - constants[:, None] * level
-    size = np.abs(weights) @ np.abs(directions.T) + np.abs(constants)[:, None] * np.abs(level)
+    directions = np.column_stack([-level, directions])
+    steepness = weights @ recession_with_constant(fit)
+    changes, size = weights @ directions.T, np.abs(weights) @ np.abs(directions.T)
     for i in np.flatnonzero((np.abs(changes) > 1e-8 * np.maximum(size, 1.0)).any(axis=1)).tolist():  # beyond rounding
         zero = 1e-6  # what a linear program reports of a change that is 0
         if abs(steepness[i]) < zero or not len(falls):
@@ -501,6 +519,10 @@ class Coefficients(Printed):
         listed = ("estimate", "standard_error", "z", "p_value", "lower", "upper")
         columns = {name: getattr(self, name) for name in listed}
         return to_frame({**columns, "note": list(self.notes)}, self.names, self.what)
+
+    def tables(self) -> list[Table]:
+        """List the one table of all rows."""
+        return [self.table()]
 
     def table(self, rows: int | None = None, more: int = 0) -> Columns:
         """Lay the first `rows` out for printing; there are `more` of them elsewhere."""

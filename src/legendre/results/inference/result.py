@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -10,16 +11,29 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import check_choice, check_int, check_number
+from legendre.core.arguments import check_choice, check_int, check_number, generator_from
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Mode
-from legendre.core.text import Table
-from legendre.core.types import FloatArray
-from legendre.results.base import Storable
+from legendre.core.memory import check_room
+from legendre.core.text import NamedValues, Table, list_words, shape_name, shorten
+from legendre.core.types import FloatArray, IntArray
+from legendre.data.observation import beyond_memory
+from legendre.model.model import Modes, generating_margins, in_running_order, is_decomposable
+from legendre.results.base import Printed, Storable, count_name, rank_name, to_frame
 from legendre.results.distribution import check_formed, read_cells
-from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
-from legendre.results.inference.counts import Counts, bic, chi_square_p, deviances, pearson, statistics_of
+from legendre.results.inference.counts import (
+    Counts,
+    bic,
+    chi_square_p,
+    counts_beside,
+    counts_of,
+    deviances,
+    p_text,
+    pearson,
+    statistic_text,
+    statistics_of,
+)
 from legendre.results.inference.estimates import (
     Coding,
     Coefficients,
@@ -34,11 +48,12 @@ from legendre.results.inference.estimates import (
     odds_ratios,
     profile_ends,
     read_contrasts,
+    recession_with_constant,
     two_sided_p,
     variances,
 )
-from legendre.results.inference.printout import fit_table, notes_of, to_frame
 from legendre.results.parameters import names_of
+from legendre.solvers.loop import Status
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -138,8 +153,17 @@ class Inference(Storable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings about the numbers, in sentences; the summary prints them."""
-        return notes_of(self)
+        """Warnings about the numbers in sentences, the gravest first; the summary prints them."""
+        fit = self.fit
+        notes = [*_boundary(fit), *_small_counts(self), *_dispersion(self)]
+        data = None if fit.data is None or fit.data.support.mask is None else fit.data.as_dense()
+        if data is not None and (outside := int(np.nansum(np.where(data.support.on_grid(), 0, data.values)))):
+            notes.append(f"{outside:,} cases lie outside the support, and were left out")
+        if fit._rounds:
+            notes.append("the data chose the basis: p-values of fit are too large, those of parameters too small")
+        if fit.status is Status.UNDECIDED:
+            notes.append("whether all theta are finite was not decided: standard errors may be far too large")
+        return tuple(notes)
 
     @cached_property
     def information(self) -> Information:
@@ -166,7 +190,7 @@ class Inference(Storable):
         """
         asked = coefficients_of(self.fit, contrasts, reference)
         known = np.isfinite(estimate(self, asked, 0.95, exp=False, what="coefficient").standard_error)
-        values = np.where(np.outer(known, known), covariance(self, asked), np.nan)
+        values = np.where(np.outer(known, known), covariance(self, asked[1]), np.nan)
         return to_frame(dict(zip(asked[0], values, strict=True)), asked[0], "coefficient")
 
     @cached_property
@@ -379,7 +403,39 @@ class Inference(Storable):
         0.1
         """
         self._check_complete("bootstrap")
-        return draw_tables(self, n, rng, conditional=conditional)
+        fit, found = self.fit, []
+        check_int(n, "bootstrap: n", 1, InvalidQuery)
+        random = generator_from(rng, InvalidQuery)
+        if fit.data is None:
+            raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
+        if (why := beyond_memory(fit.shape)) is not None:
+            raise InvalidQuery(
+                f"bootstrap draws all cells of tables, and X {why}. Sum modes out or merge levels first."
+            )
+        if conditional:  # tables with the margins of X have its fit
+            margins = _product_margins(
+                fit,
+                "bootstrap(conditional=True) draws tables with the margins of X, which is done",
+                "Leave conditional out",
+            )
+            counts = self.counts.grid(fit.shape).astype(np.int64)
+            none = np.zeros(1 + fit.n_params)
+            for table in tables_with_margins(counts, margins, n, random):
+                cells = np.argwhere(table)
+                drawn = counts_beside(fit, cells, table[tuple(cells.T)])
+                found.append((drawn.g2(), drawn.x2(), none, none))
+        else:
+            q = np.exp(fit._distribution.log_prob(fit.model.support.cells()))
+            check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
+            for table in random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64):
+                other = fit._fit_to(table)
+                if other.converged:
+                    drawn, theta = counts_of(other), np.append(np.log(other.total) - other.psi, other.theta)
+                    found.append((drawn.g2(), drawn.x2(), theta, recession_with_constant(other)))
+        if not found:
+            raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
+        g2, x2, theta, recession = (np.array(column) for column in zip(*found, strict=True))
+        return Bootstrap(self, g2, x2, theta, recession, n - len(found), conditional)
 
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
@@ -388,6 +444,12 @@ class Inference(Storable):
         evenly over the cells. The result is exact, and so available for decomposable models only, whose margins form a
         tree. Differences between models are logarithms of Bayes factors.
 
+        Notes
+        -----
+        The prior density of theta is proportional to ``exp(sum of s log q)``, s being alpha imagined counts, the same
+        in every cell. With the table's own counts added it is the posterior, so the evidence is the ratio of two
+        integrals of the same kind (Massam, Liu and Dobra 2009).
+
         Examples
         --------
         >>> import legendre as ld
@@ -395,8 +457,20 @@ class Inference(Storable):
         >>> round(both.evidence() - alone.evidence(), 3)      # the log Bayes factor for an association
         3.639
         """
+        from scipy.special import gammaln
+
         self._check_complete("evidence")
-        return evidence_of(self, alpha)
+        check_number(alpha, "evidence: alpha, the weight of the prior in cases,", above=0, error=InvalidQuery)
+        fit = self.fit
+        if (why := beyond_memory(fit.shape)) is not None:
+            raise InvalidQuery(f"evidence needs every cell of the table, and X {why}. Sum modes out first.")
+        margins = _product_margins(fit, "evidence is known in closed form", "Compare other models by AIC or BIC")
+        counts = self.counts.grid(fit.shape)
+        prior = np.full(fit.shape, float(alpha) / counts.size)
+        ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # possible orders of the cases
+        uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
+        own = _integrate_closed(counts + prior, margins) - _integrate_closed(prior, margins)
+        return ways + own - float(counts.sum()) * math.log(uniform)
 
     def residuals(self, kind: str = "pearson", cells: Any = None, *, indices: bool = False) -> Any:
         """Return residuals on all of X, in its form, NaN outside the support; or those of some cells.
@@ -437,7 +511,7 @@ class Inference(Storable):
             found[alive] = np.sign(found[alive]) * np.sqrt(deviances(n, log_mu))
         if kind == "adjusted":
             parts = np.array_split(index[alive], 1 + len(log_mu) * fit.n_params // (1 << 22))  # to bound the memory
-            spread = [variances(fit, self.information, *log_means(fit, (), part)[1:3]) for part in parts]
+            spread = [variances(fit, self.information, log_means(fit, (), part)[1]) for part in parts]
             leverage = np.concatenate(spread) * np.exp(log_mu)
             # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
             found[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
@@ -457,15 +531,38 @@ class Inference(Storable):
     def tables(self, rows: int = 30) -> list[Table]:
         """List tests of fit, and parameters: those with the largest `z` where there are over `rows`."""
         check_int(rows, "summary: rows", 1, InvalidQuery)
-        fit, head = self.fit, fit_table(self)
+        fit = self.fit
+        vanishing = f", {fit.n_vanishing} vanish" if fit.n_vanishing else ""
+        dependent = f" ({rank_name(fit)})" if fit.rank < fit.n_params else ""
+        entries = [
+            ("table", f"{shape_name(fit.shape)}, N = {fit.total:.0f}"),
+            ("cells", f"{count_name(fit.model.support.n_cells)}{vanishing}"),
+            ("model", shorten(fit.recipe)),
+            ("parameters", f"{fit.n_params}{dependent}"),
+            *self._statistic_rows("G2 (deviance)", "X2 (Pearson)"),
+            ("log-likelihood", f"{self.log_likelihood:.3f}  (multinomial)"),
+            ("AIC", f"{self.aic:.3f}"),
+            ("BIC", f"{self.bic:.3f}"),
+            *(("note", note) for note in self.notes),
+        ]
+        head = NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= 12)
         if not fit.n_params:
             return [head]
         chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
-        weights = (chosen[:, None] == np.arange(fit.n_params)).astype(np.float64)
+        weights = (1 + chosen[:, None] == np.arange(1 + fit.n_params)).astype(np.float64)
         titles = fit.model.terms.titles()
         names = names_of(fit.labels, fit.model.terms.own_cells()[chosen], [titles[i] for i in chosen])
-        listed = estimate(self, (names, weights, *np.zeros((2, len(chosen)))), 0.95, exp=False, what="parameter")
+        listed = estimate(self, (names, weights, np.zeros(len(chosen))), 0.95, exp=False, what="parameter")
         return [head, listed.table(more=fit.n_params - len(chosen))]
+
+    def _statistic_rows(self, g2: str, x2: str) -> list[tuple[str, str]]:
+        """Lay G2, X2 where there is one, and the dispersion out, under the names that the caller gives them."""
+        rows = [(g2, statistic_text(self.g2, self.df, self.g2_p_value))]
+        if self.missing is None:
+            rows.append((x2, statistic_text(self.x2, self.df, self.x2_p_value)))
+        if self.scale != 1.0:
+            rows.append(("dispersion", f"{self.scale:.4g}, by which variances are multiplied"))
+        return rows
 
     def summary(self, rows: int = 30) -> str:
         """Return tests of fit and the table of parameters: those with the largest `z` where there are over `rows`."""
@@ -478,3 +575,239 @@ class Inference(Storable):
 def infer(fit: Decomposition) -> Inference:
     """Compare X with Q."""
     return Inference(**statistics_of(fit))
+
+
+# --- without the chi-square distribution -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bootstrap(Printed):
+    """Statistics and parameters of tables that were drawn from a fitted model.
+
+    Attributes
+    ----------
+    g2, x2
+        The statistics of each table that was drawn.
+    g2_p_value, x2_p_value
+        The share of tables whose statistic is at least that of X, X among them.
+    n, failed
+        How many tables were drawn; and of how many the fit did not converge, which are left out.
+
+    Notes
+    -----
+    Tables are drawn from the fitted model instead of the true one. With few counts for each parameter the p-values are
+    too small: of 400 tables of independent variables 11 % were at or below 0.05 with two counts for each parameter, 7 %
+    with six, 5 % with fourteen. That lies in the method, and more tables do not help. ``conditional=True`` draws tables
+    that have the margins of X instead: the parameters play no part then, so these p-values hold for any N.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> tests = ld.decompose([[18, 7], [6, 19]], "B1").inference()
+    >>> tests.bootstrap(99, 0)
+    Parametric bootstrap
+    ------------------------------
+    tables  99
+    G2      12.0330, p = 0.01
+    X2      11.5385, p = 0.01
+    """
+
+    tests: Inference
+    g2: FloatArray
+    x2: FloatArray
+    theta: FloatArray  # the constant log N - psi and theta of each table, n x (1 + |B|)
+    recession: FloatArray  # likewise the direction to infinity, 0 where a table has a finite estimate
+    failed: int
+    conditional: bool = False  # whether the tables have the margins of X; they say nothing about parameters then
+
+    @property
+    def n(self) -> int:
+        """How many tables were fitted."""
+        return len(self.g2)
+
+    @property
+    def g2_p_value(self) -> float:
+        """The share of tables with a `g2` at least that of X."""
+        return _share(self.g2, self.tests.g2)
+
+    @property
+    def x2_p_value(self) -> float:
+        """The share of tables with an `x2` at least that of X."""
+        return _share(self.x2, self.tests.x2)
+
+    def coef(
+        self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None, confidence: float = 0.95
+    ) -> dict[str, tuple[float, float]]:
+        """Return percentile intervals of the coefficients by name; infinite where estimates of tables are.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ends = ld.decompose([[18, 7], [6, 19]], "B1").inference().bootstrap(99, 0).coef()["mode 0[1]"]
+        >>> ends[0] < 0 < ends[1]
+        True
+        """
+        check_number(confidence, "coef: confidence", above=0, below=1, error=InvalidQuery)
+        if self.conditional:
+            raise InvalidQuery(
+                "tables that have the margins of X have its parameters too, and no intervals. Leave conditional out."
+            )
+        names, weights, _ = coefficients_of(self.tests.fit, contrasts, reference)
+        # a direction of recession changes a combination by about 1, or not at all
+        steep = self.recession @ weights.T
+        values = np.where(np.abs(steep) > 1e-6, np.copysign(np.inf, steep), self.theta @ weights.T)
+        tail = (1.0 - confidence) / 2.0
+        with np.errstate(invalid="ignore"):
+            ends = np.quantile(values, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
+        return {name: (float(a), float(b)) for name, a, b in zip(names, *ends, strict=True)}
+
+    def tables(self) -> list[Table]:
+        """List the p-values."""
+        rows = [
+            ("tables", f"{self.n:,}"),
+            ("G2", f"{self.tests.g2:.4f}, p = {p_text(self.g2_p_value)}"),
+            ("X2", f"{self.tests.x2:.4f}, p = {p_text(self.x2_p_value)}"),
+        ]
+        if self.failed:
+            rows.append(("left out", f"{self.failed:,}, whose fit did not converge"))
+        fit = self.tests.fit
+        # 7 % of p-values are below 0.05 with 6 counts for each parameter, 11 % with 2
+        if not self.conditional and fit.total < 5 * fit.rank:
+            note = (
+                f"{fit.total / fit.rank:.1f} counts for each parameter: p-values are too small, because tables are "
+                "drawn from the fitted model instead of the true one. For decomposable models "
+                "bootstrap(conditional=True) is exact."
+            )
+            rows.append(("note", note))
+        return [NamedValues("Exact test given the margins" if self.conditional else "Parametric bootstrap", rows)]
+
+
+def _share(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
+    """Return the share of statistics that are at least X's own; equal ones may differ by the share `same`."""
+    return (1.0 + float((drawn >= own * (1.0 - same) - same).sum())) / (1.0 + len(drawn))
+
+
+def _product_margins(fit: Decomposition, asked: str, instead: str) -> list[Modes]:
+    """List the margins of a model that is a product of them on a full grid, which closed forms need.
+
+    Others are refused: the error says what was asked for, and what to do instead.
+    """
+    margins, merged = generating_margins(fit.model) if fit.n_params else [], fit.model.quotient.merged_shape
+    if (
+        not fit.model.support.full
+        or fit.model.base is not None
+        or margins is None
+        or not is_decomposable(margins)
+        or any(merged[k] != fit.shape[k] for group in margins for k in group)
+    ):
+        raise InvalidQuery(
+            f"{asked} for decomposable models on all cells of a table: those whose margins form a tree, such as "
+            f"[AB][BC]. {instead}."
+        )
+    return margins
+
+
+def tables_with_margins(
+    counts: IntArray, margins: list[Modes], n: int, random: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Draw tables from the distribution of a decomposable model given its margins, which has no parameters.
+
+    Cases are dealt again, one margin after the other: those that agree in what a margin shares with the ones before it
+    exchange their levels of what it adds. For two variables that is a permutation test.
+    """
+    cases = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)
+    # rows times these are numbers, the same for rows with the same levels of some modes
+    strides = np.array([math.prod(counts.shape[k + 1 :]) for k in range(counts.ndim)])
+    for _ in range(n):
+        rows = np.zeros_like(cases)
+        seen = list[int]()
+        for group in in_running_order(margins):
+            new, shared = [k for k in group if k not in seen], [k for k in group if k in seen]
+            given, taken = (some[:, shared] @ strides[shared] for some in (cases, rows))
+            dealt = cases[np.lexsort((random.random(len(cases)), given))]
+            rows[np.argsort(taken, kind="stable")[:, None], new] = dealt[:, new]
+            seen += new
+        for k in range(counts.ndim):
+            if k not in seen:
+                rows[:, k] = random.integers(0, counts.shape[k], len(rows))
+        yield np.bincount(rows @ strides, minlength=counts.size).reshape(counts.shape).astype(np.float64)
+
+
+def _integrate_closed(counts: FloatArray, margins: list[Modes]) -> float:
+    """Integrate a product of Dirichlet densities: cliques less what they share with those before them."""
+    from scipy.special import gammaln
+
+    def of(modes: set[int]) -> float:
+        others = tuple(k for k in range(counts.ndim) if k not in modes)
+        return float(gammaln(counts.sum(axis=others)).sum())
+
+    total, before = 0.0, set[int]()
+    for group in map(set, in_running_order(margins)):
+        total += of(group) - of(group & before)
+        before |= group
+    return total
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+def _dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
+    """Name a dispersion that is small: its probability is below `surely`, on enough degrees of freedom."""
+    from scipy.special import chdtr
+
+    ratio = tests.dispersion  # NaN where it is not known
+    if tests.scale == 1.0 and tests.df >= least and ratio < 0.5 and chdtr(float(tests.df), tests.x2) < surely:
+        return [
+            f"X2 / df = {ratio:.2g}: X varies less than counts do. If it holds measurements, fit it with counts=False; "
+            "scaled() multiplies standard errors by the square root of that number."
+        ]
+    return []
+
+
+def _boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
+    """Say that there is no maximum likelihood estimate, which cells are the reason, and what is reported instead."""
+    if fit.status is not Status.AT_BOUNDARY:
+        return ()
+    n = fit.n_vanishing
+    named = []
+    if n <= 1_000_000 and (fit.model.support.points is None or n <= most):
+        labels = fit.labels.restore_order()
+        named = [f"({labels.cell(cell)})" for cell in fit.vanishing_cells[:most]]
+    cells = f"{n:,} cells without counts" + (f", {', '.join(named)} and others," if named else "")
+    if 0 < n <= most:
+        cells = f"{'the cell' if n == 1 else 'the cells'} {list_words(named)}"
+    return (
+        "the maximum likelihood estimate does not exist: the likelihood increases without attaining its maximum as the "
+        f"means of {cells} go to 0, and some parameters to infinity with them.",
+        "the limit is reported instead: fitted counts and the likelihood are its own, degrees of freedom are counted "
+        "on the other cells, and parameters or contrasts that stay finite have their usual standard errors.",
+    )
+
+
+def _small_counts(tests: Inference) -> tuple[str, ...]:
+    """Warn of fitted counts that are too small for the chi-square distribution.
+
+    Cochran's rule: it is trusted while all fitted counts are at least 1, and at most a fifth of them below 5.
+    """
+    if not tests.df:
+        return ()
+    counts, fit = tests.counts, tests.fit
+    mu, others = counts.mu, 0
+    if beyond_memory(fit.shape) is None:
+        mu = np.exp(fit._distribution.log_prob(fit.model.support.cells())) * fit.total
+        mu = mu[mu > 0]
+    else:  # so many cells without counts have small means
+        others = fit.model.support.n_cells - fit.n_vanishing - len(mu)
+    n, below = len(mu) + others, int((mu < 5).sum()) + others
+    least = min(float(mu.min(initial=np.inf)), counts.rest / others if others else np.inf)
+    least = float(f"{least:.9g}")  # without rounding errors
+    if below <= 0.2 * n and least >= 1:
+        return ()
+    firmer = "differences of G2 between two models with few parameters are more reliable."
+    few = f"{below:,} of {n:,} fitted counts are below 5, the smallest {least:.2g}: the chi-square distribution"
+    if tests.missing is not None:  # there is no X2, and no bootstrap
+        return (f"{few} of G2 is rough; {firmer}",)
+    return (
+        f"{few} of G2 and X2 is rough, and where they disagree neither p-value can be trusted. bootstrap() gives "
+        f"p-values without it; {firmer}",
+    )

@@ -33,12 +33,11 @@ from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Solver, Status
-from legendre.tasks.complete.crossval import CrossValidation, extrapolate, select
-from legendre.tasks.complete.folds import HoldOut, Rng, deal, read_modes
+from legendre.tasks.complete.crossval import CrossValidation, HoldOut, Rng, deal, extrapolate, read_modes, select
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 
 if TYPE_CHECKING:
-    from legendre.results.plots.plots import Plots
+    from legendre.results.plots import Plots
     from legendre.results.report import ReportContent
 
 
@@ -179,14 +178,14 @@ class Completion(Result):
     @property
     def plot(self) -> Plots:
         """Pictures, as for a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
-        from legendre.results.plots.effects import FitPlots
-        from legendre.results.plots.plots import Plots
+        from legendre.results.plots import FitPlots, Plots
 
         if isinstance(self.fit, PenalisedFit):
             return Plots(self, self._pair(), "largest entry of the gradient")
         return FitPlots(self.fit, self._pair(), fit=self.fit)
 
     def _pair(self) -> ArrayPair:
+        """Return X with its gaps beside the model, for pictures; the width of intervals too where there are any."""
         fit, observed = self.fit, np.where(self.observed, self.values, np.nan)
         if not isinstance(fit, PenalisedFit):
             return ArrayPair(self.labels, lambda: (observed, model_tensor(fit, extend=True)))
@@ -457,6 +456,7 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: in
 
 
 def _on_grid(recipe: Basis) -> Basis:
+    """Lay a basis out on the grid; of one that grows, the part that is given: it grows where X was observed."""
     growing = recipe.growing
     if growing is None:
         return OnGrid(recipe)

@@ -1,26 +1,173 @@
-"""Cross-validation: observed cells are held out in turn, and bases compared by how well they are filled in."""
+"""Cross-validation: observed cells are held out in turn, and bases compared by how well they are filled in.
+
+What is held out has the shapes in which cells are missing, unless the caller says which.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, combinations
 
 import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
+from legendre.core.arguments import entries
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
+from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
 from legendre.core.text import Columns, Table, shorten
-from legendre.core.types import BoolArray, FloatArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
 from legendre.solvers.structure.identifiability import identify
-from legendre.tasks.complete.folds import Dealer
+
+HoldOut = Mode | Sequence[Mode] | None  # "cells", the modes of the fibres that are held out, or None: like the gaps
+Rng = int | np.random.Generator | None  # the same integer always deals in the same way, ``None`` never does
+Modes = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Observed cells that are held out together; all but `shares` have the modes in the order `order`.
+
+    Parameters
+    ----------
+    order
+        The modes of X in an order that X itself decides, so that neither folds nor answers depend on theirs.
+    shapes, shares
+        The shapes of what is held out, the modes of a fibre or none for single cells; and each one's share of the
+        missing cells.
+    gaps
+        For each cell that is missing the number of its shape, -1 for the others.
+    held
+        For each fold the number of the shape as part of which a cell is held out, -1 for cells that stay. Folds
+        that are empty, or without which X would be zero everywhere, are left out.
+    """
+
+    order: list[int]
+    shapes: list[Modes]
+    shares: FloatArray
+    gaps: IntArray
+    held: list[IntArray]
+
+    def name(self, labels: Labels) -> str:
+        """Name the shapes in words."""
+        names = labels.names or range(len(self.order))
+        modes = [", ".join(str(names[k]) for k in sorted(self.order[k] for k in shape)) for shape in self.shapes]
+        named = [f"fibres along mode {listed}" if listed else "cells" for listed in modes]
+        texts = [f"{name} ({share:.0%})" for name, share in zip(named, self.shares, strict=True)]
+        return named[0] if len(named) == 1 else ", ".join(texts)
+
+
+Dealer = Callable[[FloatArray, BoolArray], Folds]  # `deal` with what the caller asked for
+
+
+def deal(
+    values: FloatArray, seen: BoolArray, n_folds: int | None = None, along: Modes | None = None, rng: Rng = 0
+) -> Folds:
+    """Deal the observed cells into folds; what is dealt does not depend on the order of the modes.
+
+    Each fold holds out as large a share of the observed cells as every other, and of each shape as large a share as it
+    has among the missing cells.
+
+    Parameters
+    ----------
+    values, seen
+        X, with 0 for missing cells, and which of its cells were observed.
+    n_folds
+        The number of folds; at most five where the caller does not say.
+    along
+        The modes of the fibres that are held out; none for single cells; ``None``: like the gaps.
+    rng
+        Where random numbers come from.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 5.0]])
+    >>> dealt = deal(X, X > 0, 2)
+    >>> dealt.order, dealt.shapes, dealt.held[0].tolist()
+    ([0, 1], [()], [[-1, -1, 0], [-1, 0, 0]])
+    """
+    order = sorted(range(values.ndim), key=partial(_centre_of_mass, values))
+    inside, x = seen.transpose(order), values.transpose(order)
+    shapes, gaps = _shapes_of_gaps(inside)
+    if along is not None:
+        shapes, gaps = [tuple(sorted(order.index(k) for k in along))], np.where(inside, -1, 0)
+    missing = np.bincount(gaps[~inside], minlength=len(shapes))
+    shares = missing / missing.sum() if missing.any() else np.ones(1)
+    groups = [_groups(inside.shape, shape) for shape in shapes]
+    n_groups = max(len(np.unique(group[inside])) for group in groups)
+    n_folds = min(5, n_groups) if n_folds is None else n_folds
+    if n_folds > n_groups:
+        what = "fibres with an observed cell" if along else "observed cells"
+        raise InvalidSetting(f"folds={n_folds} needs at least as many {what}; X has {n_groups}.")
+    held = np.full((n_folds, *inside.shape), -1)
+    rng = np.random.default_rng(rng)
+    for number, (group, share) in enumerate(zip(groups, shares, strict=True)):
+        sizes = np.bincount(group[inside], minlength=group.max() + 1)
+        mixed = rng.permutation(np.flatnonzero(sizes))
+        before = np.cumsum(sizes[mixed]) - sizes[mixed]
+        turn = np.full(len(sizes), n_folds)
+        turn[mixed] = before * n_folds // max(sizes.sum() * share, 1.0)
+        for fold in range(n_folds):
+            held[fold][inside & (held[fold] < 0) & (turn[group] == fold)] = number
+    useful = [fold for fold in held if (fold >= 0).any() and (x[inside & (fold < 0)] > 0).any()]
+    return Folds(order, shapes, shares, gaps, useful)
+
+
+def _centre_of_mass(values: FloatArray, k: int) -> tuple[int, float]:
+    """Return the length of a mode and where the mass of X lies along it: modes are told apart by these.
+
+    Neither depends on the order of the modes or on the unit of X; digits that depend on the order of a sum are cut off.
+    """
+    mass = values.sum(axis=tuple(j for j in range(values.ndim) if j != k))
+    return len(mass), round(float(np.average(np.arange(len(mass)), weights=mass)), 9)
+
+
+def _shapes_of_gaps(seen: BoolArray, least: float = 0.02) -> tuple[list[Modes], IntArray]:
+    """Find the shapes of gaps: for each missing cell the largest fibre through it of which nothing was observed.
+
+    A shape with less than the share `least` of the missing cells counts as the next smaller one.
+    """
+    every = chain.from_iterable(combinations(range(seen.ndim), size) for size in range(seen.ndim))
+    left, shapes, gaps = ~seen, list[Modes](), np.full(seen.shape, -1)
+    for shape in sorted(every, key=lambda shape: -math.prod(seen.shape[k] for k in shape)):
+        found = left & ~seen.any(axis=shape, keepdims=True) if shape else left
+        if np.count_nonzero(found) > least * np.count_nonzero(~seen):
+            gaps[found], left = len(shapes), left & ~found
+            shapes.append(shape)
+    gaps[left] = len(shapes) - 1
+    return shapes or [()], gaps
+
+
+def _groups(shape: tuple[int, ...], along: Modes) -> IntArray:
+    """Give the cells of each fibre along some modes a number that they share."""
+    short = [1 if k in along else n for k, n in enumerate(shape)]
+    return np.broadcast_to(np.arange(math.prod(short)).reshape(short), shape)
+
+
+def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
+    """Read what the caller wants to be held out together."""
+    if hold_out is None:
+        return None
+    if isinstance(hold_out, str) and hold_out == "cells":
+        return ()
+    listed = [hold_out] if isinstance(hold_out, (str, int, np.integer)) else entries(hold_out)
+    if listed is None or (labels.names is None and any(isinstance(mode, str) for mode in listed)):
+        named = "" if labels.names else " Modes of X have no names: count them from 0, or pass names=."
+        raise InvalidSetting(f"hold_out must be 'cells', a mode or several modes; got {hold_out!r}.{named}")
+    order, modes = len(labels.shape), {labels.find_mode(mode, "hold_out", InvalidSetting) for mode in listed}
+    if not modes or len(modes) == order:
+        raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {order}.")
+    return tuple(sorted(modes))
 
 
 @dataclass(frozen=True)
@@ -120,7 +267,8 @@ def select(
     if not folds.held:
         raise InvalidSetting("folds: without the cells of any fold X is zero everywhere. Leave folds out.")
     answers = []
-    for turn, fold in enumerate(folds.held):
+    for turn, ordered in enumerate(folds.held):
+        fold = ordered.transpose(np.argsort(folds.order))
         held, left = fold >= 0, inside & (fold < 0)
         rough = replace(settings, tol=max(settings.tol, share / int(left.sum())), ranked=False)
         part, fits = replace(observe(values, left, data.base), origin=data.origin), []
@@ -180,10 +328,10 @@ def _compare(
     square = [np.sqrt(np.mean((x - filled) ** 2, axis=1)) for x, filled in scored]
     deviance = [np.mean(poisson_deviance(x, filled), axis=1) for x, filled in scored]
     errors = np.array([deviance, square]).reshape(2, -1, len(names))  # by criterion, fold and candidate
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(usable, errors.sum(axis=1) / np.float64(len(scored)), np.nan)
-        squares = ((errors - means[:, None]) ** 2).sum(axis=1)
-        off = np.sqrt(squares / np.float64(len(scored) - 1) / len(scored)) if scored else means
+    errors[..., ~usable] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # one fold has no standard error, and none has no mean
+        means, off = errors.mean(axis=1), errors.std(axis=1, ddof=1) / np.sqrt(len(scored))
     # where the deviance is infinite for several, the RMSE decides
     ranked = np.where(np.isnan(means), np.inf, means)
     best = int(np.lexsort(ranked[::-1] if criterion == "deviance" else ranked[1:])[0])

@@ -1,45 +1,29 @@
-"""Which of several models: `anova` puts nested fits of one tensor side by side, with what each adds to the one before.
-
-Which terms a log-linear model needs: one left out, one added, one step after the other.
-"""
+"""Which of several models: `anova` puts nested fits of one tensor side by side, with what each adds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_number
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text import Columns, shorten
+from legendre.core.text import Columns, Table, shorten
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support, beyond_memory
-from legendre.model.cliques.graph import clique_tree
 from legendre.model.cliques.tables import is_saturated, n_free, parts_of, propagate, with_parts
 from legendre.model.model import Cliques, Model
-from legendre.results.base import count_name
+from legendre.results.base import Printed, count_name, to_frame
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import chi_square_p, degrees_of_freedom, support_rank
-from legendre.results.inference.printout import Printed, p_text, stars, to_frame
+from legendre.results.inference.counts import chi_square_p, degrees_of_freedom, p_text, stars, support_rank
 from legendre.results.inference.result import Inference
 from legendre.solvers.structure.rank import Rank, independent, rank_of
-from legendre.tasks.loglinear.formula import Formula, Term, close, read_formula
-
-if TYPE_CHECKING:
-    from legendre.tasks.loglinear.loglinear import LogLinear
-
-Criterion = Literal["aic", "bic"] | float
-Direction = Literal["both", "forward", "backward"]
-Kind = Literal["hierarchical", "decomposable"]
-Action = Literal["add", "drop"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +32,11 @@ class LikelihoodRatio:
 
     statistic: float
     df: int
-    p_value: float
+
+    @property
+    def p_value(self) -> float:
+        """The p-value, from the chi-square distribution."""
+        return chi_square_p(self.statistic, self.df)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,8 +109,8 @@ class Anova(Printed):
         """Return the table as a pandas data frame, a row for each model."""
         return to_frame(self._columns(), self.names, self.head)
 
-    def table(self) -> Columns:
-        """Lay the rows out for printing."""
+    def tables(self) -> list[Table]:
+        """List the one table of all models."""
         columns = self._columns()
         if not all(np.isfinite(test.statistic) for test in self.tests):  # no counts
             columns = {name: values for name, values in columns.items() if name not in ("lrt", "lrt_df", "p_value")}
@@ -138,11 +126,7 @@ class Anova(Printed):
                 "Some fitted counts are 0: df leaves out parameters that only keep these cells empty; the penalties of "
                 "AIC and BIC count them, as in R."
             )
-        return Columns("", rows, "<" + ">" * len(columns) + "<", ruled=True, notes=notes)
-
-    def summary(self) -> str:
-        """Return the table as text."""
-        return repr(self)
+        return [Columns("", rows, "<" + ">" * len(columns) + "<", ruled=True, notes=notes)]
 
 
 _FORMATS: dict[str, tuple[str, Any]] = {
@@ -234,12 +218,11 @@ def compare(small: Any, large: Any) -> LikelihoodRatio:
                 f"{large.formula} contains {small.formula}, but its likelihood is lower by {-gain:.3g}: its fit ended "
                 "at another maximum, so the two cannot be compared."
             )
-        statistic = max(2.0 * gain, 0.0)
-        return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
+        return LikelihoodRatio(max(2.0 * gain, 0.0), df)
     df, statistic = _count_added(one, other.model.terms), np.nan
     if one.data is not None and one.data.counts:
         statistic = max(2.0 * one.total * (one.kl - other.kl), 0.0)  # rounding may leave -1e-13
-    return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
+    return LikelihoodRatio(statistic, df)
 
 
 def _fit_of(fit: Any) -> Decomposition:
@@ -371,161 +354,3 @@ def _rank_in_tables(basis: Terms, fit: Decomposition) -> Rank | None:
     # a table's cell that no cell of the grid is left to has no margin either
     _, uniform = propagate(tables, np.zeros(len(basis.cells)))
     return Rank(n_free(replace(tables, alive=uniform.margins > 0)))
-
-
-# --- which terms -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Move:
-    """One step of a search: what was done, to which term, and what it changed.
-
-    Attributes
-    ----------
-    action, term
-        "add" or "drop", and the term.
-    criterion, change
-        The criterion of the model after the step, and by how much it changed.
-    formula
-        The model after the step.
-    """
-
-    action: Action
-    term: str
-    criterion: float
-    change: float
-    formula: str
-
-
-def drop_terms(model: LogLinear) -> Anova:
-    """Leave out each term that no other one contains, and each function."""
-    _check_hierarchical(model, "drop1")
-    own = model.model
-    found = [(str(f), replace(own, functions=tuple(g for g in own.functions if g != f))) for f in own.functions]
-    return _try_each(model, _list_smaller(own) + found, "without")
-
-
-def add_terms(model: LogLinear, scope: str | Sequence[Any] | None) -> Anova:
-    """Add each term of the scope whose parts are all there."""
-    _check_hierarchical(model, "add1")
-    return _try_each(model, _list_larger(model.model, _scope(model, scope)), "with")
-
-
-def _try_each(model: LogLinear, found: list[tuple[str, Formula]], head: str) -> Anova:
-    """Fit models that lack a term, or have one more, and test each."""
-    fits = [model.refit(other) for _, other in found]
-    tests = tuple(compare(other, model) if head == "without" else compare(model, other) for other in fits)
-    return Anova((model, *fits), tests, ("nothing", *(name for name, _ in found)), head)
-
-
-def _check_hierarchical(model: LogLinear, asked: str) -> None:
-    if not model.hierarchical:
-        raise InvalidQuery(f"{asked} goes from one hierarchical model to the next; this one has hierarchical=False.")
-
-
-def _scope(model: LogLinear, scope: Any) -> frozenset[Term] | None:
-    """Return the terms that may be used; ``None`` is all interactions."""
-    if scope is None:
-        return None
-    allowed = read_formula(scope, model.names, known=model.model.features).terms
-    for term in model.model.order(model.model.terms - allowed)[:1]:
-        raise InvalidQuery(f"the scope {scope!r} does not contain the model: {model.model.name(term)} is missing.")
-    return allowed
-
-
-def _list_smaller(model: Formula) -> list[tuple[str, Formula]]:
-    """List the models without one of the largest terms, by its name."""
-    largest = [term for term in model.terms if not any(term < other for other in model.terms)]
-    return [(model.name(term), replace(model, terms=model.terms - {term})) for term in model.order(largest)]
-
-
-def _list_larger(model: Formula, scope: frozenset[Term] | None) -> list[tuple[str, Formula]]:
-    """List the models with one more term, whose parts with one variable less are all there."""
-    known = {frozenset[str](), *model.terms}
-    found = {term | {name} for term in known for name in model.names} - model.terms
-    ready = [t for t in found if (scope is None or t in scope) and all(t - {name} in known for name in t)]
-    return [(model.name(term), replace(model, terms=model.terms | {term})) for term in model.order(ready)]
-
-
-# --- one step after the other ----------------------------------------------------------------------------------------
-
-
-def search(
-    model: LogLinear,
-    criterion: Criterion,
-    direction: Direction,
-    kind: Kind,
-    scope: Any,
-    most: int = 10_000,
-    better: float = 1e-9,
-) -> LogLinear:
-    """Take the best step while it lowers the criterion; of equal ones the first in the order of the table.
-
-    It gives up after `most` steps. A criterion that is lower by less than `better` is the same but for rounding.
-    """
-    _check_hierarchical(model, "step")
-    check_choice(direction, "step: direction", get_args(Direction), InvalidQuery)
-    check_choice(kind, "step: type", get_args(Kind), InvalidQuery)
-    if isinstance(criterion, str):
-        named = criterion.lower()  # R writes them large
-        check_choice(named, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"), InvalidQuery)
-        price = 2.0 if named == "aic" else float(np.log(model.fit.total))
-    else:
-        price = check_number(criterion, "step: criterion", 0.0, error=InvalidQuery)
-    largest = _scope(model, scope)
-    unwanted = {"forward": "drop", "backward": "add"}.get(direction)
-
-    def charge(some: LogLinear) -> float:
-        """Return AIC with another price of a parameter."""
-        return some.aic + (price - 2.0) * (some.rank + 1.0)
-
-    best, path = model, list[Move]()
-    for _ in range(most):
-        found = _neighbours(best, largest) if kind == "hierarchical" else _edges(best, largest)
-        moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
-        changes = [charge(other) - charge(best) for _, _, other in moves]
-        if not changes or min(changes) >= -better:
-            break
-        first = next(i for i, change in enumerate(changes) if change <= min(changes) + better)
-        action, name, best = moves[first]
-        path.append(Move(action, name, charge(best), changes[first], best.formula))
-    return replace(best, path=tuple(path))
-
-
-def _neighbours(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:
-    """List the models with one term less, and those with one more."""
-    yield from (("drop", *smaller) for smaller in _list_smaller(model.model))
-    yield from (("add", *larger) for larger in _list_larger(model.model, scope))
-
-
-def _edges(model: LogLinear, scope: frozenset[Term] | None) -> Iterator[tuple[Action, str, Formula]]:
-    """List the edges whose change leaves the graph of the model without long cycles."""
-    own, names = model.model, model.names
-    edges = _pairs(own.terms)
-    absent = [name for name in names if frozenset([name]) not in own.terms]
-    if absent or own.functions or terms_of_graph(edges, names) != own.terms:
-        why = f", {absent[0]} is not in it" if absent else " they are not"
-        raise InvalidQuery(
-            "step(type='decomposable') begins with a model that has every variable, and whose generators are the "
-            "cliques of its graph, in which every cycle of four or more variables has a chord; of "
-            f"{model.formula}{why}. Begin with another, or take type='hierarchical'."
-        )
-    for pair in combinations(names, 2):
-        edge = frozenset(pair)
-        terms = terms_of_graph(edges ^ {edge}, names)
-        if _pairs(terms) == edges ^ {edge} and (scope is None or terms <= scope):
-            yield "drop" if edge in edges else "add", own.name(edge), replace(own, terms=terms)
-
-
-def _pairs(terms: frozenset[Term]) -> frozenset[Term]:
-    return frozenset(term for term in terms if len(term) == 2)
-
-
-def terms_of_graph(edges: frozenset[Term], names: Sequence[str]) -> frozenset[Term]:
-    """List all sets of variables that lie in a clique of a graph; one with long cycles gets more edges first.
-
-    >>> sorted("".join(sorted(term)) for term in terms_of_graph(frozenset(map(frozenset, ["ab", "bc"])), "abc"))
-    ['a', 'ab', 'b', 'bc', 'c']
-    """
-    graph = np.array([[frozenset([a, b]) in edges for b in names] for a in names])
-    return close(frozenset(names[k] for k in clique.modes) for clique in clique_tree(graph, [2] * len(names)).cliques)

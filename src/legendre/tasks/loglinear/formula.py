@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from inspect import signature
 from itertools import combinations
 from typing import Any, NoReturn, cast
+
+import numpy as np
 
 from legendre.basis import ties
 from legendre.basis.basis import Basis, cells, empty
@@ -20,6 +21,7 @@ from legendre.basis.features import features as features_of
 from legendre.basis.interactions import blocks, interactions
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
+from legendre.model.cliques.graph import clique_tree
 
 Term = frozenset[str]
 R_WORDS = {
@@ -41,17 +43,16 @@ LOST = object()
 
 @dataclass(frozen=True)
 class FunctionTerm:
-    """A function of variables in a formula, ``uniform(a, b)``: its name, and its arguments as they were written."""
+    """A function of variables in a formula, ``uniform(a, b)``: its name, its arguments, and how it was written."""
 
+    text: str = field(compare=False)
     name: str
     args: tuple[tuple[str, Any], ...] = ()  # each with its name, or an empty one
     feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function or array
     within: tuple[str, ...] = ()  # variables: each of their levels has its own parameters
 
     def __str__(self) -> str:
-        written = [f"{key}={_write_argument(value)}" if key else _write_argument(value) for key, value in self.args]
-        called = self.name if self.feature is not None and not self.args else f"{self.name}({', '.join(written)})"
-        return ":".join([*map(quote, self.within), called])
+        return ":".join([*map(quote, self.within), self.text])
 
     def basis(self) -> Basis:
         """Make its basis, which finds its variables by name when it sees a table."""
@@ -59,8 +60,7 @@ class FunctionTerm:
             raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
         made: Any
         if self.feature is not None:
-            named = {str(replace(self, within=())): self.feature}
-            made = features_of(named, modes=[name for _, name in self.args] or None)
+            made = features_of({self.text: self.feature}, modes=[name for _, name in self.args] or None)
             return cast(Basis, replace(made, within=self.within))
         make = getattr(ties, self.name)
         try:
@@ -103,10 +103,15 @@ class Formula:
         return ":".join(map(quote, sorted(term, key=self.names.index))) or "1"
 
     @property
+    def largest(self) -> list[Term]:
+        """The terms that no other one contains."""
+        return self.order(term for term in self.terms if not any(term < other for other in self.terms))
+
+    @property
     def generators(self) -> list[tuple[str, ...]]:
         """The largest terms, each with its variables in the order of the table."""
-        largest = [sorted(t, key=self.names.index) for t in self.terms if not any(t < other for other in self.terms)]
-        return [tuple(group) for group in sorted(largest, key=lambda group: list(map(self.names.index, group)))]
+        groups = sorted(sorted(map(self.names.index, term)) for term in self.largest)
+        return [tuple(self.names[k] for k in group) for group in groups]
 
     def __str__(self) -> str:
         if self.hierarchical:
@@ -126,11 +131,65 @@ class Formula:
             basis = basis | function.basis()
         return basis
 
+    def read_scope(self, scope: Any) -> frozenset[Term] | None:
+        """Return the terms that models larger than this one may have; ``None`` is all interactions."""
+        if scope is None:
+            return None
+        allowed = read_formula(scope, self.names, known=self.features).terms
+        for term in self.order(self.terms - allowed)[:1]:
+            raise InvalidQuery(f"the scope {scope!r} does not contain the model: {self.name(term)} is missing.")
+        return allowed
+
+    def list_smaller(self) -> list[tuple[str, Formula]]:
+        """List the models without one of the largest terms, each with the name of that term."""
+        return [(self.name(term), replace(self, terms=self.terms - {term})) for term in self.largest]
+
+    def list_larger(self, scope: frozenset[Term] | None) -> list[tuple[str, Formula]]:
+        """List the models with one more term of a scope, whose parts with one variable less are all in this one."""
+        known = {frozenset[str](), *self.terms}
+        found = {term | {name} for term in known for name in self.names} - self.terms
+        ready = [t for t in found if (scope is None or t in scope) and all(t - {name} in known for name in t)]
+        return [(self.name(term), replace(self, terms=self.terms | {term})) for term in self.order(ready)]
+
+    def list_graphs(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
+        """List the decomposable models whose graphs have one edge less ("drop") or more ("add"), with the edge."""
+        edges = _edges(self.terms)
+        absent = [name for name in self.names if frozenset([name]) not in self.terms]
+        if absent or self.functions or terms_of_graph(edges, self.names) != self.terms:
+            why = f", {absent[0]} is not in it" if absent else " they are not"
+            raise InvalidQuery(
+                "step(type='decomposable') begins with a model that has every variable, and whose generators are the "
+                "cliques of its graph, in which every cycle of four or more variables has a chord; of "
+                f"{self}{why}. Begin with another, or take type='hierarchical'."
+            )
+        found = []
+        for pair in combinations(self.names, 2):
+            edge = frozenset(pair)
+            terms = terms_of_graph(edges ^ {edge}, self.names)
+            if _edges(terms) == edges ^ {edge} and (scope is None or terms <= scope):
+                found.append(("drop" if edge in edges else "add", self.name(edge), replace(self, terms=terms)))
+        return found
+
 
 def close(terms: Iterable[Term]) -> frozenset[Term]:
     """Add to each term all that it contains."""
     parts = (part for term in terms for size in range(1, len(term) + 1) for part in combinations(sorted(term), size))
     return frozenset(map(frozenset, parts))
+
+
+def _edges(terms: frozenset[Term]) -> frozenset[Term]:
+    """Return the graph of a model: the pairs of variables with an interaction."""
+    return frozenset(term for term in terms if len(term) == 2)
+
+
+def terms_of_graph(edges: frozenset[Term], names: Sequence[str]) -> frozenset[Term]:
+    """List all sets of variables that lie in a clique of a graph; one with long cycles gets more edges first.
+
+    >>> sorted("".join(sorted(term)) for term in terms_of_graph(frozenset(map(frozenset, ["ab", "bc"])), "abc"))
+    ['a', 'ab', 'b', 'bc', 'c']
+    """
+    graph = np.array([[frozenset([a, b]) in edges for b in names] for a in names])
+    return close(frozenset(names[k] for k in clique.modes) for clique in clique_tree(graph, [2] * len(names)).cliques)
 
 
 def quote(name: str) -> str:
@@ -141,13 +200,6 @@ def quote(name: str) -> str:
     """
     mark = next((mark for mark in "`\"'" if mark not in name), "`")
     return name if name.isidentifier() else f"{mark}{name}{mark}"
-
-
-def _write_argument(value: Any) -> str:
-    """Write an argument so that it is read back: names in quotes where they need them, numbers without exponents."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_write_argument, value))}]"
-    return quote(value) if isinstance(value, str) else format(Decimal(repr(value)), "f")
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -350,7 +402,7 @@ class _Reader:
         nothing = Formula(self.dot.names)
         if self.next not in ("(", "-", "+", "0", "1") and not re.fullmatch(NAME, self.next):
             self.refuse()
-        text = self.take()
+        start, text = self.left[-1], self.take()
         if text == "(":
             found = self.read()
             self.take(")")
@@ -368,7 +420,8 @@ class _Reader:
         if self.next == "(":
             self.take()
             args = self.list_to(")", self.argument)
-        function = FunctionTerm(name, tuple(args), self.features.get(name))
+        end = self.left[-1].start() if self.left else None
+        function = FunctionTerm(start.string[start.start() : end].strip(), name, tuple(args), self.features.get(name))
         self.check(function)
         return replace(nothing, functions=(function,))
 

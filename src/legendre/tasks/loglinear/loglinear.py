@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import check_choice, check_int
+from legendre.core.arguments import check_choice, check_int, check_number
 from legendre.core.errors import (
     ConvergenceWarning,
     InvalidBasis,
@@ -33,23 +33,18 @@ from legendre.data.readers.labelled import FRAMES, unwrap
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import aic, chi_square_p, counts_beside, statistics_of, support_rank
+from legendre.results.inference.counts import (
+    aic,
+    counts_beside,
+    statistic_text,
+    statistics_of,
+    support_rank,
+)
 from legendre.results.inference.estimates import Information
-from legendre.results.inference.printout import statistic_rows, statistic_text
 from legendre.results.inference.result import Inference
 from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
-from legendre.tasks.loglinear.anova import (
-    Anova,
-    Criterion,
-    Direction,
-    Kind,
-    LikelihoodRatio,
-    Move,
-    add_terms,
-    drop_terms,
-    search,
-)
+from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio, compare
 from legendre.tasks.loglinear.formula import (
     LOST,
     Formula,
@@ -60,7 +55,10 @@ from legendre.tasks.loglinear.formula import (
 )
 
 if TYPE_CHECKING:
-    from legendre.results.plots.effects import FitPlots
+    from legendre.results.plots import FitPlots
+
+Direction = Literal["both", "forward", "backward"]
+Kind = Literal["hierarchical", "decomposable"]
 
 
 def loglinear(
@@ -177,6 +175,8 @@ def loglinear(
         exposure = count_cases(data, columns, base, levels=levels, missing="drop", whole=False)[1]
         base = exposure[0].counts if exposure else None
     origin, patterns = count_cases(data, columns, left if counts is None else counts, levels=levels, missing=how)
+    if not patterns:
+        raise InvalidSamples("no row counts: each has a count of 0 or lacks every value, so there is nothing to fit.")
     variables = origin.of(()).names or ()
     model = read_formula(formula, variables, features, hierarchical=hierarchical)
     support, base = align_with(support, origin), align_with(base, origin)
@@ -232,6 +232,27 @@ def _read_incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any
     assert origin.labels is not None
     space = observe(np.ones(origin.labels.shape), support, base)
     return Incomplete(replace(space, origin=replace(origin, completed=True)), patterns)
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step of a search: what was done, to which term, and what it changed.
+
+    Attributes
+    ----------
+    action, term
+        "add" or "drop", and the term.
+    criterion, change
+        The criterion of the model after the step, and by how much it changed.
+    formula
+        The model after the step.
+    """
+
+    action: str
+    term: str
+    criterion: float
+    change: float
+    formula: str
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -412,15 +433,15 @@ class LogLinear(Inference):
     def mcar(self) -> LikelihoodRatio:
         """The test that values are missing completely at random (Little 1988; for tables Fuchs 1982)."""
         if self.em is None:
-            return LikelihoodRatio(0.0, 0, float("nan"))
+            return LikelihoodRatio(0.0, 0)
         data = self.em.likelihood.data
         best, df = 0.0, -data.count_free(data.inside)
         for lost, counts in data.parts:
             seen = counts[counts > 0]
             best += float(seen @ np.log(seen / seen.sum()))
             df += int(data.inside.any(axis=lost).sum()) - 1
-        statistic = max(2.0 * (best - self.em.path[-1]) - self.g2, 0.0)  # g2 / 2: what the saturated model has beyond
-        return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
+        # g2 / 2: what the saturated model has beyond
+        return LikelihoodRatio(max(2.0 * (best - self.em.path[-1]) - self.g2, 0.0), df)
 
     # --- other models of the same table ------------------------------------------------------------------------------
 
@@ -460,7 +481,10 @@ class LogLinear(Inference):
         alcohol:marijuana     2   92.0184   <2e-16  153.062  187.443   91.6444          1  <2e-16  ***
         cigarette:marijuana   2  497.3693   <2e-16  558.413  592.794  496.9953          1  <2e-16  ***
         """
-        return drop_terms(self)
+        self._check_hierarchical("drop1")
+        own = self.model
+        found = [(str(f), replace(own, functions=tuple(g for g in own.functions if g != f))) for f in own.functions]
+        return self._compare_each(own.list_smaller() + found, "without")
 
     def add1(self, scope: str | Sequence[Any] | None = None) -> Anova:
         """Compare the model with those that have one more term of a scope, by default of all interactions.
@@ -473,17 +497,32 @@ class LogLinear(Inference):
         >>> ld.loglinear(ld.datasets.drug_use(), "[AC][AM]").add1().names
         ('nothing', 'cigarette:marijuana')
         """
-        return add_terms(self, scope)
+        self._check_hierarchical("add1")
+        return self._compare_each(self.model.list_larger(self.model.read_scope(scope)), "with")
+
+    def _compare_each(self, found: list[tuple[str, Formula]], head: str) -> Anova:
+        """Fit models that lack a term ("without"), or have one more ("with"), and test each against this one."""
+        fits = [self.refit(other) for _, other in found]
+        tests = tuple(compare(other, self) if head == "without" else compare(self, other) for other in fits)
+        return Anova((self, *fits), tests, ("nothing", *(name for name, _ in found)), head)
+
+    def _check_hierarchical(self, asked: str) -> None:
+        if not self.hierarchical:
+            raise InvalidQuery(
+                f"{asked} goes from one hierarchical model to the next; this one has hierarchical=False."
+            )
 
     def step(
         self,
-        criterion: Criterion = "aic",
+        criterion: Literal["aic", "bic"] | float = "aic",
         *,
         direction: Direction = "both",
         type: Kind = "hierarchical",  # noqa: A002, the word that gRim uses
         scope: str | Sequence[Any] | None = None,
     ) -> LogLinear:
         """Add or drop one term at a time as long as that lowers a criterion; `path` lists the steps.
+
+        The best step is taken; of equal ones, up to rounding, the first in the order of the table.
 
         Parameters
         ----------
@@ -506,7 +545,37 @@ class LogLinear(Inference):
         >>> [(move.action, move.term) for move in chosen.path]
         [('drop', 'alcohol:cigarette:marijuana')]
         """
-        return search(self, criterion, direction, type, scope)
+        self._check_hierarchical("step")
+        check_choice(direction, "step: direction", get_args(Direction), InvalidQuery)
+        check_choice(type, "step: type", get_args(Kind), InvalidQuery)
+        if isinstance(criterion, str):
+            named = criterion.lower()  # R writes them large
+            check_choice(named, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"), InvalidQuery)
+            price = 2.0 if named == "aic" else float(np.log(self.fit.total))
+        else:
+            price = check_number(criterion, "step: criterion", 0.0, error=InvalidQuery)
+
+        def charge(some: LogLinear) -> float:
+            """Return AIC with another price of a parameter."""
+            return some.aic + (price - 2.0) * (some.rank + 1.0)
+
+        largest = self.model.read_scope(scope)
+        unwanted = {"forward": "drop", "backward": "add"}.get(direction)
+        best, path, rounding = self, list[Move](), 1e-9
+        while True:
+            own = best.model
+            if type == "decomposable":
+                found = own.list_graphs(largest)
+            else:
+                found = [("drop", *smaller) for smaller in own.list_smaller()]
+                found += [("add", *larger) for larger in own.list_larger(largest)]
+            moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
+            changes = [charge(other) - charge(best) for _, _, other in moves]
+            if not changes or min(changes) >= -rounding:
+                return replace(best, path=tuple(path))
+            first = next(i for i, change in enumerate(changes) if change <= min(changes) + rounding)
+            action, name, best = moves[first]
+            path.append(Move(action, name, charge(best), changes[first], best.formula))
 
     # --- in print ----------------------------------------------------------------------------------------------------
 
@@ -537,7 +606,7 @@ class LogLinear(Inference):
         said = [
             ("table", f"{shorten(modes, 160)}, N = {self.fit.total:.0f}"),
             ("rows", shorten(", ".join(rows), 160)),
-            *statistic_rows(self, "G2", "X2"),
+            *self._statistic_rows("G2", "X2"),
             ("AIC", f"{self.aic:.3f}"),
             ("BIC", f"{self.bic:.3f}"),
             ("missing information", lacking if rows else ""),

@@ -88,38 +88,15 @@ def edge_gain(columns, weights, sizes, chosen):
 
 
 @compiled
-def pair_gains(both, sizes, starts, first, total, gains, dfs):
+def pair_gains(both, starts, gains, dfs):
     """Find N I(a; b) in nats and its degrees of freedom for each pair of columns a > b.
 
-    `both` has the weight of the rows with each two levels, those from `first` on are given. Where `first` is
-    1, no row lacks a value, and level 0 has what the others leave of the total.
+    `both` has the weight of the rows with each two levels; those of column a begin at ``starts[a]``.
     """
-    largest = sizes.max()
-    table, noise = np.empty(largest * largest), 1e-12 * total  # of sums and differences
-    for a in range(len(sizes)):
+    for a in range(len(starts) - 1):
         for b in range(a):
-            n_a, n_b, at_a, at_b, left = sizes[a], sizes[b], starts[a] - first, starts[b] - first, total
-            for i in range(first, n_a):
-                for j in range(first, n_b):
-                    table[i * n_b + j] = both[at_a + i, at_b + j]
-                    left -= both[at_a + i, at_b + j]
-            if first:
-                for i in range(1, n_a):
-                    rest = both[at_a + i, at_a + i]
-                    for j in range(1, n_b):
-                        rest -= table[i * n_b + j]
-                    table[i * n_b] = rest
-                    left -= rest
-                for j in range(1, n_b):
-                    rest = both[at_b + j, at_b + j]
-                    for i in range(1, n_a):
-                        rest -= table[i * n_b + j]
-                    table[j] = rest
-                    left -= rest
-                table[0] = left
-            for cell in range(n_a * n_b):
-                table[cell] = table[cell] if table[cell] > noise else 0.0
-            gains[a, b], dfs[a, b] = table_gain(table, 0, n_a, n_b)
+            table = both[starts[a] : starts[a + 1], starts[b] : starts[b + 1]].copy()
+            gains[a, b], dfs[a, b] = table_gain(table.ravel(), 0, *table.shape)
 
 
 @compiled
@@ -154,74 +131,3 @@ def add_entries(columns, sizes, chosen, table, out):
         find_cells(columns, sizes, chosen, start, stop, codes)
         for t in range(stop - start):
             out[start + t] += table[codes[t]] if codes[t] >= 0 else -np.inf
-
-
-@compiled
-def complete_rows(
-    codes, weights, sizes, offsets, owns, states, parents, links, link_starts, given, level_starts, expected, margins,
-    chances, drawn,
-):  # fmt: skip
-    """Find what rows with gaps leave open, on a tree of families: messages to the roots, then back to the leaves.
-
-    `given` has p(own column | parents) of each family, at `offsets`, each family after the one that holds its parents;
-    `links` finds the parents' state in each cell of that family. Returned is the log-probability of what each row
-    shows. Beside it, where these arrays are not empty: `expected` gets the expected number of rows in each cell,
-    `margins` the distribution of each column of each row, and `drawn` a completion of each row by the numbers
-    `chances`.
-    """
-    n_families = len(owns)
-    value, message, share = np.empty(len(given)), np.empty(len(given)), np.empty(len(given))
-    cell, out = np.zeros(n_families, np.int64), np.zeros(codes.shape[1])
-    for t in range(codes.shape[1]):
-        for f in range(n_families):
-            size, level = sizes[owns[f]], codes[owns[f], t]
-            for i in range(offsets[f], offsets[f + 1]):
-                value[i] = given[i] if level >= size or (i - offsets[f]) % size == level else 0.0
-        for f in range(n_families - 1, -1, -1):
-            size, start, largest = sizes[owns[f]], offsets[f], 0.0
-            for s in range(states[f]):
-                message[start + s] = 0.0
-                for j in range(size):
-                    message[start + s] += value[start + s * size + j]
-                largest = max(largest, message[start + s])
-            if largest == 0.0:
-                out[t] = -np.inf
-                break
-            out[t] += np.log(largest)
-            for s in range(states[f]):
-                message[start + s] /= largest
-                for j in range(size):
-                    value[start + s * size + j] /= largest
-            if parents[f] >= 0:
-                above = offsets[parents[f]]
-                for i in range(offsets[parents[f] + 1] - above):
-                    value[above + i] *= message[start + links[link_starts[f] + i]]
-        if out[t] == -np.inf or not (len(drawn) or len(expected) or len(margins)):
-            continue
-        for f in range(n_families):
-            size, start, first = sizes[owns[f]], offsets[f], link_starts[f]
-            if len(drawn):
-                s = links[first + cell[parents[f]]] if parents[f] >= 0 else 0
-                left, j = chances[t, f] * message[start + s], 0
-                while j < size - 1 and left >= value[start + s * size + j]:
-                    left -= value[start + s * size + j]
-                    j += 1
-                while value[start + s * size + j] == 0.0:  # rounding went too far
-                    j -= 1
-                cell[f], drawn[t, owns[f]] = s * size + j, j
-                continue
-            for s in range(states[f]):
-                share[s] = 1.0 if parents[f] < 0 else 0.0
-            if parents[f] >= 0:
-                for i in range(offsets[parents[f] + 1] - offsets[parents[f]]):
-                    share[links[first + i]] += value[offsets[parents[f]] + i]
-            for s in range(states[f]):
-                scale = share[s] / message[start + s] if message[start + s] > 0 else 0.0
-                for j in range(size):
-                    i = start + s * size + j
-                    value[i] *= scale
-                    if len(expected):
-                        expected[i] += weights[t] * value[i]
-                    if len(margins):
-                        margins[t, level_starts[owns[f]] + j] += value[i]
-    return out

@@ -1,0 +1,781 @@
+"""Pictures: slices, residuals, margins and others of X and Q for every result; more for decompositions.
+
+matplotlib is imported when a picture is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import combinations
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.arguments import check_choice, check_int, entries, is_whole
+from legendre.core.errors import InvalidQuery, InvalidSetting
+from legendre.core.figures import (
+    BLUE,
+    DIVERGING,
+    GREY,
+    LARGE,
+    LIGHT,
+    MEDIUM,
+    ORANGE,
+    RISING,
+    SMALL,
+    add_colour_bar,
+    axes_for,
+    draw_literally,
+    format_number,
+    is_ordered,
+    level_ticks,
+    make_panels,
+    new_figure,
+    set_factor_ticks,
+    set_integer_ticks,
+    style_axes,
+)
+from legendre.core.labels import Labels, Mode
+from legendre.core.text import list_words, shorten
+from legendre.core.types import BoolArray, FloatArray
+from legendre.results.distribution import find_modes
+from legendre.results.effects import Effect, Measure, center_log_means, notes_of
+from legendre.results.views import (
+    FEW_COUNTS,
+    Modes,
+    Pair,
+    PairTable,
+    largest_places,
+    residuals_of,
+    scarce_levels,
+    slice_modes,
+    thin_out,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from legendre.results.base import Result
+    from legendre.results.decomposition import Decomposition
+    from legendre.results.inference.result import Inference
+
+EXACT = 1e-6  # residuals up to this (counts: in standard deviations, else in largest entries) are rounding errors
+By = Literal["gain", "share", "kl"]
+Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
+QUANTITIES = {
+    "kl": "KL(P, Q) in nats",
+    "rmse": "root mean square error",
+    "aic": "AIC",
+    "bic": "BIC",
+    "held_out": "loss on what was held out",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Plots:
+    """Pictures of a result: ``.slices()``, ``.residuals()``, ``.margins()``, ``.mosaic()``, ``.history()``.
+
+    A picture of one part draws into ``ax=`` where that is given, else into a new figure, and returns the axes; one of
+    several parts returns its figure. Modes and levels are named by their labels.
+    """
+
+    result: Result
+    pair: Pair
+    residual_name: str = "max|eta - eta_hat|"
+
+    @draw_literally
+    def slices(self, mode: int | str | None = None, *, most: int = 3) -> Figure:
+        """Draw slices of X and of Q side by side, with the residuals; of a matrix all of it.
+
+        The slices with the largest totals and with the largest residuals are drawn. Of more than three modes three are
+        shown, and entries are sums over the others. Residuals of counts are in standard deviations. Beside a completion
+        without a basis is how wide the 90 % intervals of the missing cells are, if X has at most three modes.
+
+        Parameters
+        ----------
+        mode
+            The mode to slice along, by name or number. Default: the shortest of the three longest.
+        most
+            How many slices.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> figure = ld.decompose(np.arange(1, 61).reshape(3, 4, 5), "B1").plot.slices(mode=0, most=1)
+        >>> [ax.get_title() for ax in figure.axes[:3]]
+        ['mode 0, level 2: observed', 'mode 0, level 2: fitted', 'mode 0, level 2: residual']
+        """
+        pair, labels = self.pair, self.pair.labels
+        check_int(most, "plot.slices: most", 1, InvalidQuery)
+        if len(labels.shape) == 1:
+            raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
+        if len(labels.shape) == 2 and mode is not None:
+            raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
+        modes = slice_modes(labels.shape, None if mode is None else labels.find_mode(mode, "plot.slices"))
+        x, q = (part.reshape(-1, *part.shape[-2:]) for part in pair.table(modes, "plot.slices"))
+        largest = float(np.nanmax(x))
+        chosen = _choose_slices(x, q, most)
+        x, q = x[chosen], q[chosen]
+        left = residuals_of(pair, x, q)
+        # a few large residuals would turn the others white: one in 200 is beyond the scale
+        span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * largest) or 1.0
+        values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
+        unit, spread = ("count", "standard deviations") if pair.counts else ("entry", "difference")
+        parts = [(pair.seen, x, values, unit), (pair.made, q, values, unit), ("residual", left, shades, spread)]
+        if pair.width is not None and len(modes) == len(labels.shape) and np.isfinite(pair.width).any():
+            width = pair.width.transpose(modes).reshape(-1, *x.shape[1:])
+            parts.append(("width of 90 % interval", width[chosen], _colours(width), unit))
+        n_parts = len(parts)
+        figure, axes = make_panels("plot.slices", n_parts * len(chosen), n_parts, (4.6, 3.3))
+        images: list[Any] = []
+        for place, ax in enumerate(axes):
+            row, (name, entries_of, colours, _) = place // n_parts, parts[place % n_parts]
+            images.append(_draw_table(ax, entries_of[row], x.shape[1:], colours))
+            level_ticks(ax, "x", labels, modes[-1])
+            level_ticks(ax, "y", labels, modes[-2])
+            unnamed = ", level" if labels.names is None else ""
+            part = f"{labels.mode(modes[0])}{unnamed} {labels.level(modes[0], chosen[row])}"
+            ax.set_title(name if len(modes) == 2 else f"{shorten(part, 28)}: {name}")
+            ax.label_outer()
+            if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
+                for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
+                    down, across = np.nonzero(marked)
+                    ax.plot(across, down, marker, color="white", markersize=5, linestyle="")
+        for column in range(1, n_parts):  # X has the colours of Q
+            beyond = "both" if column == 2 else "neither"
+            add_colour_bar(axes[column::n_parts], images[column], parts[column][3], extend=beyond, pad=0.02, aspect=40)
+        summed = [labels.mode(k) for k in range(len(labels.shape)) if k not in modes]
+        notes = [
+            f"{pair.seen.capitalize()}, {pair.made} and residual",
+            f"summed over {', '.join(summed) if len(summed) <= 3 else f'{len(summed)} other modes'}" if summed else "",
+            pair.note,
+            "grey: no entry" if np.isnan(x).any() else "",
+            "crosses: vanishing" if (q == 0).any() else "",
+        ]
+        figure.suptitle("; ".join(filter(None, notes)), fontsize=LARGE)
+        return figure
+
+    @draw_literally
+    def residuals(self, ax: Axes | None = None, *, most: int = 5, max_dots: int = 200_000) -> Axes:
+        """Draw X against Q, cell by cell, on logarithmic axes where entries differ much; name the worst cells.
+
+        The worst are those with the largest residuals: for counts in standard deviations (signed square roots of the
+        terms of the deviance), otherwise in X's units. Of more than `max_dots` cells every n-th is drawn.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[18, 7], [6, 19]], "B1").plot.residuals(most=1)
+        >>> ax.texts[-1].get_text().splitlines()[2:]
+        ['1  [1, 0]', '    6 observed, 12 fitted (-1.92 sd)']
+        """
+        pair = self.pair
+        check_int(most, "plot.residuals: most", 0, InvalidQuery)
+        found = pair.cells("plot.residuals")
+        residuals = residuals_of(pair, found.x, found.q)
+        least = EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
+        worst = largest_places(np.abs(residuals), most, least).tolist()
+        ax = axes_for("plot.residuals", ax, (10.5, 5.2))
+        ax.use_sticky_edges = False  # the worst cells lie at the edges
+        step = -(-len(found.x) // max_dots) or 1
+        _draw_dots(ax, pair, found.x, found.q, step)
+        ax.plot(found.q[worst], found.x[worst], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
+        listed = ["worst cells (sd: standard deviations)" if pair.counts else "worst cells"]
+        words: dict[str, Any] = {"textcoords": "offset points", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
+        sides = ((-15, -4), (8, -4), (-4, 8), (-4, -15))  # in turn, so that numbers of neighbours keep apart
+        for rank, i in enumerate(worst, start=1):
+            ax.annotate(str(rank), (found.q[i], found.x[i]), xytext=sides[rank % 4], **words)
+            name = fill(shorten(pair.labels.cell(found.cell(i)), 132), 44, subsequent_indent="    ")
+            numbers = f"{format_number(found.x[i])} {pair.seen}, {format_number(found.q[i])} {pair.made}"
+            listed.append(f"{rank}  {name}\n    {numbers} ({residuals[i]:+.3g}{' sd' if pair.counts else ''})")
+        if worst:
+            ax.text(1.02, 1.0, "\n\n".join(listed), transform=ax.transAxes, va="top", fontsize=SMALL)
+        notes = [f"{len(found.x):,} cells" + (f", one in {step} drawn" if step > 1 else ""), found.note, pair.note]
+        notes += ["none is off by more than rounding errors"] if most and not worst else []
+        ax.set_title("; ".join(filter(None, notes)))
+        return ax
+
+    @draw_literally
+    def margins(self, modes: Sequence[Any] | None = None, *, most: int = 6) -> Figure:
+        """Draw sums of X and of Q over all modes but one or two, and which share of the total Q has elsewhere.
+
+        Single modes are drawn as bars (X) with a line or dots (Q), pairs of modes as X against Q.
+
+        Parameters
+        ----------
+        modes
+            Modes and pairs of modes, e.g. ``["hour", ("carrier", "dest")]``. Default: those in which most is misplaced.
+        most
+            How many modes, and how many pairs.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> figure = ld.decompose([[18, 7], [6, 19]], "B1").plot.margins()
+        >>> [ax.get_title() for ax in figure.axes]
+        ['mode 0: 0 % misplaced', 'mode 1: 0 % misplaced', 'mode 0 and mode 1: 24.0 % misplaced']
+        """
+        pair = self.pair
+        check_int(most, "plot.margins: most", 1, InvalidQuery)
+        if modes is not None:
+            tables = {group: pair.table(group, "plot.margins") for group in _read_groups(pair.labels, modes)}
+        else:
+            shape = pair.labels.shape
+            tables = _choose_misplaced(pair, [(k,) for k in range(len(shape))], most)
+            among = range(len(shape)) if len(shape) <= 8 else sorted(k for (k,) in tables)  # all pairs of few modes
+            couples = [(i, j) for i, j in combinations(among, 2) if shape[i] * shape[j] <= limits.LARGEST_GRID]
+            tables |= _choose_misplaced(pair, couples, most)
+        figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)
+        for ax, (group, table) in zip(axes, tables.items(), strict=True):
+            if len(group) == 1:
+                _draw_single(ax, pair, group[0], table)
+            else:
+                inside = ~np.isnan(table.x)
+                _draw_dots(ax, pair, table.x[inside], table.q[inside])
+            share = table.misplaced
+            amount = f"{100 * share:.1f} %" if share >= 0.0005 else "0 %" if share < 1e-8 else "< 0.1 %"
+            ax.set_title(f"{shorten(list_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
+        singles = [ax for ax, group in zip(axes, tables, strict=True) if len(group) == 1]
+        if singles:
+            parts = singles[0].get_legend_handles_labels()
+            figure.legend(*parts, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+        head = f"Sums over all other modes; misplaced: what lies elsewhere in the {pair.made} ones"
+        figure.suptitle(f"{head}\n{pair.note}".rstrip(), fontsize=LARGE)
+        return figure
+
+    @draw_literally
+    def mosaic(self, modes: Mode | Sequence[Mode] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw a tile for each cell, its area the count, its shade the residual from the fit.
+
+        The first mode splits the square from left to right, the second from top to bottom, and so on. Shades begin
+        where a Pearson residual is beyond 2 and darken beyond 4. A cell without counts is a sliver; one outside the
+        support, a structural zero, is outlined.
+
+        Parameters
+        ----------
+        modes
+            Up to four modes, by name or number, in the order of the splits; others are summed over. Default: all.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[18, 7], [6, 19]], "B1").plot.mosaic()
+        >>> len(ax.patches), ax.get_xlabel(), ax.get_ylabel()
+        (4, 'mode 0', 'mode 1')
+        """
+        from matplotlib import colormaps
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import BoundaryNorm, ListedColormap
+        from matplotlib.patches import Rectangle
+
+        pair = self.pair
+        kept = tuple(find_modes(pair.labels, range(len(pair.labels.shape)) if modes is None else modes, "plot.mosaic"))
+        labels = pair.labels.part(kept)
+        if len(kept) > 4 or math.prod(labels.shape) > 600:
+            raise InvalidQuery(
+                f"plot.mosaic: {len(kept)} variables with {math.prod(labels.shape):,} tiles; at most 4 variables and "
+                "600 tiles can be read. Name some: plot.mosaic(['a', 'b']); the others are summed over."
+            )
+        table = pair.table(kept, "plot.mosaic")
+        residuals = table.x - table.q
+        if pair.counts:  # mosaics have always had Pearson residuals
+            residuals = np.divide(residuals, np.sqrt(table.q), out=np.zeros(table.q.shape), where=table.q > 0)
+        starts, lengths = split_square(np.nan_to_num(table.x))
+        ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
+        bounds = [-8.0, -4.0, -2.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so; between them grey
+        steps = colormaps[DIVERGING]([0.06, 0.27, 0.5, 0.73, 0.94])
+        steps[2] = 0.9, 0.9, 0.9, 1.0
+        shades = ScalarMappable(BoundaryNorm(bounds, 5), ListedColormap(steps))
+        for cell in np.ndindex(table.x.shape):
+            style: dict[str, Any] = {
+                "fill": False,
+                "linestyle": "--",
+                "edgecolor": "0.2",
+                "lw": 1.2,
+            }  # a structural zero
+            if not np.isnan(table.x[cell]):
+                style = {"facecolor": shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)), "edgecolor": GREY, "lw": 0.8}
+            ax.add_patch(Rectangle(tuple(starts[:, *cell]), *lengths[:, *cell], **style))
+        _name_levels(ax, starts, starts + lengths, labels)
+        ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # edges are not cut
+        ax.spines[:].set_visible(False)
+        kind = "Pearson residual" if pair.counts else "difference"
+        add_colour_bar(ax, shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
+        names = shorten(list_words([labels.mode(k) for k in range(len(kept))]), 30)
+        ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
+        return ax
+
+    @draw_literally
+    def history(self, ax: Axes | None = None) -> Axes:
+        """Draw the certificate: how the residual, which is 0 at the minimum, fell from step to step.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").plot.history().get_ylabel()
+        'max|eta - eta_hat|'
+        """
+        ax, history = axes_for("plot.history", ax), self.result.history
+        tol, solver = getattr(self.result, "tol", 0.0), getattr(self.result, "solver", "")
+        residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in history]
+        ax.semilogy([step.iteration for step in history], residuals, "o-", color=BLUE, markersize=5, linewidth=2)
+        if tol > 0:
+            ax.axhline(tol, color=ORANGE, linewidth=1.5)
+            ax.text(0, tol, f"tol = {tol:g}", va="bottom", color=ORANGE, fontsize=SMALL)
+        status = self.result.status.name
+        ax.set(xlabel="step", ylabel=self.residual_name, title=f"{solver}: {status}" if solver else status)
+        set_integer_ticks(ax)
+        return ax
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitPlots(Plots):
+    """Pictures of a decomposition: those of `Plots`, and what needs its parameters.
+
+    ``.effects()``, ``.graph()``, ``.odds()``, ``.boxes()`` and ``.path()``.
+    """
+
+    fit: Decomposition
+    tests: Inference | None = None  # by default those of X
+
+    @draw_literally
+    def effects(self, *, measure: Measure = "fitted", most: int = 6) -> Figure:
+        """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
+
+        A line shows the factor by which a level multiplies the probability, on a logarithmic scale (dots, where levels
+        have no order), beside the observed means; a map the factor of a pair of levels beyond those of its modes, on
+        one scale for all maps. Titles give the share of the variance of log Q. The heading says where joint effects put
+        levels in another order than their observed means.
+
+        Parameters
+        ----------
+        measure
+            What effects are centred under.
+        most
+            How many effects are drawn: those with the largest shares.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> figure = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.effects()
+        >>> [ax.get_title() for ax in figure.axes[:3]]
+        ['mode 0: 56.2 %', 'mode 1: 42.1 %', 'modes 0 and 1: 1.7 %']
+        """
+        fit = self.fit
+        check_int(most, "plot.effects: most", 1, InvalidQuery)
+        found = fit.effects(measure=measure, max_order=2)
+        if not len(found):
+            raise InvalidQuery(
+                "plot.effects: the model has no parameter that distinguishes levels, so there are no effects. "
+                "A basis with some, such as ld.decompose(X, 'interactions(1)'), shows what each mode does."
+            )
+        largest = sorted(found, key=lambda e: -e.share)
+        largest = [e for e in largest[:most] if e.share >= 0.0005] or largest[:1]  # 0.0 % is not worth a picture
+        drawn = sorted(largest, key=lambda e: (len(e.modes), -e.share))
+        figure, axes = make_panels("plot.effects", len(drawn), 3)
+        scarce = [scarce_levels(fit, effect) for effect in drawn]
+        maps = [np.abs(e.merged[~few]) for e, few in zip(drawn, scarce, strict=True) if len(e.modes) == 2]
+        # one scale for all maps; one in 100 is beyond it
+        span = float(np.nanquantile(np.concatenate(maps), 0.99)) or 1.0 if maps else 1.0
+        for ax, effect, few in zip(axes, drawn, scarce, strict=True):
+            if len(effect.modes) == 1:
+                _draw_line(ax, effect, fit.labels, few, center_log_means(fit, effect.modes[0], measure))
+            else:
+                _draw_map(ax, effect, fit.labels, few, span)
+            ax.set_title(f"{shorten(effect.name, 30)}: {100 * effect.share:.1f} %")
+        notes = ["Factors on the fitted values, with shares of the variance of log Q"]
+        if fit.data is not None and len(drawn[0].modes) == 1:
+            notes.append("orange: observed means")
+        if any(few.any() for few in scarce):
+            counts = fit.data is not None and fit.data.counts
+            why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
+            notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
+        lines = ["; ".join(notes), *notes_of(fit, measure, found)]
+        figure.suptitle("\n".join(fill(line, 45 * min(len(drawn), 3)) for line in lines), fontsize=LARGE)
+        return figure
+
+    @draw_literally
+    def odds(
+        self,
+        first: Mode,
+        second: Mode,
+        given: Mapping[Any, Any] | None = None,
+        *,
+        contrasts: Literal["local", "treatment"] = "local",
+        confidence: float = 0.95,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the odds ratios of two variables, with their intervals; see `Inference.odds`. X must hold counts.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[18, 7], [6, 19]], ld.full()).plot.odds(0, 1)
+        >>> [text.get_text() for text in ax.get_yticklabels()]
+        ['mode 0[1/0]:mode 1[1/0]']
+        """
+        tests = self.fit.inference() if self.tests is None else self.tests
+        found = tests.odds(first, second, given, contrasts=contrasts, confidence=confidence)
+        if len(found) > 60:
+            raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most 60 can be read. Use given=.")
+        ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))
+        ax.axvline(1.0, color=GREY, linewidth=1)
+        rows, known = np.arange(len(found)), np.isfinite(found.standard_error)
+        ends = np.abs(np.stack([found.lower, found.upper]) - found.estimate)[:, known]
+        ax.errorbar(found.estimate[known], rows[known], xerr=ends, fmt="o", color=BLUE, capsize=3)
+        words = {np.inf: "infinite →", -np.inf: "← 0"}
+        for i in np.flatnonzero(~known).tolist():
+            text = words.get(float(found.estimate[i]), "open")
+            ax.text(0.5, i, text, ha="center", va="center", transform=ax.get_yaxis_transform(), color=BLUE)
+        set_factor_ticks(ax, "x")
+        ax.set_yticks(rows, list(found.names))
+        labels = tests.fit.labels
+        names = " and ".join(labels.mode(labels.find_mode(key, "odds")) for key in (first, second))
+        ax.set(xlabel=f"odds ratio, with its {100 * confidence:g} % interval", title=names)
+        ax.set_ylim(len(found) - 0.4, -0.6)
+        return ax
+
+    @draw_literally
+    def graph(self, ax: Axes | None = None, *, by: By | None = None, measure: Measure = "fitted") -> Axes:
+        """Draw modes as boxes and the joint effects of pairs as lines, the stronger the thicker; up to 15 have numbers.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; a new figure by default.
+        by
+            "share", the default: by the share of the variance of log Q. "kl": by how much KL(P, Q) rises without the
+            pair, and all larger sets that hold it; the model is fitted again for each line. "gain", the default for
+            `legendre.graph`: by what an edge gained; of more than 60 modes those of the strongest edges are drawn.
+        measure
+            What effects are centred under.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.graph()
+        >>> [text.get_text().split() for text in ax.texts]
+        [['1.7', '%'], ['mode', '0', '56.2', '%'], ['mode', '1', '42.1', '%']]
+        """
+        fit, most = self.fit, 60
+        choices = ("share", "kl") if fit.graph is None else ("gain", "share", "kl")
+        unit = check_choice(by or choices[0], "plot.graph: by", choices, InvalidQuery)
+        if find_spec("networkx") is None:
+            raise InvalidSetting("plot.graph needs networkx. Install it with: pip install 'legendre[plot]'")
+        import networkx
+
+        modes, alone = list(range(len(fit.shape))), dict[int, float]()
+        if unit == "gain" and fit.graph is not None:
+            gained = sorted(zip(fit.graph.gains.tolist(), fit.graph.ends.tolist(), strict=True), reverse=True)
+            if len(modes) > most:
+                modes = list(dict.fromkeys(k for _, pair in gained for k in pair))[:most]
+            edges = {(a, b): gain for gain, (a, b) in gained if a in modes and b in modes}
+            words = f"lines: nats of log-likelihood that an edge gained; {len(modes)} of {len(fit.shape)} modes"
+        else:
+            effects = fit.effects(measure=measure, max_order=2)
+            alone = {e.modes[0]: e.share for e in effects if len(e.modes) == 1}
+            edges = {(e.modes[0], e.modes[1]): e.share for e in effects if len(e.modes) == 2}
+            words = "shares of the variance of log Q"
+            if unit == "kl":
+                edges = {pair: effects.kl_lost(pair) for pair in edges}
+                words = "lines: KL(P, Q) lost without the pair, in nats"
+        many = len(modes) > 30 or not alone
+        ax = axes_for("plot.graph", ax, (11.0, 9.0) if many else (7.0, 5.4))
+        graph = networkx.Graph()
+        graph.add_nodes_from(modes)
+        graph.add_edges_from(edges)
+        # few modes and chains, which begin at an end, on a circle, coupled ones next to each other; others by springs
+        if len(modes) <= 30 or max(degree for _, degree in graph.degree) <= 2:
+            start = [k for end in sorted(graph, key=graph.degree) for k in networkx.dfs_preorder_nodes(graph, end)]
+            places = networkx.circular_layout(list(dict.fromkeys(start)))
+        else:
+            places = networkx.spring_layout(graph, seed=0, iterations=200)
+        pairs = sorted(edges, key=edges.__getitem__)  # the strongest are drawn last
+        strengths = np.array([edges[pair] for pair in pairs]) / (max(edges.values(), default=0.0) or 1.0)
+        style: dict[str, Any] = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
+        networkx.draw_networkx_edges(graph, places, pairs, ax=ax, **style)
+        if len(edges) <= 15:
+            texts = {pair: f"{100 * v:.1f} %" if unit == "share" else f"{v:.3g}" for pair, v in edges.items()}
+            part = 0.5 if len(modes) < 4 else 0.76  # of a line, where its number stands: lines cross in the middle
+            style = {"font_color": ORANGE, "font_size": SMALL, "rotate": False, "label_pos": part}
+            networkx.draw_networkx_edge_labels(graph, places, texts, ax=ax, **style)
+        names = {k: shorten(str(k) if many and fit.labels.names is None else fit.labels.mode(k), 14) for k in graph}
+        if not many:
+            names = {k: f"{name}\n{100 * alone.get(k, 0.0):.1f} %" for k, name in names.items()}
+        box = {"boxstyle": f"round,pad={0.2 if many else 0.5}", "facecolor": LIGHT, "edgecolor": GREY}
+        networkx.draw_networkx_labels(graph, places, names, font_size=7 if many else SMALL, bbox=box, ax=ax)
+        ax.update_datalim(list(places.values()))
+        ax.autoscale_view()
+        ax.set_axis_off()
+        ax.margins(0.15)
+        ax.set_title(f"Modes and their joint effects\n{words}" if edges else "Modes; no two have a joint effect")
+        return ax
+
+    @draw_literally
+    def boxes(self, *, most: int = 15) -> Figure:
+        """Draw which levels of each mode the parameters of `legendre.boxes` act on, and their factors.
+
+        A row is a box, its bars the levels that it holds: orange where it raises the probability, blue where it lowers
+        it. Levels are in the order in which the boxes grew: those that were arranged are named at the bars.
+
+        Parameters
+        ----------
+        most
+            How many boxes are drawn: those with the largest factors, or the smallest.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> X = np.ones((6, 8)); X[2:4, 3:7] = 5
+        >>> figure = ld.decompose(X, ld.boxes(1)).plot.boxes()
+        >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+        ['× 5']
+        """
+        fit = self.fit
+        check_int(most, "plot.boxes: most", 1, InvalidQuery)
+        theta, ties = fit.theta, fit.model.ties
+        if ties is None or ties.boxes is None or not len(theta):
+            raise InvalidQuery("plot.boxes: no parameter of this fit acts on a box; fit with boxes(...).")
+        if len(fit.shape) > 6:
+            raise InvalidQuery(f"plot.boxes draws up to 6 modes; this fit has {len(fit.shape)}.")
+        lo, hi = np.hsplit(ties.boxes, 2)
+        chosen = np.argsort(-np.abs(theta), kind="stable")[:most]
+        figure = new_figure("plot.boxes", (2.0 + 4.2 * len(fit.shape), 1.6 + 0.5 * len(chosen)))
+        axes: Any = figure.subplots(1, len(fit.shape), sharey=True, squeeze=False)[0]
+        colours, rows = [ORANGE if theta[i] > 0 else BLUE for i in chosen], np.arange(len(chosen))
+        for k, n in enumerate(fit.shape):
+            ax, low, high = style_axes(axes[k]), lo[chosen, k], hi[chosen, k]
+            ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)
+            ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
+            for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+                text = "all" if end - first == n else shorten(fit.labels.name_levels(k, first, end), 26)
+                side = "left" if first + end <= n else "right"
+                ax.text((first if side == "left" else end) - 0.5, row - 0.33, text, ha=side, fontsize=SMALL - 1)
+            arranged = " as arranged" if fit.labels.order_of(k) is not None else ""
+            ax.set(xlim=(-0.5, n - 0.5), xticks=[], xlabel=f"{fit.labels.mode(k)}, {n} levels{arranged}")
+            ax.tick_params(axis="y", length=0)
+            ax.spines["left"].set_visible(False)
+        axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen], fontsize=SMALL)
+        axes[0].invert_yaxis()
+        more = f": the {len(chosen)} largest factors of {len(theta)}" if len(chosen) < len(theta) else ""
+        figure.suptitle(f"What each box multiplies{more}", fontsize=LARGE)
+        return figure
+
+    @draw_literally
+    def path(self, ax: Axes | None = None, *, quantity: Quantity | None = None) -> Any:
+        """Draw how an adaptive fit improved as its basis grew, with the size that was chosen.
+
+        Parameters
+        ----------
+        ax
+            Where to draw one quantity, "kl" unless another is named.
+        quantity
+            "kl", "rmse", "aic", "bic" or "held_out", the loss by which ``adaptive("cv")`` chose. Default: a figure of
+            the first two and, where they say something, of "bic" and "held_out".
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> fit = ld.decompose(np.arange(1, 28).reshape(3, 3, 3), "adaptive(6)")
+        >>> [ax.get_ylabel() for ax in fit.plot.path().axes]
+        ['KL(P, Q) in nats', 'root mean square error', 'BIC']
+        """
+        fit = self.fit
+        if quantity is not None:
+            check_choice(quantity, "plot.path: quantity", tuple(QUANTITIES), InvalidQuery)
+        if not fit.path:
+            raise InvalidQuery("plot.path: this basis was not grown, so it has no path; fit with adaptive(...).")
+        if ax is not None or quantity is not None:
+            return _draw_quantity(fit, axes_for("plot.path", ax), quantity or "kl")
+        counts = fit.data is not None and fit.data.counts
+        wanted = ["kl", "rmse", *(["bic"] if counts else []), "held_out"]
+        wanted = [name for name in wanted if not np.isnan([getattr(step, name) for step in fit.path]).all()]
+        figure, axes = make_panels("plot.path", len(wanted), len(wanted))
+        for part, name in zip(axes, wanted, strict=True):
+            _draw_quantity(fit, part, name)
+        figure.suptitle("How the fit improved as its basis grew", fontsize=LARGE)
+        return figure
+
+
+def _choose_slices(x: FloatArray, q: FloatArray, most: int) -> list[int]:
+    """Choose slices in turn: those with the largest misfits, and those with the largest totals."""
+    ranked = [np.argsort(-np.nansum(part, axis=(1, 2)), kind="stable") for part in (np.abs(x - q), x)]
+    return sorted(list(dict.fromkeys(np.stack(ranked, axis=1).ravel().tolist()))[:most])
+
+
+def _colours(values: FloatArray) -> dict[str, Any]:
+    """Choose a scale of colours: of square or fourth roots where a few entries are far larger than most."""
+    from matplotlib.colors import PowerNorm
+
+    high, positive = float(np.nanmax(values)) or 1.0, values[values > 0]
+    skew = high / float(np.median(positive)) if positive.size else 1.0
+    return {"cmap": RISING, "norm": PowerNorm(1.0 if skew <= 4 else 0.5 if skew <= 300 else 0.25, 0.0, high)}
+
+
+def _draw_table(ax: Axes, values: FloatArray, shape: tuple[int, ...], colours: dict[str, Any]) -> Any:
+    """Draw a table of some rows and columns, NaN in grey; cells are square unless the picture would be a strip."""
+    rows, columns = shape
+    square = min(rows, columns) > 1 and max(rows, columns) <= 3 * min(rows, columns)
+    ax.set_facecolor(LIGHT)
+    style: dict[str, Any] = {"aspect": "equal" if square else "auto", "interpolation": "nearest"}
+    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)  # also where only some of many levels are drawn
+    return ax.imshow(np.ma.masked_invalid(values), extent=extent, **style, **colours)
+
+
+def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1) -> None:
+    """Draw every `step`-th entry as a dot, X against Q; on the line both are equal. The more entries, the paler.
+
+    Where entries differ by a factor of 30, both axes are logarithmic, and linear near 0.
+    """
+    positive, high = x[x > 0], max(x.max(initial=0.0), q.max(initial=0.0))
+    if positive.size and positive.max() >= 30 * min(positive.min(), q.min()):
+        linear = 1.0 if pair.counts else float(np.quantile(positive, 0.02))
+        for scale, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
+            scale("symlog", linthresh=linear, linscale=0.6)
+            axis.set_major_formatter(format_number)
+    pale = max(0.6 * min(1.0, 500 / max(len(x), 1)) ** 0.35, 0.05)
+    ax.plot(q[::step], x[::step], "o", color=BLUE, markersize=4, alpha=pale, markeredgewidth=0)
+    ax.plot([0.0, high], [0.0, high], color=GREY, linewidth=1)
+    ax.set(xlabel=pair.made, ylabel=pair.seen)
+
+
+def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
+    """Read the modes and pairs of modes that a caller lists."""
+    listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes)
+    if not listed:
+        raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
+    groups = [tuple(find_modes(labels, group, "plot.margins")) for group in listed]
+    if any(len(group) not in (1, 2) for group in groups):
+        raise InvalidQuery(f"plot.margins: modes={modes!r}; each must be a mode or a pair of modes.")
+    return groups
+
+
+def _choose_misplaced(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Modes, PairTable]:
+    tables = {group: pair.table(group, "plot.margins") for group in groups}
+    kept = sorted(sorted(groups, key=lambda group: -tables[group].misplaced)[:most])
+    return {group: tables[group] for group in kept}
+
+
+def _level_style(labels: Labels, k: int, many: int = 40) -> str:
+    """Choose how numbers of the levels of a mode are drawn: dots where these have no order, else a line.
+
+    The line has dots too, unless there are `many` levels.
+    """
+    return "o" if not is_ordered(labels, k) else "o-" if labels.shape[k] <= many else "-"
+
+
+def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
+    """Draw X as bars or, of more than 40 levels, as an area; Q as dots or a line before it."""
+    places = np.arange(len(table.x))
+    if len(places) <= 40:
+        ax.bar(places, np.nan_to_num(table.x), color=LIGHT, label=pair.seen)
+    else:
+        ax.fill_between(places, np.nan_to_num(table.x), color=LIGHT, step="mid", label=pair.seen)
+    style = _level_style(pair.labels, k)
+    ax.plot(places, table.q, style, color=BLUE, markersize=4, linewidth=1.8, label=pair.made)
+    ax.set_ylim(bottom=0)
+    ax.locator_params(axis="y", nbins=4)
+    ax.yaxis.set_major_formatter(format_number)
+    level_ticks(ax, "x", pair.labels, k)
+
+
+def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, observed: FloatArray | None) -> None:
+    """Draw the factor of each level of one mode, as a line, or as dots where levels have no order; observed means too.
+
+    Levels with hardly any data are hollow, and do not decide how far the axis reaches.
+    """
+    few, factors = np.repeat(scarce, effect.lengths[0]), np.exp(effect.arranged)
+    places, style = np.arange(len(factors)), _level_style(labels, effect.modes[0])
+    ax.axhline(1, color=GREY, linewidth=0.8)
+    if style == "o":
+        ax.vlines(places[~few], 1, factors[~few], color=BLUE, linewidth=1, alpha=0.5)
+    steps = "steps-mid" if style == "-" else "default"
+    ax.plot(places, np.where(few, np.nan, factors), style, color=BLUE, markersize=5, linewidth=2, drawstyle=steps)
+    if observed is not None:
+        seen = np.where(few | np.isinf(observed), np.nan, np.exp(observed))
+        ax.plot(places, seen, "D", color=ORANGE, markersize=4, fillstyle="none", zorder=3)
+    set_factor_ticks(ax)
+    level_ticks(ax, "x", labels, effect.modes[0])
+    ax.set_ylabel("factor")
+    if few.any():
+        at = np.clip(factors[few], *ax.get_ylim())
+        ax.plot(places[few], at, "o", color=GREY, markerfacecolor="white", markersize=5, clip_on=False, scaley=False)
+
+
+def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span: float) -> None:
+    """Draw the factor of each pair of levels beyond those of its modes; pairs with hardly any data are grey."""
+    values = thin_out(effect, np.where(scarce, np.nan, effect.merged), 2_000)[0]
+    image = _draw_table(ax, values, effect.labels.shape, {"cmap": DIVERGING, "vmin": -span, "vmax": span})
+    bar = add_colour_bar(ax, image, ticks=[-span, 0, span], extend="both")
+    bar.ax.set_yticklabels([f"× {format_number(math.exp(v))}" for v in (-span, 0, span)])
+    level_ticks(ax, "x", labels, effect.modes[1])  # of which the bar leaves room for fewer
+    level_ticks(ax, "y", labels, effect.modes[0])
+
+
+def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
+    sizes = [step.n_params for step in fit.path]
+    values = [getattr(step, quantity) for step in fit.path]
+    spread = [step.spread for step in fit.path] if quantity == "held_out" else None
+    ax.errorbar(sizes, values, yerr=spread, fmt="o-", color=BLUE, markersize=4, linewidth=2, elinewidth=1)
+    ax.plot(sizes[-1:], values[-1:], "o", color=ORANGE, markersize=10, zorder=3)
+    ax.text(0.98, 0.9, f"{sizes[-1]:,} parameters", transform=ax.transAxes, ha="right", color=ORANGE, fontsize=SMALL)
+    ax.set(xlabel="parameters", ylabel=QUANTITIES[quantity])
+    set_integer_ticks(ax)
+    return ax
+
+
+def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Split the unit square by the first variable from left to right, by the second from top to bottom, and so on.
+
+    Return starts and lengths of the tiles, each across and downwards. A level without counts is a sliver, thinner than
+    any with counts.
+
+    >>> split_square(np.array([[1.0], [3.0]]))[1][0].round(2).tolist()
+    [[0.24], [0.73]]
+    """
+    starts, lengths = np.zeros(2), np.ones(2)
+    for k, (n, gap) in enumerate(zip(counts.shape, (0.022, 0.016, 0.009, 0.006), strict=False)):
+        sums, side = counts.sum(axis=tuple(range(k + 1, counts.ndim))), k % 2
+        starts, lengths = (np.repeat(part[..., None], n, axis=-1) for part in (starts, lengths))
+        total = np.maximum(sums.sum(axis=-1, keepdims=True), 1e-300)
+        thin = np.where(sums > 0, sums / total, 0.03).min(axis=-1, keepdims=True) / 3
+        shares = np.where(sums > 0, sums / total, thin)
+        gaps = np.minimum(gap, 0.3 * lengths[side] / n)
+        lengths[side] = (lengths[side] - gaps * (n - 1)) * shares / shares.sum(axis=-1, keepdims=True)
+        starts[side] += np.cumsum(lengths[side] + gaps, axis=-1) - lengths[side] - gaps
+    return starts, lengths
+
+
+def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels) -> None:
+    """Write the levels: the first variable below, the second on the left, the third above, the fourth on the right."""
+    ax.set_yticks([])
+    # the tiles beside which names stand, and what they are the names of: a third variable for each level of the first
+    beside: tuple[Any, ...] = (), (0,), (slice(None), 0), (-1, slice(None), -1)
+    for k, n in enumerate(labels.shape):
+        side, axis = k % 2, cast(Any, ax)
+        if k > 1:
+            axis = ax.secondary_yaxis("right") if side else ax.secondary_xaxis("top")
+            axis.spines[:].set_visible(False)
+        axis.tick_params(length=0, labelsize=SMALL if k < 2 else SMALL - 1)
+        low, high = starts[side][beside[k]], ends[side][beside[k]]
+        others = tuple(range(2 if k > 1 else 1, low.ndim))
+        middles = ((low.min(axis=others) + high.max(axis=others)) / 2).ravel().tolist()
+        names = [labels.level(k, i) for i in range(n)] * (len(middles) // n)
+        if side:  # from top to bottom, but for those that would lie upon the one before
+            apart = [i for i, middle in enumerate(middles) if not i or middle - middles[i - 1] > 0.035]
+            axis.set_yticks([middles[i] for i in apart], [names[i] for i in apart])
+            axis.set_ylabel(labels.mode(k), fontsize=MEDIUM)
+            continue
+        axis.set_xticks(middles, names)
+        axis.set_xlabel(labels.mode(k), fontsize=MEDIUM)
+        if k or sum(len(name) + 2 for name in names) > 60:  # names without room are slanted
+            for text in axis.get_xticklabels():
+                text.set(rotation=40, rotation_mode="anchor", ha="left" if k else "right", va="center")

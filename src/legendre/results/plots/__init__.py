@@ -1,1 +1,0 @@
-"""Pictures: `plots` of every result, `effects` of decompositions; matplotlib is imported when one is drawn."""

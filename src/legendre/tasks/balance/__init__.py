@@ -1,1 +1,0 @@
-"""Prescribed margins: matrix scaling, raking, doubly stochastic tensors."""
