@@ -31,7 +31,7 @@ take 0.08 s of processor time, in NumPy 0.18."""
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
-KEPT_JOINS = 1_000  # parameters up to which engines keep the places of joins, or G, from call to call (8 MB)
+KEPT_JOINS = 1_000  # parameters up to which engines keep the places of joins from call to call (8 MB)
 # --- Which sums ------------------------------------------------------------------------------------------------------
 
 ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs more than it saves

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,22 +52,35 @@ class SlabEngine(Engine):
         return slabs.plan_slabs(self.model.quotient.lengths, self.model.positions)
 
     def at(self, theta: FloatArray) -> Point:
-        """Sweep once; a small Fisher matrix costs hardly more, and is kept."""
-        kept = np.empty((self.n_params, self.n_params)) if self.n_params <= limits.KEPT_JOINS else None
-        psi, eta = self._evaluate(theta, kept)
-        return Point(theta, eta, psi, kept)
+        psi, eta = self._evaluate(theta, None)
+        return Point(theta, eta, psi, None)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins, eq. (5), on the way of a sweep."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        if point.cache is None:
-            self._evaluate(point.theta, g)
-        else:
-            g[:] = point.cache
+        self._evaluate(point.theta, g)
         return g
+
+    def _evaluate_uniform(self, g: FloatArray | None) -> tuple[float, FloatArray]:
+        """Compute psi and eta where theta = 0, and fill g: most fits start there, and no sweep is needed.
+
+        The part of the grid at or above a cell is a product over modes, and at or above a join, of minima.
+        """
+        psi, eta, joins = 0.0, np.ones(self.n_params), 1.0
+        for lengths, column in zip(self.model.quotient.lengths, self.model.positions.T, strict=True):
+            total = lengths.sum()
+            part = (lengths[::-1].cumsum()[::-1] / total)[column]
+            psi, eta = psi + math.log(total), eta * part
+            if g is not None:
+                joins = joins * np.minimum.outer(part, part)
+        if g is not None:
+            g[:] = joins - np.outer(eta, eta)
+        return psi, eta
 
     def _evaluate(self, theta: FloatArray, g: FloatArray | None) -> tuple[float, FloatArray]:
         """Compute psi and eta, and fill g; on a formed grid, in the log domain, where q is too wide for products."""
+        if not theta.any():
+            return self._evaluate_uniform(g)
         order = self._plan.order
         swept = slabs.evaluate(self._plan, theta[order], g)
         if swept is None:

@@ -50,11 +50,13 @@ def _scan_rows(first, last, x, bounds, rows, columns, low, high, best, at):
     """Scan blocks of rows; each block has its own sums and extremes of columns, and short loops run in vectors."""
     width = columns.shape[1]
     for b in range(first, last):
+        column, lowest, highest, largest, place = columns[b], low[b], high[b], best[b], at[b]
         for r in range(bounds[b], bounds[b + 1]):
             begin = U(r * width)
             rows[r] = _sum_row(x, begin, U(width))
-            _add_row(x, begin, columns[b], low[b], high[b])
-            _keep_larger(x, begin, r, best[b], at[b])
+            _add_row(x, begin, column, lowest, highest)
+            if len(largest):
+                _keep_larger(x, begin, r, largest, place)
 
 
 @ParallelKernel

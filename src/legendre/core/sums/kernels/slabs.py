@@ -46,7 +46,9 @@ class SlabPlan(NamedTuple):
         for begin, end in zip(first[-2::-1], first[:0:-1], strict=True):
             for u in range(begin, end):
                 slab[above[u]] -= theta[u]
-            low, high = min(low, slab.min()), max(high, slab.max())
+            if begin < end:  # nothing changes but above the meet of these cells
+                changed = slab[tuple(slice(u, None) for u in self.places[begin:end].min(axis=0))]
+                low, high = min(low, changed.min()), max(high, changed.max())
         return float(high - low)
 
 
@@ -104,18 +106,24 @@ def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, e
                 if _reaches(lines[r], scaled[:, u]):
                     for c in range(U(scaled[-1, u]), width):
                         state[r, c] *= factors[u]
-            total = 0.0
-            for right in range(width - left):
-                c = width - U(1) - right
-                total += mass[r, c]
-                sums[r, c] = total
-        for d in range(modes - 1):
+            beside = sums[following[r, -1]]
+            for c in range(left, width):
+                sums[r, c] = mass[r, c] + beside[c]
+        for d in range(modes - 2):
             for r in range(len(lines) - 1, -1, -1):
                 if _reaches(lines[r], corner):
                     for c in range(left, width):
                         sums[r, c] += sums[following[r, d], c]
+        for r in range(len(lines) if len(gram) else 0):  # along lines last, as that cannot run in vectors
+            if _reaches(lines[r], corner):
+                total = 0.0
+                for right in range(width - left):
+                    c = width - U(1) - right
+                    total += sums[r, c]
+                    sums[r, c] = total
         for u in range(begin, end):
-            eta[u] = flat[scaled[:, u].sum()]
+            place = U(scaled[:, u].sum())
+            eta[u] = flat[place] if len(gram) else flat[place : place + width - U(scaled[-1, u])].sum()
             if len(gram):
                 for v in range(u + 1):
                     joins[v] = 0
@@ -139,7 +147,7 @@ def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) 
         state = weights * np.exp(plan.last_slab(theta)).reshape(weights.shape)
         _sweep(*plan[2:7], np.exp(-theta), state, mass, mark, eta, joins)
         total = float((mass + state * (plan.tails[0] - mark)).sum())
-        if not (math.isfinite(total) and np.allclose(state, weights, rtol=1e-11, atol=0.0)):
+        if not (math.isfinite(total) and (np.abs(state - weights) <= 1e-11 * weights).all()):
             return None
     eta /= total
     for u, row in enumerate(joins):
