@@ -44,8 +44,8 @@ class Columns:
     @classmethod
     def of(cls, rows: IntArray, weights: FloatArray | None, shape: tuple[int, ...]) -> Columns:
         """Store rows (n x N) of levels; what is below 0 is missing."""
-        kind = np.uint8 if max(shape) < 250 else np.uint16 if max(shape) < 65_000 else np.uint32
-        codes = np.ascontiguousarray(rows.T.astype(kind))  # what is below 0 becomes large
+        kind = np.min_scalar_type(max(shape) + 2)  # in which -1 and -2 become the two largest numbers
+        codes = np.ascontiguousarray(rows.T.astype(kind))
         each = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
         return cls(codes, each, np.array(shape, dtype=np.int64))
 
@@ -183,23 +183,24 @@ def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -
 
 
 def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
-    """Return N I(a; b) of each pair of columns a > b and its degrees of freedom, from one product of indicators.
+    """Return N I(a; b) of each pair of columns a > b and its degrees of freedom, both n x n.
 
-    Without missing values level 0 needs no indicator, which saves three quarters of the work for binary columns: it has
-    what the others leave of a row of ones, the first. `block` bounds the entries of indicators formed at a time.
+    An indicator is a row of 0 and 1 that marks where a column has a level; the product of all indicators with each
+    other has the tables of all pairs. Without missing values level 0 needs no indicator, which saves three quarters of
+    the work for binary columns: its sums are what the other levels leave of a row of ones, which comes first. `block`
+    bounds the entries of indicators that are formed at a time.
     """
     from legendre.core.sums.kernels import columns as kernels
 
     sizes, (n, n_rows) = columns.sizes, columns.codes.shape
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    owner, width = np.repeat(np.arange(n), sizes), int(starts[-1])
+    width, complete = int(starts[-1]), not columns.lacking.any()
     check_room(width * width, 4 * 8, "graph: tables of all pairs of levels", "Merge rare levels, or leave columns out.")
-    level, complete = np.arange(width) - starts[owner], not columns.lacking.any()
-    listed = level >= complete
-    both = np.zeros((1 + int(listed.sum()),) * 2)
+    owner, level = np.nonzero(np.arange(complete, sizes.max(initial=0)) < sizes[:, None])
+    both = np.zeros((1 + len(owner),) * 2)
     for start in range(0, n_rows, step := 1 + block // len(both)):
         rows = slice(start, start + step)
-        marks = columns.codes[:, rows][owner[listed]] == level[listed, None]
+        marks = columns.codes[:, rows][owner] == complete + level[:, None]
         ones = np.vstack([np.ones(marks.shape[1]), marks]) * np.sqrt(columns.weights[rows])
         with limit_blas(width):
             both += ones @ ones.T
@@ -220,15 +221,15 @@ def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntA
 
 def _forest(scores: FloatArray) -> list[tuple[int, int]]:
     """List the edges of the maximum spanning forest of the positive scores, the larger number of each pair first."""
-    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import minimum_spanning_tree
 
-    rows, columns = np.nonzero(np.tril(scores, -1) > 0)
-    if not len(rows):
+    positive = np.tril(scores, -1) > 0
+    if not positive.any():
         return []
-    order = np.lexsort((columns, rows, -scores[rows, columns]))
-    ranks = coo_array((np.arange(1.0, len(order) + 1), (rows[order], columns[order])), scores.shape)  # no two are equal
-    tree = minimum_spanning_tree(ranks.tocsr()).tocoo()
+    order = np.argsort(-scores[positive], kind="stable")
+    ranks = np.zeros(scores.shape)  # 0 where there is no edge; no two others are equal, so the tree is unique
+    ranks[positive] = 1 + np.argsort(order)
+    tree = minimum_spanning_tree(ranks).tocoo()
     return list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
 
 
@@ -249,8 +250,10 @@ class Network:
         from legendre.core.sums.kernels.columns import count_table
 
         families = [np.array([*parents, v]) for v, parents in graph.families]
-        flat = [count_table(columns.codes, columns.weights, columns.sizes, family) for family in families]
-        tables = [table.reshape(columns.sizes[family]) for family, table in zip(families, flat, strict=True)]
+        tables = []
+        for family in families:
+            counts = count_table(columns.codes, columns.weights, columns.sizes, family)
+            tables.append(counts.reshape(columns.sizes[family]))
         return cls(columns.sizes, families, tables)
 
     def smooth(self, strength: float, base: FloatArray) -> Network:
@@ -278,9 +281,9 @@ class Network:
         for table in self.tables:
             own = table + alpha / table.size
             total = own.sum(axis=-1, keepdims=True)
-            even = np.full(table.shape, 1.0 / table.shape[-1])  # where the parents' levels were never seen
-            with np.errstate(divide="ignore"):
-                parts.append(np.log(np.divide(own, total, out=even, where=total > 0)))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                # all levels are alike where the parents' levels were never seen
+                parts.append(np.log(np.where(total > 0, own / total, 1.0 / table.shape[-1])))
         return replace(self, tables=parts)
 
     def left_out_loss(self, alpha: float) -> float:
@@ -433,27 +436,30 @@ class Mixture:
             out[rows] = part.complete(columns.take(rows), generator)
         return out
 
-    def _rows(self, at: Mapping[int, int], kept: Sequence[int] = ()) -> Columns:
-        """Make rows that show given levels of some columns and each combination of levels of those that are kept."""
+    def _list_rows(self, at: Mapping[int, int], kept: Sequence[int] = ()) -> tuple[Columns, FloatArray]:
+        """Make a row for each combination of levels of the columns that are kept, and find its log-probability.
+
+        All rows have the levels `at` of other columns, and lack the rest. An event without probability is refused.
+        """
         shape = [self.shape[k] for k in kept]
         rows = np.full((math.prod(shape), len(self.shape)), -1, dtype=np.min_scalar_type(-max(self.shape)))
         rows[:, list(kept)] = np.indices(shape).reshape(len(shape), len(rows)).T
         rows[:, list(at)] = list(at.values())
-        return Columns.of(rows, None, self.shape)
+        columns = Columns.of(rows, None, self.shape)
+        logs = self.log_prob(columns)
+        if logs.max() == -np.inf:
+            raise ImpossibleEvent("the event has probability 0")
+        return columns, logs
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Return the distribution of some columns given the levels of others."""
-        logs = self.log_prob(self._rows(at, kept))
-        if logs.max() == -np.inf:
-            raise ImpossibleEvent("the event has probability 0")
-        q = np.exp(logs - logs.max())
-        return np.asarray(q / q.sum()).reshape([self.shape[k] for k in kept])
+        from scipy.special import softmax
+
+        return np.asarray(softmax(self._list_rows(at, kept)[1])).reshape([self.shape[k] for k in kept])
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] | None = None) -> IntArray:
         """Draw rows, or rows with the levels of some columns given: a class first, then a row of it."""
-        row = self._rows(at or {})
-        if self.log_prob(row)[0] == -np.inf:
-            raise ImpossibleEvent("the event has probability 0")
+        row, _ = self._list_rows(at or {})
         return self.complete(row.take(np.zeros(n, dtype=np.int64)), generator)
 
 
@@ -481,7 +487,7 @@ def fit_tables(
 
     From even tables; the M step has a closed form. It ends when no share of a cell changes by more than tol.
     """
-    network = Network.count(graph, columns.take(np.zeros(0, dtype=np.int64))).with_pseudo_counts(1.0)
+    network = Network.count(graph, columns.take(slice(0))).with_pseudo_counts(1.0)
     before, residual, n_iter, value = network.tables, np.inf, 0, -np.inf
     while residual > tol and n_iter < max_iter:
         n_iter += 1
@@ -606,12 +612,14 @@ def _split(columns: Columns, weights: FloatArray, steps: int = 30) -> list[AnyAr
     By power iteration from a fixed start. What is missing has the mean.
     """
     rows = np.flatnonzero(weights > 1e-3 * float(weights.max()))
-    own, codes, parts = weights[rows].astype(np.float32), columns.codes[:, rows], []
-    for level in range(1, max(int(columns.sizes.max()), 2)):
-        held, sizes = codes[columns.sizes > level], columns.sizes[columns.sizes > level, None]
-        marks, seen = ((held == level).astype(np.float32), (held < sizes).astype(np.float32))
-        parts.append((marks - (marks @ own / np.maximum(seen @ own, 1e-30))[:, None]) * seen)
-    levels = np.concatenate(parts)  # levels x rows
+    own = weights[rows].astype(np.float32)
+    column, level = np.nonzero(np.arange(1, columns.sizes.max()) < columns.sizes[:, None])
+    held = columns.codes[:, rows][column]  # levels x rows
+    marks, seen = (
+        (held == 1 + level[:, None]).astype(np.float32),
+        (held < columns.sizes[column, None]).astype(np.float32),
+    )
+    levels = (marks - (marks @ own / np.maximum(seen @ own, 1e-30))[:, None]) * seen
     axis = np.sqrt(levels**2 @ own)
     for _ in range(steps):
         axis = levels @ (own * (axis @ levels))
