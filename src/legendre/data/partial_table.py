@@ -32,18 +32,11 @@ class Pattern:
 
 
 def count_cases(
-    data: Any,
-    columns: Any = None,
-    counts: Any = None,
-    *,
-    levels: Any = None,
-    missing: Missing = "error",
-    whole: bool = True,
+    data: Any, columns: Any = None, counts: Any = None, *, levels: Any = None, missing: Missing = "error"
 ) -> tuple[Origin, tuple[Pattern, ...]]:
     """Count the rows of a frame by the variables that they have and by the levels of these; complete rows come first.
 
-    Rows that lack a value are an error, left out ("drop"), or counted by the variables that they have ("keep"). Counts
-    that are `whole` are checked.
+    Rows that lack a value are an error, left out ("drop"), or counted by the variables that they have ("keep").
 
     >>> rows = {"a": ["x", "y", None], "b": ["u", None, "v"]}
     >>> [(pattern.modes, pattern.counts.tolist()) for pattern in count_cases(rows, missing="keep")[1]]
@@ -61,25 +54,28 @@ def count_cases(
             "fewer columns, or fit a SparseTensor (from_rows), which loglinear and decompose take as it is."
         )
     weights = row_counts(source, given, found)
-    if whole and weights is not None and (wrong := weights != np.rint(weights)).any():
+    if weights is not None and (wrong := weights != np.rint(weights)).any():
         row = int(np.argmax(wrong))
         raise InvalidSamples(
             f"counts holds {weights[row]:g} in row {row}; counts are whole numbers >= 0 ({int(wrong.sum())} of "
             f"{len(weights)} rows hold something else). If they were rescaled, pass the counts themselves."
         )
-    patterns = _count_patterns(np.stack(found.codes, axis=1), weights, found.shape, whole=whole)
+    # rows by one number each, which sorts faster than the rows themselves; a gap comes before level 0
+    sizes = [size + 1 for size in found.shape]
+    listed, place = np.unique(np.ravel_multi_index([codes + 1 for codes in found.codes], sizes), return_inverse=True)
+    cells = np.stack(np.unravel_index(listed, sizes), axis=1) - 1
+    patterns = _count_patterns(cells, np.bincount(place.ravel(), weights), found.shape)
     origin = frame_origin(data, tuple(map(str, names)), found)
     notes = list(origin.notes)
     if patterns and not patterns[-1].modes:
         notes.append(f"Left out: {patterns[-1].total:,} of the rows, which lack every value.")
-    if weights is not None and patterns:
-        rows, cells = len(weights), len(np.unique(np.stack(found.codes, axis=1), axis=0))
-        if rows > cells:
-            notes.append(f"{rows:,} rows were added up to {cells:,} cells, as several rows belong to the same one.")
-        if len(patterns) == 1 and cells < (n := math.prod(found.shape)):
-            notes.append(f"{n - cells:,} of {n:,} combinations of levels are not listed; they are read as 0.")
-    origin = replace(origin, notes=tuple(notes))
-    return origin, tuple(pattern for pattern in patterns if pattern.modes)
+    if weights is not None:
+        if len(weights) > len(cells):
+            added = f"{len(weights):,} rows were added up to {len(cells):,} cells"
+            notes.append(f"{added}, as several rows belong to the same one.")
+        if len(patterns) == 1 and len(cells) < (n := math.prod(found.shape)):
+            notes.append(f"{n - len(cells):,} of {n:,} combinations of levels are not listed; they are read as 0.")
+    return replace(origin, notes=tuple(notes)), tuple(pattern for pattern in patterns if pattern.modes)
 
 
 def _ask_for_counts(source: Table, columns: Any) -> None:
@@ -95,18 +91,17 @@ def _ask_for_counts(source: Table, columns: Any) -> None:
             )
 
 
-def _count_patterns(
-    codes: IntArray, weights: AnyArray | None, shape: tuple[int, ...], *, whole: bool = True
-) -> list[Pattern]:
-    """Count the rows of each set of variables that rows have, those with the most variables first."""
-    kinds, which = np.unique(codes >= 0, axis=0, return_inverse=True)
+def _count_patterns(cells: IntArray, sums: AnyArray, shape: tuple[int, ...]) -> list[Pattern]:
+    """Make a table for each set of variables that rows have, those with the most variables first.
+
+    `cells` are different rows of levels, -1 where a value is missing, and `sums` says how many rows are alike.
+    """
+    kinds, which = np.unique(cells >= 0, axis=0, return_inverse=True)
     patterns = []
     for i in np.argsort(-kinds.sum(axis=1), kind="stable").tolist():
-        rows, modes = which.reshape(-1) == i, np.flatnonzero(kinds[i]).tolist()
-        own = np.ones(int(rows.sum())) if weights is None else weights[rows]
-        counts = np.zeros([shape[k] for k in modes])
-        np.add.at(counts, tuple(codes[rows][:, modes].T), own if modes else own.sum())
+        rows, modes = which.ravel() == i, np.flatnonzero(kinds[i])
+        counts = np.zeros([shape[k] for k in modes], dtype=np.int64)
+        counts[tuple(cells[rows][:, modes].T)] = sums[rows] if len(modes) else sums[rows].sum()
         if counts.any():
-            own_kind: Any = counts.astype(np.int64) if whole else counts
-            patterns.append(Pattern(tuple(modes), freeze(own_kind)))
+            patterns.append(Pattern(tuple(modes.tolist()), freeze(counts)))
     return patterns

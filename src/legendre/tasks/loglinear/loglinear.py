@@ -30,6 +30,7 @@ from legendre.data.partial_table import Pattern, count_cases
 from legendre.data.read import align_with, read
 from legendre.data.readers.encode import read_table
 from legendre.data.readers.labelled import FRAMES, unwrap
+from legendre.data.readers.rows import from_rows
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
@@ -172,8 +173,7 @@ def loglinear(
     if isinstance(base, str):
         if columns is None:
             columns = [name for name in read_table(data).names if name not in (base, left, counts)]
-        exposure = count_cases(data, columns, base, levels=levels, missing="drop", whole=False)[1]
-        base = exposure[0].counts if exposure else None
+        base = from_rows(data, columns, base, levels=levels, missing="drop").toarray()
     origin, patterns = count_cases(data, columns, left if counts is None else counts, levels=levels, missing=how)
     if not patterns:
         raise InvalidSamples("no row counts: each has a count of 0 or lacks every value, so there is nothing to fit.")
