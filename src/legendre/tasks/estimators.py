@@ -158,6 +158,7 @@ class Estimator(ABC):
         for name in ("decomposition_", "feature_names_in_", "mixture_"):
             self.__dict__.pop(name, None)
         self.columns_, self.n_features_in_ = columns, len(columns)
+        self.total_ = float(len(codes) if weights is None else weights.sum())
         if table.text_names is not None:
             self.feature_names_in_ = np.array(table.text_names, dtype=object)
         try:
@@ -181,17 +182,15 @@ class Estimator(ABC):
         Columns that have names are found by name, in any order.
         """
         cells = self._encode(X)
-        out = np.full(len(cells), -np.inf)
-        unknown = (cells == UNKNOWN).sum(axis=1)
-        if self._smooths:
-            cells = np.where(cells == UNKNOWN, MISSING, cells)
-        known = (cells > UNKNOWN).all(axis=1)
-        if known.any():
-            out[known] = self._log_prob(cells[known])
+        out, unknown = np.full(len(cells), -np.inf), (cells == UNKNOWN).sum(axis=1)
+        scored = (unknown == 0) | self._smooths
+        if scored.any():
+            known = np.maximum(cells[scored], MISSING)
+            out[scored] = self._log_prob(known) - unknown[scored] * np.log(self.total_ + 1.0)
             for k, column in enumerate(self.columns_):
                 if column.edges is not None:
-                    out[known] -= np.append(np.log(np.diff(column.edges)), 0.0)[cells[known, k]]  # the last: of gaps
-        return out - unknown * np.log(self.total_ + 1.0) if self._smooths else out
+                    out[scored] -= np.append(np.log(np.diff(column.edges)), 0.0)[known[:, k]]  # the last: of gaps
+        return out
 
     @property
     def _smooths(self) -> bool:
@@ -287,7 +286,7 @@ class Estimator(ABC):
         k = len(labels.shape) - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
         states = self._encode(X, skip=k)
         log_q = np.empty((len(states), len(self.columns_[k].values)))
-        for level in range(len(self.columns_[k].values)):
+        for level in range(log_q.shape[1]):
             states[:, k] = level
             log_q[:, level] = self._log_prob(states)
         impossible = np.flatnonzero(log_q.max(axis=1) == -np.inf)
@@ -315,9 +314,9 @@ class Estimator(ABC):
         return Labels(tuple(map(len, levels)), names, levels)
 
     def _encode(self, X: Rows, skip: int | None = None) -> IntArray:
-        """Read rows as fit did: `MISSING` for a gap, `UNKNOWN` for a value that is not a level.
+        """Read rows as fit did, n x columns: `MISSING` for a gap, `UNKNOWN` for a value that is not a level.
 
-        Column `skip` need not be there, and is read as 0.
+        Column `skip` is the one that is asked for: it need not be there, and its values are replaced by the first level.
         """
         seen, table = self._labels().names, read_rows(X)
         if seen is not None and table.text_names is not None:
@@ -328,19 +327,17 @@ class Estimator(ABC):
                 "features as input."
             )
         names = seen or table.names
-        read = table.complete_columns(names, skip, gaps=self._takes_gaps)
-        return self._find_codes(read, self.columns_, names, skip)
+        if skip is not None:
+            held = list(table.held)
+            held[skip] = self.columns_[skip].values[:1].repeat(table.n)
+            table = replace(table, held=held)
+        return self._find_codes(table.complete_columns(names, gaps=self._takes_gaps), self.columns_, names)
 
-    def _find_codes(
-        self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable], skip: int | None = None
-    ) -> IntArray:
+    def _find_codes(self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable]) -> IntArray:
         """Return the level of each row in each column; a value that is none is refused, or `UNKNOWN`."""
         found = []
         for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
-            absent = column.mark_absent()
-            if k == skip:
-                place = np.zeros(len(absent), dtype=np.int64)
-            elif own.edges is None:
+            if own.edges is None:
                 place = column.codes_in(own.values)
             elif column.numeric:
                 place = np.searchsorted(own.edges[1:-1], column.rows(), side="right")
@@ -348,7 +345,8 @@ class Estimator(ABC):
                 raise InvalidSamples(
                     f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
                 )
-            found.append(np.where(absent & self._takes_gaps, MISSING, np.where(place < 0, UNKNOWN, place)))
+            # columns have gaps only where fit takes them
+            found.append(np.where(column.codes < 0, MISSING, np.where(place < 0, UNKNOWN, place)))
         codes = np.stack(found, axis=1)
         if codes.min() == UNKNOWN and self.handle_unknown != "-inf" and not self._smooths:
             k = int((codes == UNKNOWN).any(axis=0).argmax())
@@ -523,7 +521,6 @@ class LegendreDensity(Estimator):
         labels, gaps = self._labels(), codes.min() < 0
         rows = self._as_columns(codes, weights)
         valid = None if other is None else self._as_columns(other)
-        self.total_ = rows.total
         if self.classes is not None:
             if self.classes != "auto" and not is_whole(self.classes, 1):
                 raise InvalidSetting(f"classes must be None, 'auto' or an integer >= 1, got {self.classes!r}.")
@@ -729,14 +726,16 @@ class BoltzmannMachine(Estimator):
         self.n_levels_, self.psi_ = shape, fit.psi
         # theta, infinite where it diverges: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
-        parts = np.split(theta, np.cumsum([math.prod(shape[k] - 1 for k in group) for group in groups])[:-1])
         keys: Sequence[Name] = range(len(shape)) if names is None else names
-        found: dict[tuple[Name, ...], Weight] = {}
-        for group, part in zip(groups, parts, strict=True):
+        found: list[Weight] = []
+        for group in groups:
             sizes = [shape[k] - 1 for k in group]
-            found[tuple(keys[k] for k in group)] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
-        self.biases_ = {key[0]: weight for key, weight in found.items() if len(key) == 1}
-        self.weights_ = {key: weight for key, weight in found.items() if len(key) > 1}
+            part, theta = np.split(theta, [math.prod(sizes)])
+            found.append(float(part[0]) if set(sizes) == {1} else part.reshape(sizes))
+        n = len(shape)
+        self.biases_ = dict(zip(keys, found[:n], strict=True))
+        listed = [tuple(keys[k] for k in group) for group in groups[n:]]
+        self.weights_ = dict(zip(listed, found[n:], strict=True))
 
     def log_likelihood(self, X: Rows) -> float:
         """Return the log-likelihood of all rows together, in nats."""

@@ -130,16 +130,11 @@ class Table:
                 raise InvalidSamples(f"{name} has a column {column!r}, which fit did not see. Leave it out.")
         return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
-    def complete_columns(
-        self, names: Sequence[Hashable], skip: int | None = None, *, gaps: bool = False
-    ) -> list[Column]:
-        """Read all columns; errors call them by `names`. Infinite values are refused, and missing ones without `gaps`.
-
-        Column `skip` is not read, and holds 0.
-        """
+    def complete_columns(self, names: Sequence[Hashable], *, gaps: bool = False) -> list[Column]:
+        """Read all columns; errors call them by `names`. Infinite values are refused, and missing ones without `gaps`."""
         out = []
-        for k, (own, name) in enumerate(zip(self.names, names, strict=True)):
-            column = Column(np.zeros(1), np.zeros(self.n, dtype=np.int64)) if k == skip else self.column(own)
+        for own, name in zip(self.names, names, strict=True):
+            column = self.column(own)
             infinite = ~np.isfinite(column.values) if column.numeric else np.zeros(len(column.values), np.bool_)
             if (wrong := np.append(infinite, not gaps)[column.codes]).any():
                 row = int(wrong.argmax())
