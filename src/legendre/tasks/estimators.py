@@ -21,6 +21,7 @@ from legendre.basis.basis import Basis, Cells
 from legendre.basis.graph import Graph
 from legendre.basis.interactions import blocks, interactions, look_up_modes, mode_sets
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_real, is_whole
 from legendre.core.errors import (
     InvalidBasis,
@@ -47,6 +48,7 @@ from legendre.fitting.columns import (
     search,
 )
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
+from legendre.model.cliques.graph import cliques_of
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import check_table
 from legendre.results.graph import InteractionGraph
@@ -316,7 +318,7 @@ class Estimator(ABC):
     def _encode(self, X: Rows, skip: int | None = None) -> IntArray:
         """Read rows as fit did, n x columns: `MISSING` for a gap, `UNKNOWN` for a value that is not a level.
 
-        Column `skip` is the one that is asked for: it need not be there, and its values are replaced by the first level.
+        Column `skip` is the one that is asked for: it need not be there, and the first level replaces its values.
         """
         seen, table = self._labels().names, read_rows(X)
         if seen is not None and table.text_names is not None:
@@ -604,7 +606,7 @@ class BoltzmannMachine(Estimator):
     """A Boltzmann machine with any interactions, fitted exactly.
 
     ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``. The maximum of the likelihood is found exactly, on
-    the grid of all states for up to 26 binary variables. With more variables (100, say), the edges must form small
+    the grid of all states for up to 24 binary variables. With more variables (100, say), the edges must form small
     cliques, as chains, trees and narrow grids do.
 
     Parameters
@@ -716,12 +718,13 @@ class BoltzmannMachine(Estimator):
         shape, names = labels.shape, labels.names
         data = observe_rows(codes, weights, shape, check_number(self.alpha, "alpha", 0))
         groups = [*((k,) for k in range(len(shape))), *self._read_edges(data, labels)]
-        try:
-            fit = fit_on(data, as_basis(blocks(shape, groups)), Settings.read(tol=self.tol))
-        except InvalidBasis as problem:
-            if (trouble := beyond_memory(shape)) is None:
-                raise
-            raise InvalidSamples(f"the table {trouble}. Larger ones need narrow edges: {problem}") from None
+        cells = blocks(shape, groups)
+        if math.prod(shape) > limits.LARGEST_CLIQUES and not (tree := cliques_of(cells, shape)).fits:
+            raise InvalidSamples(
+                f"the table has {len(shape)} modes, and an array of all states is too large. Such tables need narrow "
+                f"edges: {tree.trouble()}"
+            )
+        fit = fit_on(data, Cells(cells), Settings.read(tol=self.tol))
         self.decomposition_ = warn_if_not_converged(fit, stacklevel=5)
         self.n_levels_, self.psi_ = shape, fit.psi
         # theta, infinite where it diverges: Q is the limit of theta + t * recession
