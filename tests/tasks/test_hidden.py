@@ -16,7 +16,6 @@ from cases import rbm
 from legendre.basis.basis import Cells, cells
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.fit import Settings
 from legendre.tasks.em import Likelihood
 from legendre.tasks.hidden import _rows
 from oracles import distribution, divergence, zeta_matrix
@@ -25,7 +24,7 @@ from oracles import distribution, divergence, zeta_matrix
 def likelihood(X: Any, cells: Any, added: tuple[int, ...]) -> Likelihood:
     """Return the likelihood of X as `hidden` has it."""
     rows = _rows(observe(X), added)
-    return Likelihood(rows, rows.fit(rows.even, Cells(cells), Settings()))
+    return Likelihood(rows, rows.fit(rows.even, Cells(cells), 1e-10))
 
 
 def mixture(weights: FloatArray, tables: list[FloatArray]) -> FloatArray:

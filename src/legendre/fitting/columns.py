@@ -93,12 +93,14 @@ def rows_as_tensor(X: Any) -> Any:
 def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
     """Find the graph of a tensor that has been read: its rows are its cells with their counts."""
     if (entries := data.entries) is not None:
-        return search(Columns.of(entries.cells, entries.values, data.shape), recipe, data.labels)
-    if (dense := data.as_dense()) is None:
+        cells, counts = entries.cells, entries.values
+    elif (dense := data.as_dense()) is not None:
+        grid = np.where(dense.support.on_grid(), dense.values, 0)
+        cells = np.argwhere(grid > 0)  # NaN is not counted
+        counts = grid[tuple(cells.T)]
+    else:
         raise InvalidBasis("graph(...) needs X in memory, or as a list of entries: ld.from_rows, ld.from_coords.")
-    counts = np.where(dense.support.on_grid(), np.nan_to_num(dense.values), 0)
-    cells = np.argwhere(counts > 0)
-    return search(Columns.of(cells, counts[tuple(cells.T)], data.shape), recipe, data.labels)
+    return search(Columns.of(cells, counts, data.shape), recipe, data.labels)
 
 
 def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,8 +56,6 @@ class InteractionGraph:
     >>> ld.decompose(ld.from_rows(rows), ld.graph()).graph.cliques
     [('rain', 'wet'), ('day',)]
     """
-
-    _stored: ClassVar[tuple[str, ...]] = ("labels", "ends", "gains", "dfs", "penalty", "notes")
 
     labels: Labels
     ends: IntArray  # the modes that each edge joins, edges x 2

@@ -88,14 +88,14 @@ class Incomplete:
                 named, rows = self.space.labels.part(known).cell(place[known]), "row has" if n == 1 else "rows have"
                 raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
 
-    def fit(self, q: FloatArray, basis: Basis, settings: Settings, theta: FloatArray | None = None) -> Decomposition:
+    def fit(self, q: FloatArray, basis: Basis, tol: float, theta: FloatArray | None = None) -> Decomposition:
         """M step: fit the table that is expected where cells have the probabilities q."""
         values = self.expect(q)[self.inside]
         # shares below the smallest normal number would lose their digits
         least = 4 * float(np.finfo(np.float64).tiny) * self.total
         values = np.where(values > 0, np.maximum(values, least), 0.0)
         completed = replace(with_counts(self.space, values), origin=self.space.origin)
-        return fit_on(completed, basis, settings, start=theta)
+        return fit_on(completed, basis, Settings(tol=tol), start=theta)
 
     def maximise_saturated(self, most: int = 20_000) -> float:
         """Return the largest log-likelihood that any probabilities have: it is concave in them.
@@ -280,7 +280,6 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience:
 
     It also ends after `most` rounds, and after `patience` rounds without progress.
     """
-    exact = Settings(tol=0.1 * tol)
     best, idle, pause, wait = np.inf, 0, 0, 1
     while now.residual > tol and len(now.path) <= most and idle < patience:
         likelihood, data = now.likelihood, now.likelihood.data
@@ -288,7 +287,7 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience:
         if following is None:
             # a Newton step that did not help is tried again after 1, 2, 4, ..., 32 rounds
             pause, wait = (pause - 1, wait) if pause else (wait, min(2 * wait, 32))
-            fit = data.fit(now.q, basis, exact, now.theta)
+            fit = data.fit(now.q, basis, 0.1 * tol, now.theta)
             if fit.n_vanishing != likelihood.fit.n_vanishing:  # its theta is that of the cells which are left
                 likelihood = Likelihood(data, fit)
             following = Ascent.at(likelihood, fit.theta)
@@ -312,7 +311,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
         now = ascend(now, basis, share * tol, most=most)
         data = now.likelihood.data
         # from 0, not from theta: where parameters have run far out, what is left of them on a face may be far off
-        fit = data.fit(now.q, basis, Settings(tol=min(0.1 * tol, 1e-12)))
+        fit = data.fit(now.q, basis, min(0.1 * tol, 1e-12))
         end = Ascent.at(Likelihood(data, fit), fit.theta)
         if now.residual > tol or end.residual <= tol:
             break
@@ -322,7 +321,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
 def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
     """Maximise the likelihood from rows that are shared evenly; fitted counts that go to 0 are 0 in the end."""
     data.check()
-    fit = data.fit(data.even, basis, Settings(tol=0.1 * tol))
+    fit = data.fit(data.even, basis, 0.1 * tol)
     if Likelihood(data, fit).large:
         raise InvalidSetting(
             f"missing='em' forms a table of {math.prod(data.shape):,} cells by {fit.n_params:,} parameters; at most "
@@ -344,7 +343,7 @@ def _limit(now: Ascent, basis: Basis, tol: float, small: float = 1e-4) -> Ascent
     kept = np.where(data.total * now.q < small, 0.0, now.q)
     if (kept[alive] > 0).all() or not np.isfinite(data.value(kept)):
         return None
-    fit = data.fit(kept, basis, Settings(tol=0.1 * tol))
+    fit = data.fit(kept, basis, 0.1 * tol)
     if fit.n_vanishing == now.likelihood.fit.n_vanishing:
         return None
     limit = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol)

@@ -110,8 +110,7 @@ class HiddenDecomposition(Result):
 
     def posterior(self) -> Any:
         """Return Q(hidden | visible) on the full grid; NaN where the visible cell has probability 0."""
-        missing = self.fit.missing is not None
-        q = tensor(self.fit, extend=missing)  # missing cells have a posterior, too
+        q = tensor(self.fit, extend=self.fit.missing is not None)  # missing cells have a posterior, too
         visible = visible_sums(q, self.n_visible, keepdims=True)
         shares = np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
         return self.fit.origin.give(shares, what="probability")
@@ -264,7 +263,7 @@ def hidden(
         n_visible = len(data.shape)
         cells = _cells(recipe, rows.space, n_visible)
         # which cells vanish depends on the visible zeros alone
-        likelihood = Likelihood(rows, rows.fit(rows.even, Cells(cells), Settings(tol=1e-6)))
+        likelihood = Likelihood(rows, rows.fit(rows.even, Cells(cells), 1e-6))
         # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
         ties = (cells[:, n_visible:] > 0).any(axis=1)
         thetas = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
@@ -315,7 +314,7 @@ def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
 
     def repeat(grid: AnyArray) -> AnyArray:
         """Repeat what belongs to visible cells for every hidden level."""
-        return np.broadcast_to(np.expand_dims(grid, tuple(range(grid.ndim, len(shape)))), shape)
+        return np.broadcast_to(grid.reshape(*data.shape, *[1] * len(added)), shape)
 
     mask, base = data.support.mask, data.base
     even = repeat(data.values / math.prod(added))
@@ -330,12 +329,10 @@ def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
     if (labels := origin.labels) is None:
         return origin
     more = [f"hidden {k}" for k in range(len(shape) - len(labels.shape))]
-
-    def extend(listed: tuple[Any, ...] | None, others: Sequence[Any]) -> Any:
-        return None if listed is None else (*listed, *others)
-
-    extended = Labels(shape, extend(labels.names, more), extend(labels.levels, [None] * len(more)))
-    return replace(origin, labels=extended, own_names=extend(origin.own_names, more))
+    names = labels.names and (*labels.names, *more)
+    levels = labels.levels and (*labels.levels, *[None] * len(more))
+    own_names = origin.own_names and (*origin.own_names, *more)
+    return replace(origin, labels=Labels(shape, names, levels), own_names=own_names)
 
 
 def _race(
@@ -362,8 +359,7 @@ def _race(
 
 def visible_sums(grid: FloatArray, n_visible: int, *, keepdims: bool = False) -> FloatArray:
     """Sum a tensor over its hidden modes, which come last."""
-    sums: FloatArray = grid.sum(axis=tuple(range(n_visible, grid.ndim)), keepdims=keepdims)
-    return sums
+    return np.asarray(grid.sum(axis=tuple(range(n_visible, grid.ndim)), keepdims=keepdims))
 
 
 def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
