@@ -72,13 +72,13 @@ class Columns:
         return float(self.weights.sum())
 
     @cached_property
-    def margins(self) -> FloatArray:
-        """The share of each level of each column, with one pseudo-count, all in a row."""
+    def margins(self) -> list[FloatArray]:
+        """The share of each level of each column, with one pseudo-count."""
         out = []
         for codes, size in zip(self.codes, self.sizes.tolist(), strict=True):
             counts = np.bincount(codes[codes < size], self.weights[codes < size], size) + 1.0 / size
             out.append(counts / counts.sum())
-        return np.concatenate(out)
+        return out
 
 
 def rows_as_tensor(X: Any) -> Any:
@@ -258,19 +258,19 @@ class Network:
             tables.append(counts.reshape(columns.sizes[family]))
         return cls(columns.sizes, families, tables)
 
-    def smooth(self, strength: float, base: FloatArray) -> Network:
+    def smooth(self, strength: float, base: Sequence[FloatArray]) -> Network:
         """Turn counts into conditional tables, each shrunk to the one without its last parent by pseudo-counts.
 
         ``p(v | pa_1, ..., pa_k) = (n + c p(v | pa_1, ..., pa_k-1)) / (N + c)`` with c = `strength`. The table without
-        parents is shrunk to `base`, levels of all columns in a row. The result is a density, since the ordering is
-        perfect.
+        parents is shrunk to `base`, which has the shares of the levels of each column. The result is a density, since
+        the ordering is perfect.
         """
-        parts, levels = [], np.split(base, np.cumsum(self.sizes)[:-1])
+        parts = []
         for family, table in zip(self.families, self.tables, strict=True):
             counts = [table]  # and those without the last parents
             while counts[-1].ndim > 1:
                 counts.append(np.add.reduce(counts[-1], axis=-2))
-            p = levels[family[-1]]
+            p = base[family[-1]]
             for n in reversed(counts):
                 before = p if p.ndim == n.ndim else p[..., None, :]
                 p = (n + strength * before) / (np.add.reduce(n, axis=-1, keepdims=True) + strength)

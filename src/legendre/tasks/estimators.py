@@ -560,10 +560,9 @@ class LegendreDensity(Estimator):
         source, rows = generator_from(rng, InvalidSetting), self._as_columns(cells)
         if draw:
             return self._decode(mixture.complete(rows, source), source)
-        margins, out, stop = mixture.predict(rows), [], 0
-        for k, column in enumerate(self.columns_):
-            start, stop = stop, stop + len(column.values)
-            lost, q = cells[:, k] < 0, margins[:, start:stop]
+        ends, out = np.cumsum(mixture.shape)[:-1], []
+        for k, (column, q) in enumerate(zip(self.columns_, np.hsplit(mixture.predict(rows), ends), strict=True)):
+            lost = cells[:, k] < 0
             numbers = column.values.dtype.kind in "iuf"
             values = np.asarray(column.values[np.maximum(cells[:, k], 0)], dtype=float if numbers else object)
             values[lost] = q[lost] @ column.values if numbers else column.values[q[lost].argmax(axis=1)]
