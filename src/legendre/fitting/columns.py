@@ -43,7 +43,7 @@ class Columns:
 
     @classmethod
     def of(cls, rows: IntArray, weights: FloatArray | None, shape: tuple[int, ...]) -> Columns:
-        """Store rows (n x N) of levels; what is below 0 is missing."""
+        """Store rows (n x N) of levels column by column, in the smallest unsigned integers; below 0 is missing."""
         kind = np.min_scalar_type(max(shape) + 2)  # in which -1 and -2 become the two largest numbers
         codes = np.ascontiguousarray(rows.T.astype(kind))
         each = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -55,7 +55,10 @@ class Columns:
         return Columns(np.ascontiguousarray(self.codes[:, rows]), own, self.sizes)
 
     def merge(self) -> Columns:
-        """Take equal rows together, compared as bytes: NumPy compares rows of many columns field by field."""
+        """Replace equal rows by one with the sum of their weights.
+
+        Rows are compared as strings of bytes, which is far faster than np.unique along an axis for many columns.
+        """
         rows = np.ascontiguousarray(self.codes.T)
         whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
         _, first, place = np.unique(whole, return_index=True, return_inverse=True)
@@ -114,14 +117,20 @@ def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
 
 
 def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
-    """Mark columns in which one level is seen, and identifiers: columns of more than `few` rows, all different."""
+    """Mark columns that cannot have edges: those in which one level is seen, and identifiers.
+
+    An identifier has a different level in each row; with `few` rows or less that may be chance.
+    """
     n_rows = columns.codes.shape[1]
     constant = columns.codes.min(axis=1) == columns.codes.max(axis=1)
     return constant, ~constant & (columns.sizes == n_rows) & (n_rows > few) & (columns.total == n_rows)
 
 
 def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
-    """Find the share of the penalty of BIC that predicts every tenth row best; of equal ones the largest."""
+    """Find the share of BIC's penalty whose graph best predicts every tenth row when the others are fitted.
+
+    Of equally good shares it is the largest, which has the fewest edges.
+    """
     held = np.arange(columns.codes.shape[1]) % 10 == 9
     fitted, other = (columns.take(some) for some in (~held, held))
 
@@ -133,8 +142,10 @@ def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
 
 
 def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -> InteractionGraph:
-    """Add the edge that gains most, less a share of the price of its degrees of freedom, as long as one pays.
+    """Add the edge with the highest score, as long as that is positive: its gain less a penalty for each parameter.
 
+    The penalty is a `share` of what the criterion asks. Pairs wait in a heap with their scores and the common
+    neighbours with which these were computed; a pair whose common neighbours have changed was put there once more.
     Scores are rounded to 1e-5, so that columns which determine each other tie, and the lowest pair comes first.
     """
     from legendre.core.sums.kernels.columns import edge_gain, separates
@@ -248,7 +259,7 @@ class Network:
 
     @classmethod
     def count(cls, graph: InteractionGraph, columns: Columns) -> Network:
-        """Count rows in the tables of all families."""
+        """Count rows in the tables of all families: each mode of the graph with its parents."""
         from legendre.core.sums.kernels.columns import count_table
 
         families = [np.array([*parents, v]) for v, parents in graph.families]
@@ -278,7 +289,7 @@ class Network:
         return replace(self, tables=parts)
 
     def with_pseudo_counts(self, alpha: float) -> Network:
-        """Turn counts, with `alpha` observations more spread evenly over all cells, into conditional tables."""
+        """Turn counts into conditional tables, after `alpha` more observations are spread evenly over all cells."""
         parts = []
         for table in self.tables:
             own = table + alpha / table.size
@@ -289,9 +300,10 @@ class Network:
         return replace(self, tables=parts)
 
     def left_out_loss(self, alpha: float) -> float:
-        """Return minus the log-likelihood of each row given all others, for counts with `alpha` spread over all cells.
+        """Return minus the sum over rows of the log-probability of a row under the tables fitted to all other rows.
 
-        The pseudo-counts of cliques agree, so each conditional table is a ratio of two of them.
+        Its smallest value chooses `alpha`, the pseudo-count that is spread evenly over all cells. No table is fitted
+        again: without a row, each count that it belongs to is smaller by 1.
         """
         loss = 0.0
         for table in self.tables:
@@ -302,7 +314,7 @@ class Network:
         return loss
 
     def log_prob(self, columns: Columns) -> FloatArray:
-        """Return the log-probability of what each row shows."""
+        """Return the log-probability of the values that each row has; missing ones are summed out."""
         from legendre.core.sums.kernels.columns import add_entries
 
         out, lacking = np.zeros(len(columns.weights)), columns.lacking
@@ -315,10 +327,11 @@ class Network:
 
     @cached_property
     def _tree(self) -> list[tuple[list[int], list[int], tuple[int, ...]]]:
-        """For each family its places in the perfect ordering, its axes in that order, and which axes to sum out.
+        """The junction tree: for each family its members, the axes of its table, and the axes that its parent sums out.
 
-        A family hangs on that of its last parent, which has all its parents; summing the other axes of that one out
-        leaves a table over the parents.
+        Members are places in the perfect ordering, rising; the axes are permuted to that order. The parent of a family
+        in the tree is that of its last member but one, which contains all members but the last; summing its other axes
+        out leaves a table over what the two share. A family of one member is a root.
         """
         place = {int(family[-1]): f for f, family in enumerate(self.families)}
         listed = [[place[k] for k in family.tolist()] for family in self.families]
@@ -332,11 +345,11 @@ class Network:
     def _condition(
         self, columns: Columns, block: int = 1 << 18
     ) -> Iterator[tuple[Columns, FloatArray, list[FloatArray]]]:
-        """Find what rows leave open, by messages from the leaves of the tree to its roots.
+        """Condition on the values that rows have, by messages from the leaves of the junction tree to its roots.
 
-        For each piece of the rows: these, the log-probability of what each shows, and for each family p(own column |
-        parents, what the row shows): the family in perfect order, then the rows. `block` bounds the entries of all
-        these tables that are held at a time.
+        Rows come in pieces, so that tables of all families hold at most about `block` entries. For each piece yield its
+        rows, the log-probability of the values that each row has, and a table for each family: p(own column | parents,
+        values of the row), with axes for the family in perfect order and a last one for the rows.
         """
         given = [np.exp(table).transpose(order) for table, (_, order, _) in zip(self.tables, self._tree, strict=True)]
         step = max(64, block // sum(table.size for table in given))
@@ -357,14 +370,17 @@ class Network:
             yield some, logs, values
 
     def _join(self, conditionals: list[FloatArray]) -> list[FloatArray]:
-        """Turn what `_condition` finds into the joint distribution of each family given what a row shows."""
+        """Turn the conditional tables of `_condition` into the joint distribution of each family given a row's values.
+
+        From the roots on: the joint distribution of the parents is a sum over the parent family in the tree.
+        """
         out: list[FloatArray] = []
         for own, (places, _, lost) in zip(conditionals, self._tree, strict=True):
             out.append(own * out[places[-2]].sum(axis=lost)[..., None, :] if len(places) > 1 else own)
         return out
 
     def expect(self, columns: Columns) -> tuple[Network, float]:
-        """E step: the expected counts of the families of rows with gaps, and the log-likelihood of what they show."""
+        """E step: return the expected counts of all families, and the log-likelihood of the values that rows have."""
         counts, value = [np.zeros_like(table) for table in self.tables], 0.0
         for some, logs, conditionals in self._condition(columns):
             value += float(some.weights @ logs)
@@ -373,7 +389,7 @@ class Network:
         return replace(self, tables=counts), value
 
     def predict(self, columns: Columns) -> FloatArray:
-        """Return the distribution of each column of each row given what the row shows, rows x levels in a row."""
+        """Return the distribution of each column given the values that a row has: rows x levels of all columns."""
         order, out = np.argsort([family[-1] for family in self.families]).tolist(), []
         for _, _, conditionals in self._condition(columns):
             joints = self._join(conditionals)
@@ -381,7 +397,10 @@ class Network:
         return np.hstack(out).T
 
     def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
-        """Complete each row by a draw from what it leaves open."""
+        """Fill in the missing values of each row by a draw from their joint distribution, given the others.
+
+        Columns are drawn in perfect order, each given its parents.
+        """
         order, out = np.argsort([family[-1] for family in self.families]), []
         for some, _, conditionals in self._condition(columns):
             rows = np.arange(len(some.weights))
@@ -424,12 +443,12 @@ class Mixture:
         return np.asarray(softmax(logs, axis=1))
 
     def predict(self, columns: Columns) -> FloatArray:
-        """Return the distribution of each column of each row given what the row shows, rows x levels in a row."""
+        """Return the distribution of each column given the values that a row has: rows x levels of all columns."""
         shares = self.posterior(columns)
         return np.asarray(sum(shares[:, k, None] * part.predict(columns) for k, part in enumerate(self.parts)))
 
     def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
-        """Complete each row by a draw: of a class, then of what the row lacks."""
+        """Fill in the missing values of each row by a draw: first of its class, then of the values."""
         shares = np.cumsum(self.posterior(columns), axis=1)[:, :-1]
         chosen = (shares < generator.random(len(shares))[:, None]).sum(axis=1)
         out = np.empty((len(chosen), len(self.shape)), dtype=np.int64)
@@ -485,9 +504,10 @@ def fit_tables(
     tol: float = 1e-10,
     max_iter: int = 2000,
 ) -> Completed:
-    """Maximise the likelihood of rows with gaps over the distributions on a graph; `smooth` turns counts into tables.
+    """Maximise the likelihood of rows with gaps over the distributions on a graph, by expectation-maximisation.
 
-    From even tables; the M step has a closed form. It ends when no share of a cell changes by more than tol.
+    The start has even tables. The M step has a closed form: `smooth` turns expected counts into tables. It ends when no
+    expected count changes by more than tol times the number of rows.
     """
     network = Network.count(graph, columns.take(slice(0))).with_pseudo_counts(1.0)
     before, residual, n_iter, value = network.tables, np.inf, 0, -np.inf
@@ -562,7 +582,11 @@ def _ascend(
     columns: Columns, valid: Columns, recipe: Graph, strength: float, weights: FloatArray,
     most: int = 30, rise: float = 2e-3, least: float = 20.0,
 ) -> Tried:  # fmt: skip
-    """Take M and E steps while held-out rows gain at least `rise`; classes of fewer than `least` rows are dropped."""
+    """Take M and E steps while the mean log-likelihood of held-out rows rises by at least `rise`; return the best.
+
+    `weights` (rows x classes) says how much of each row belongs to each class at the start. Classes of fewer than
+    `least` rows are dropped.
+    """
     best: Tried | None = None
     for _ in range(most):
         weights = weights[:, weights.sum(axis=0) > min(least, 0.5 * columns.total)]
@@ -599,7 +623,7 @@ def _learn(
 
 
 def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArray:
-    """Split classes in two, the largest ones up to a number of classes."""
+    """Split classes in two, the largest first, until there are `classes`; return the new weights, rows x classes."""
     weights = mixture.posterior(columns) * columns.weights[:, None]
     order = np.argsort(-weights.sum(axis=0), kind="stable").tolist()
     parts: list[AnyArray] = []
@@ -609,9 +633,11 @@ def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArr
 
 
 def _split(columns: Columns, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
-    """Part rows softly along the leading principal component of the indicators of all levels but the first.
+    """Divide the weights of rows among two classes that lie along the leading principal component of the rows.
 
-    By power iteration from a fixed start. What is missing has the mean.
+    The variables are the indicators of all levels but the first, with the mean for missing values. Power iteration from
+    a fixed start finds the component. A row at `place` on it belongs to the first class by a logistic function of its
+    place, in units of a third of the standard deviation: rows in the middle belong to both.
     """
     rows = np.flatnonzero(weights > 1e-3 * float(weights.max()))
     own = weights[rows].astype(np.float32)

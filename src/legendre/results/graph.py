@@ -96,9 +96,10 @@ class InteractionGraph:
 
     @cached_property
     def families(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Each mode with those of its neighbours that come before it, which are a clique: a perfect ordering.
+        """A perfect ordering: each mode with its parents, the neighbours that come before it, which are a clique.
 
-        Maximum cardinality search; neighbours are in the order in which their edges were added.
+        By maximum cardinality search: the next mode is the one with the most neighbours before it. Parents are in the
+        order in which their edges were added.
         """
         near: list[dict[int, int]] = [{} for _ in self.labels.shape]
         for t, (a, b) in enumerate(self.ends.tolist()):
@@ -114,7 +115,10 @@ class InteractionGraph:
         return out
 
     def interactions(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """List the sets of modes that interact: all subsets of cliques, without modes of one level."""
+        """List the sets of modes that interact: all subsets of cliques, without modes of one level.
+
+        Every subset of a clique is a mode with some of its parents, for exactly one mode.
+        """
         parts = set[tuple[int, ...]]()
         for v, before in self.families:
             others = [k for k in before if shape[k] > 1]

@@ -70,7 +70,7 @@ class Incomplete:
         return any(not lost for lost, _ in self.parts)
 
     def expect(self, q: FloatArray) -> FloatArray:
-        """E step: the expected table given what was observed."""
+        """E step: return the expected table given what was observed, where cells have the probabilities q."""
         return np.asarray(sum(share(q, *part) for part in self.parts))
 
     def value(self, q: FloatArray) -> float:
@@ -81,7 +81,7 @@ class Incomplete:
             return float(sum(xlogy(counts, q.sum(axis=lost, keepdims=True)).sum() for lost, counts in self.parts))
 
     def check(self) -> None:
-        """Refuse rows that cannot occur."""
+        """Refuse rows none of whose possible cells is in the support; the error names the first."""
         for lost, counts in self.parts:
             for place in np.argwhere((counts > 0) & ~self.inside.any(axis=lost, keepdims=True))[:1]:
                 known, n = [k for k in range(len(self.shape)) if k not in lost], int(counts[tuple(place)])
@@ -89,7 +89,7 @@ class Incomplete:
                 raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
 
     def fit(self, q: FloatArray, basis: Basis, tol: float, theta: FloatArray | None = None) -> Decomposition:
-        """M step: fit the table that is expected where cells have the probabilities q."""
+        """M step: fit the table that is expected where cells have the probabilities q; `theta` is a warm start."""
         values = self.expect(q)[self.inside]
         # shares below the smallest normal number would lose their digits
         least = 4 * float(np.finfo(np.float64).tiny) * self.total
@@ -98,9 +98,9 @@ class Incomplete:
         return fit_on(completed, basis, Settings(tol=tol), start=theta)
 
     def maximise_saturated(self, most: int = 20_000) -> float:
-        """Return the largest log-likelihood that any probabilities have: it is concave in them.
+        """Return the largest log-likelihood that any probabilities of the cells have; G2 compares a model with it.
 
-        Expectation-maximisation, extrapolated over two steps (SQUAREM, Varadhan and Roland 2008). It ends when
+        It is concave in the probabilities, so there is one maximum. Found by expectation-maximisation, extrapolated over two steps (SQUAREM, Varadhan and Roland 2008). It ends when
         ``sum of n / (N q_entry) <= 1`` on every cell to a relative 1e-10, which bounds what is missing.
         """
         q = self.even
@@ -116,7 +116,10 @@ class Incomplete:
         return self.value(q)
 
     def count_free(self, alive: BoolArray) -> int:
-        """Count the probabilities of some cells that the rows identify without a model."""
+        """Count the probabilities of the cells `alive` that the rows identify without a model; df needs it.
+
+        If no row is complete, only sums of probabilities are seen: the count is the rank of the matrix of these sums.
+        """
         if self.complete:
             return int(alive.sum()) - 1
         rows = []
@@ -127,7 +130,7 @@ class Incomplete:
 
 
 def share(q: FloatArray, lost: tuple[int, ...], counts: FloatArray) -> FloatArray:
-    """Share the counts of rows that lack some modes among the cells in proportion to q."""
+    """Divide the counts of rows that lack the modes `lost` among the cells they may belong to, in proportion to q."""
     sums = q.sum(axis=lost, keepdims=True)
     return np.asarray(counts * np.divide(q, sums, out=np.zeros_like(q), where=sums > 0))
 
@@ -141,7 +144,7 @@ class Likelihood:
 
     @cached_property
     def log_base(self) -> FloatArray:
-        """Logarithms of the base measure; minus infinity on cells without probability."""
+        """Logarithms of the base measure, a grid; minus infinity on cells outside the support and those that vanish."""
         alive = self.fit.model.support.on_grid().copy()
         if self.fit._alive is not None:
             alive[tuple(self.fit.labels.places(self.fit.vanishing_cells).T)] = False
@@ -150,7 +153,7 @@ class Likelihood:
             return np.log(alive if base is None else alive * base)
 
     def at(self, theta: FloatArray) -> FloatArray:
-        """Return the probability of each cell."""
+        """Return the probability of each cell at theta; NaN where a step has gone beyond float64."""
         model = self.fit.model
         with np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is not taken
             logs = model.quotient.spread(model.below(theta)) + self.log_base
@@ -174,18 +177,21 @@ class Likelihood:
 
     @cached_property
     def features(self) -> FloatArray:
-        """The features on every cell, with a mode for the parameters."""
+        """The feature of each parameter on every cell: a grid whose last mode counts the parameters."""
         model = self.fit.model
         cells = np.indices(self.fit.shape).reshape(len(self.fit.shape), -1).T
         return feature_rows(model, model.quotient.boxes(cells)).reshape(*self.fit.shape, model.n_params)
 
     def feature_sums(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
-        """Sum each feature, weighted, over the modes that rows lack, for each level of the others: entries x |B|."""
+        """Sum each feature, weighted, over the modes `lost`: a row for each combination of levels of the others."""
         sums = (weights[..., None] * self.features).sum(axis=lost)
         return np.asarray(sums.reshape(math.prod(sums.shape[:-1]), -1))  # there may be no parameter
 
     def _covariance(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
-        """Add up the covariances of the features given the levels of all modes but some, weighted."""
+        """Return the covariance of the features within groups of cells, weighted and added up over the groups.
+
+        Cells that differ only in the modes `lost` are a group; with all modes, there is one group.
+        """
         totals = weights.sum(axis=lost).reshape(-1, 1)
         sums, seen = self.feature_sums(weights, lost), totals[:, 0] > 0
         rows = self.features.reshape(weights.size, -1)
@@ -204,7 +210,10 @@ class Likelihood:
         return np.asarray(sum(parts, np.zeros((self.fit.n_params,) * 2)) / self.data.total)
 
     def count_identified(self, q: FloatArray) -> int:
-        """Count the independent parameters that the rows identify, near q."""
+        """Count the independent parameters that the rows identify, near q.
+
+        If no row is complete, it is the rank of the derivatives of all observed margins by theta.
+        """
         if self.data.complete or not len(self.columns):
             return len(self.columns)
         margins = []
@@ -215,13 +224,13 @@ class Likelihood:
 
 
 def blur(log_likelihood: float) -> float:
-    """Return by how much two sums for the same log-likelihood may differ by rounding."""
+    """Return by how much rounding can change a log-likelihood; smaller changes are not progress."""
     return 8 * float(np.finfo(np.float64).eps) * abs(log_likelihood)
 
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """Where expectation-maximisation stands."""
+    """The current point of expectation-maximisation, and how it came there."""
 
     likelihood: Likelihood
     theta: FloatArray
@@ -237,20 +246,21 @@ class Ascent:
 
     @classmethod
     def at(cls, likelihood: Likelihood, theta: FloatArray) -> Ascent:
-        """Stand at theta; the log-likelihood is minus infinity where it is beyond float64."""
+        """Begin at theta; the log-likelihood is minus infinity where it is beyond float64."""
         q = likelihood.at(theta)
         value = likelihood.data.value(q) if np.isfinite(q).all() else -np.inf
         gradient = likelihood.gradient(q) if value > -np.inf else np.zeros_like(theta)
         return cls(likelihood, theta, q, gradient, (value,), (float(np.abs(gradient).max(initial=0.0)),))
 
     def continue_to(self, later: Ascent) -> Ascent:
-        """Continue to the point of a later ascent."""
+        """Move to the point of another ascent, and add its log-likelihood and residual to the path."""
         return replace(later, path=(*self.path, later.path[-1]), residuals=(*self.residuals, later.residual))
 
     def newton(self) -> Ascent | None:
         """Take Newton's step, shortened if need be; ``None`` where it does not raise the likelihood.
 
-        Along axes of negative curvature, where the likelihood is not concave, the step goes up as well.
+        The information in the rows is minus the Hessian. Where the likelihood is not concave, some of its
+        eigenvalues are negative; the step divides by their absolute values, so that it goes up along these axes too.
         """
         from scipy.linalg import eigh
 
@@ -276,9 +286,10 @@ class Ascent:
 
 
 def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience: int = 10) -> Ascent:
-    """Take Newton's step, or an E and an M step, until the gradient is at most tol or the likelihood rises no more.
+    """Take Newton's step, or an E and an M step, until the gradient is at most tol or the likelihood falls.
 
-    It also ends after `most` rounds, and after `patience` rounds without progress.
+    It also ends when the path has `most` rounds, and after `patience` rounds in which the likelihood rises by no more
+    than rounding and the gradient stays above 0.9 times its smallest value.
     """
     best, idle, pause, wait = np.inf, 0, 0, 1
     while now.residual > tol and len(now.path) <= most and idle < patience:
@@ -303,9 +314,10 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience:
 
 
 def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
-    """Fit the table that was completed at the end; go on where the gradient at that fit is above tol.
+    """Ascend, then fit the completed table once more, so that the result is a `Decomposition` of that table.
 
-    The fit is one more M step, which raises the likelihood; yet its gradient may be the larger one.
+    This last fit is one more M step, which raises the likelihood; yet its gradient may be above tol. Then the ascent
+    goes on to a tenth, and at last a hundredth, of tol.
     """
     for share in (1.0, 0.1, 0.01):
         now = ascend(now, basis, share * tol, most=most)
@@ -319,7 +331,10 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
 
 
 def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
-    """Maximise the likelihood from rows that are shared evenly; fitted counts that go to 0 are 0 in the end."""
+    """Maximise the likelihood of rows that lack values; the start divides each row evenly among its cells.
+
+    Fitted counts that tend to 0 are set to 0, so that the limit is exact.
+    """
     data.check()
     fit = data.fit(data.even, basis, 0.1 * tol)
     if Likelihood(data, fit).large:
@@ -335,9 +350,10 @@ def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
 
 
 def _limit(now: Ascent, basis: Basis, tol: float, small: float = 1e-4) -> Ascent | None:
-    """Take `small` fitted counts as 0, so that a limit at which they are 0 is exact; ``None`` where it is not one.
+    """Set fitted counts below `small` to 0 and fit again; ``None`` if that is not the limit of the ascent.
 
-    It is the limit if cells vanish from the fit without them, and the likelihood is no lower there.
+    The ascent tends to a boundary, which it never reaches, if cells vanish from the new fit and the likelihood is no
+    lower there.
     """
     data, alive = now.likelihood.data, now.likelihood.log_base > -np.inf
     kept = np.where(data.total * now.q < small, 0.0, now.q)

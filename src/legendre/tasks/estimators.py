@@ -149,7 +149,10 @@ class Estimator(ABC):
         return self._fit(X, sample_weight, None)
 
     def _fit(self, X: Rows, sample_weight: ArrayLike | None, valid: Rows | None) -> Self:
-        """Read rows, learn the levels of their columns, then the distribution; nothing is left of a fit before."""
+        """Read rows, learn the levels of their columns, then the distribution; remove all traces of an earlier fit.
+
+        If learning fails, the estimator is not fitted.
+        """
         table = read_rows(X)
         read = table.complete_columns(table.names, gaps=self._takes_gaps)
         weights = read_weights(sample_weight, table.n)
@@ -172,7 +175,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
-        """Decide how each column is read."""
+        """Decide how each column is read; `weights` are those of the rows."""
 
     @abstractmethod
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
@@ -196,12 +199,12 @@ class Estimator(ABC):
 
     @property
     def _smooths(self) -> bool:
-        """Whether a value that is not a level counts as a gap, with a small probability."""
+        """Whether a value that is not a level is scored as a missing one, times a small probability."""
         return self._takes_gaps and self.handle_unknown is None
 
     @property
     def _mixture(self) -> Mixture:
-        """The distribution that takes rows with gaps."""
+        """The distribution that accepts rows with missing values; an error if fit found none."""
         if self.mixture_ is None:
             raise InvalidSetting("gaps and classes are for LegendreDensity(basis=ld.graph()).")
         return self.mixture_
@@ -216,7 +219,7 @@ class Estimator(ABC):
         return np.asarray(self._distribution.log_prob(cells if self.mixture_ is None else self._as_columns(cells)))
 
     def _as_columns(self, cells: IntArray, weights: FloatArray | None = None) -> Columns:
-        """Store rows of levels as the distributions of rows with gaps take them."""
+        """Store rows of levels in the form that `Network` and `Mixture` need."""
         return Columns.of(cells, weights, self._labels().shape)
 
     def score(self, X: Rows, y: Any = None) -> float:
@@ -236,7 +239,7 @@ class Estimator(ABC):
         return self._decode(self._distribution.sample(n, source, at), source)
 
     def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
-        """Return the values of levels."""
+        """Return the values of levels, n x columns; within a bin a value is drawn evenly."""
         return _stack([column.draw(cells[:, k], source) for k, column in enumerate(self.columns_)])
 
     def conditional(
@@ -269,7 +272,7 @@ class Estimator(ABC):
         return np.asarray(self._distribution.marginal(wanted, at))
 
     def _read_given(self, given: Mapping[Any, Any] | None) -> dict[int, int]:
-        """Read values of some columns as levels."""
+        """Read a caller's values of some columns, by name or number, as levels by number of the column."""
         labels = self._labels()
         if given is not None and not isinstance(given, Mapping):
             raise InvalidSamples(f"given must be a dict such as {{{labels.mode(0)!r}: value}}, got {given!r}.")
@@ -308,7 +311,7 @@ class Estimator(ABC):
         return replace(self.decomposition_, origin=Origin(labels)).plot
 
     def _labels(self) -> Labels:
-        """Name the columns, if fit saw names, and their levels; every answer begins here."""
+        """Return the labels of the columns; raise `NotFitted` before fit, so every answer begins with this call."""
         if not self.__sklearn_is_fitted__():
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
         levels = tuple(column.values for column in self.columns_)
@@ -336,7 +339,10 @@ class Estimator(ABC):
         return self._find_codes(table.complete_columns(names, gaps=self._takes_gaps), self.columns_, names)
 
     def _find_codes(self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable]) -> IntArray:
-        """Return the level of each row in each column; a value that is none is refused, or `UNKNOWN`."""
+        """Return the level of each row in each column, n x columns: `MISSING` where there is no value.
+
+        A value that is not a level is `UNKNOWN` if `handle_unknown` permits it, and refused otherwise.
+        """
         found = []
         for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
             if own.edges is None:
@@ -369,7 +375,7 @@ def read_rows(X: Any) -> Table:
 
 
 def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
-    """Check the weights of n rows."""
+    """Check the weights that a caller gives for n rows; ``None`` stays ``None``: each row counts once."""
     if weights is None:
         return None
     w = read_array(weights, "sample_weight", InvalidSamples)
@@ -383,7 +389,7 @@ def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
 
 
 def _stack(columns: Sequence[AnyArray]) -> AnyArray:
-    """Join columns of values, as objects where some are numbers and others are not."""
+    """Put columns of values side by side, n x columns; as objects if NumPy would turn numbers into strings."""
     kinds = {values.dtype.kind for values in columns}
     alike = kinds <= set("biuf") or len(kinds) == 1
     return np.stack(columns if alike else [values.astype(object) for values in columns], axis=1)
@@ -486,7 +492,7 @@ class LegendreDensity(Estimator):
         return self._fit(X, sample_weight, valid)
 
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
-        """Check the settings; take the levels that are given, else those that the rows have."""
+        """Check the settings, and learn the levels of each column, see `_learn_levels`."""
         if self.handle_unknown is not None:
             check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
         if self.n_bins is not None:
@@ -499,7 +505,7 @@ class LegendreDensity(Estimator):
         return [_learn_levels(own, weights, self.n_bins, some, f"column {name!r}") for own, name, some in listed]
 
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
-        """Fit the table of counts, or the graph of rows, which takes any number of columns."""
+        """Fit the table of counts; with ``basis=ld.graph()`` the graph of the columns, of which there may be many."""
         alpha, shape = None if self.alpha is None else check_number(self.alpha, "alpha", 0), self._labels().shape
         basis: Any = self.basis
         recipe = interactions(min(int(basis), len(shape))) if is_whole(basis) else as_basis(basis)
@@ -519,7 +525,11 @@ class LegendreDensity(Estimator):
     def _fit_graph(
         self, recipe: Graph, codes: IntArray, weights: FloatArray | None, other: IntArray | None, alpha: float | None
     ) -> None:
-        """Find the graph of rows, or classes of rows with a graph each, and their distribution."""
+        """Find the graph of the columns and the tables on it, or classes of rows with a graph each.
+
+        `other` are rows for validation. Without gaps the same distribution is also fitted as a `Decomposition`, which
+        has a certificate and pictures; scores and draws come from the tables, which accept missing values.
+        """
         labels, gaps = self._labels(), codes.min() < 0
         rows = self._as_columns(codes, weights)
         valid = None if other is None else self._as_columns(other)
@@ -575,7 +585,10 @@ class LegendreDensity(Estimator):
 
 
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
-    """Learn levels that are given, bins if the column holds fractions and `n_bins` is set, else the column's levels."""
+    """Decide how a column is read: by the levels `given`, in bins, or by the values that it holds.
+
+    Bins are made if `n_bins` is set and the column holds fractions. `label` names the column in errors.
+    """
     if (absent := column.mark_absent()).all():
         raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
     column, weights = column.take(~absent), None if weights is None else weights[~absent]
@@ -711,7 +724,7 @@ class BoltzmannMachine(Estimator):
         return [group for group in found if len(group) > 1]
 
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
-        """Fit biases and weights, biases first, then the groups of columns in the order given."""
+        """Fit the machine, and read biases and weights from theta: biases first, then the edges in the order given."""
         del valid
         labels = self._labels()
         shape, names = labels.shape, labels.names
@@ -726,7 +739,7 @@ class BoltzmannMachine(Estimator):
         fit = fit_on(data, Cells(cells), Settings.read(tol=self.tol))
         self.decomposition_ = warn_if_not_converged(fit, stacklevel=5)
         self.n_levels_, self.psi_ = shape, fit.psi
-        # theta, infinite where it diverges: Q is the limit of theta + t * recession
+        # theta is infinite where it diverges: Q is the limit of theta + t * recession as t grows
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         keys: Sequence[Name] = range(len(shape)) if names is None else names
         found: list[Weight] = []

@@ -123,7 +123,10 @@ class HiddenDecomposition(Result):
         return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
 
     def _pair(self, data: TensorLike | None) -> ArrayPair:
-        """Return X, or the data that are given for it, with the visible sums of Q."""
+        """Return X beside the visible sums of Q, for pictures; `data` is X where the result does not hold it.
+
+        Both are formed when a picture asks for them; X is NaN outside the support.
+        """
         from legendre.results.report import read_shaped
 
         def arrays() -> tuple[FloatArray, FloatArray]:
@@ -151,7 +154,7 @@ class HiddenDecomposition(Result):
         return Certificate(True, "This is a stationary point.", (off, why))
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
-        """Gather what the page shows: effects and parameters of all modes, X beside the visible sums."""
+        """Gather what the report page shows: effects and parameters of all modes, X beside the visible sums of Q."""
         from legendre.results.report import content_of_fit, read_shaped
 
         if data is not None:  # refused before the page is begun
@@ -169,7 +172,7 @@ class HiddenDecomposition(Result):
         return self.fit._small_effects()
 
     def tables(self) -> list[Table]:
-        """List the fit and its runs."""
+        """List the fit and its runs as one table of names and values."""
         same = int((self.kls <= (1.0 + 1e-4) * self.kls.min() + self.tol).sum())
         dependent = f" ({rank_name(self.fit)})" if self.fit.rank < self.n_params else ""
         rows = [
@@ -303,7 +306,10 @@ def hidden(
 
 
 def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
-    """Take each entry of X for rows that lack the hidden modes."""
+    """Turn X into rows that lack the hidden modes, whose sizes are `added`: each entry counts that many rows.
+
+    The sample space and the base measure are those of X, repeated for every hidden level.
+    """
     shape = (*data.shape, *added)
     n_cells = math.prod(shape)
     if len(shape) > limits.MOST_AXES or n_cells > limits.LARGEST_HELD:
@@ -325,7 +331,7 @@ def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
 
 
 def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
-    """Name the hidden modes after those of X."""
+    """Append the hidden modes, as "hidden 0", "hidden 1", ..., to the names of X's modes, if these have names."""
     if (labels := origin.labels) is None:
         return origin
     more = [f"hidden {k}" for k in range(len(shape) - len(labels.shape))]
@@ -338,10 +344,10 @@ def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
 def _race(
     starts: list[Ascent], basis: Basis, tol: float, most: int, say: Say, first: int = 60
 ) -> tuple[list[Ascent], int]:
-    """Follow every start for some steps, then those that may still become the best.
+    """Run every start for `first` steps, then go on with those that may still become the best; return that one too.
 
-    A run is given up when ten times its rise in the last half of the `first` steps would not make it the best by a
-    share of 1e-6.
+    A run is given up if ten times what its log-likelihood rose in the last half of the `first` steps would not bring it
+    above the highest one, by 1e-6 of the sum of X.
     """
     runs: list[Ascent] = []
     for i, start in enumerate(starts):
@@ -363,7 +369,7 @@ def visible_sums(grid: FloatArray, n_visible: int, *, keepdims: bool = False) ->
 
 
 def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
-    """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
+    """List the cells of the basis; refuse one in which a hidden mode interacts with no other and explains nothing."""
     if recipe.growing is not None:
         raise InvalidBasis(
             "adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. interactions([(0, 2)])."
@@ -387,6 +393,7 @@ def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
 
 
 def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
+    """Read the number of levels of each hidden mode; one number is one mode."""
     listed = entries(sizes) or [sizes]
     if not all(is_whole(size, 2) for size in listed):
         raise InvalidSetting(

@@ -11,12 +11,15 @@ import numpy as np
 from legendre.core.compiled import compiled, inner
 
 BLOCK = 1024  # rows whose cells are found at a time, so that they stay in the cache
-GONE = -(1 << 40)  # more than any code can make up for
+GONE = -(1 << 40)  # the code of a missing value: what other columns add never makes up for it
 
 
 @inner
 def find_cells(columns, sizes, chosen, start, stop, codes):
-    """Find the cell of each row in a table over the chosen columns, the last one fastest; negative if one is lost."""
+    """Find the cell of each row in a table over the chosen columns, in C order; negative if a value is missing.
+
+    The cells of rows `start` to `stop` are written to `codes`.
+    """
     for t in range(stop - start):
         codes[t] = 0
     for k in chosen:
@@ -50,7 +53,10 @@ def xlogx(x):
 
 @inner
 def table_gain(table, start, n_a, n_b):
-    """Return N I(a; b) in nats of a table of two columns, and the degrees of freedom of the levels that are seen."""
+    """Return N I(a; b) in nats of a table of two columns, and the degrees of freedom of the levels that are seen.
+
+    The table is n_a x n_b, in C order, and begins at `start`.
+    """
     gain, total, seen_a, seen_b = 0.0, 0.0, 0, 0
     for i in range(n_a):
         row = 0.0
@@ -101,7 +107,10 @@ def pair_gains(both, starts, gains, dfs):
 
 @compiled
 def separates(near, degrees, blocked, a, b):
-    """Whether every path from a to b meets a set; `near` lists the neighbours of each vertex, as many as `degrees`."""
+    """Whether every path from a to b meets a vertex of `blocked`; the graph stays chordal with an edge a - b if so.
+
+    Row v of `near` begins with the neighbours of v, of which there are ``degrees[v]``.
+    """
     seen = np.zeros(len(near), np.bool_)
     for vertex in blocked:
         seen[vertex] = True
