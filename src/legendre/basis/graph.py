@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from legendre.basis.basis import Basis
 from legendre.core.arguments import check_choice, check_int, check_number
@@ -12,7 +12,6 @@ from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
 Criterion = Literal["bic", "aic", "held-out"]
-CRITERIA: tuple[Criterion, ...] = ("bic", "aic", "held-out")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
     [(1, 0)]
     """
     if isinstance(criterion, str):
-        check_choice(criterion, "graph: criterion (or a number of nats)", CRITERIA, InvalidBasis)
+        check_choice(criterion, "graph: criterion (or a number of nats)", get_args(Criterion), InvalidBasis)
     else:
         check_number(criterion, "graph: criterion, the nats that a parameter must gain,", 0, error=InvalidBasis)
     return Graph(criterion, check_int(cells, "graph: cells", 4, InvalidBasis))

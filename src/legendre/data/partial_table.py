@@ -79,7 +79,7 @@ def count_cases(
 
 
 def _ask_for_counts(source: Table, columns: Any) -> None:
-    """Raise an error if a column may hold frequencies, by its name and its numbers: the caller must say whether it does."""
+    """Raise an error if a column may hold frequencies, by its name and numbers: the caller must say if it does."""
     likely = ("freq", "frequency", "count", "counts", "n", "weight", "weights", "number")
     for name in source.names:
         if str(name).lower() not in likely or (columns is not None and name in columns):

@@ -571,7 +571,7 @@ def learn_classes(
             if weights.shape[1] == found.n_classes:
                 break
     best = max(tried, key=lambda run: (classes in ("auto", run.n_classes), run.held_out))
-    tried = [run for run in tried if run is not best]
+    tried.remove(best)
     if columns.total < every.total:  # rows were held out
         weights = best.mixture.posterior(every) * every.weights[:, None]
         best = replace(best, mixture=_learn(every, weights, recipe, best.strength))
@@ -587,19 +587,14 @@ def _ascend(
     `weights` (rows x classes) says how much of each row belongs to each class at the start. Classes of fewer than
     `least` rows are dropped.
     """
-    best: Tried | None = None
-    for _ in range(most):
+    tried: list[Tried] = []
+    while len(tried) < most and (len(tried) < 2 or tried[-1].held_out > tried[-2].held_out + rise):
+        if tried:
+            weights = tried[-1].mixture.posterior(columns) * columns.weights[:, None]
         weights = weights[:, weights.sum(axis=0) > min(least, 0.5 * columns.total)]
         mixture = _learn(columns, weights, recipe, strength)
-        held_out = float(valid.weights @ mixture.log_prob(valid)) / valid.total
-        before = -np.inf if best is None else best.held_out
-        if held_out > before:
-            best = Tried(strength, mixture, held_out)
-        if held_out <= before + rise:
-            break
-        weights = mixture.posterior(columns) * columns.weights[:, None]
-    assert best is not None
-    return best
+        tried.append(Tried(strength, mixture, float(valid.weights @ mixture.log_prob(valid)) / valid.total))
+    return max(tried, key=lambda run: run.held_out)
 
 
 def _learn(

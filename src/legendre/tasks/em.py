@@ -89,7 +89,7 @@ class Incomplete:
                 raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
 
     def fit(self, q: FloatArray, basis: Basis, tol: float, theta: FloatArray | None = None) -> Decomposition:
-        """M step: fit the table that is expected where cells have the probabilities q; `theta` is a warm start."""
+        """M step: fit the table that is expected if cells have probabilities q; `theta` is a warm start."""
         values = self.expect(q)[self.inside]
         # shares below the smallest normal number would lose their digits
         least = 4 * float(np.finfo(np.float64).tiny) * self.total
@@ -100,8 +100,9 @@ class Incomplete:
     def maximise_saturated(self, most: int = 20_000) -> float:
         """Return the largest log-likelihood that any probabilities of the cells have; G2 compares a model with it.
 
-        It is concave in the probabilities, so there is one maximum. Found by expectation-maximisation, extrapolated over two steps (SQUAREM, Varadhan and Roland 2008). It ends when
-        ``sum of n / (N q_entry) <= 1`` on every cell to a relative 1e-10, which bounds what is missing.
+        It is concave in the probabilities, so there is one maximum. Found by expectation-maximisation, extrapolated
+        over two steps (SQUAREM, Varadhan and Roland 2008). It ends when ``sum of n / (N q_entry) <= 1`` on every cell
+        to a relative 1e-10, which bounds what is missing.
         """
         q = self.even
         for _ in range(most):

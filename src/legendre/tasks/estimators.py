@@ -125,8 +125,10 @@ class Estimator(ABC):
         return self
 
     def __repr__(self) -> str:
-        given = {name: (repr(getattr(self, name)), repr(default)) for name, default in self._defaults().items()}
-        changed = [f"{name}={value}" for name, (value, default) in given.items() if value != default]
+        given = {name: repr(getattr(self, name)) for name in self._defaults()}
+        changed = [
+            f"{name}={given[name]}" for name, default in self._defaults().items() if given[name] != repr(default)
+        ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -131,7 +131,7 @@ class Table:
         return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
     def complete_columns(self, names: Sequence[Hashable], *, gaps: bool = False) -> list[Column]:
-        """Read all columns; errors call them by `names`. Infinite values are refused, missing ones too without `gaps`."""
+        """Read all columns; errors call them by `names`. Infinite values are refused; without `gaps`, missing too."""
         out = []
         for own, name in zip(self.names, names, strict=True):
             column = self.column(own)
