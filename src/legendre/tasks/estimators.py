@@ -512,7 +512,7 @@ class LegendreDensity(Estimator):
         basis: Any = self.basis
         recipe = interactions(min(int(basis), len(shape))) if is_whole(basis) else as_basis(basis)
         if isinstance(recipe, Graph):
-            self._fit_graph(recipe, codes, weights, None if valid is None else self._encode(valid), alpha)
+            self._fit_graph(recipe, codes, weights, valid, alpha)
             return
         for name, value in (("classes", self.classes), ("valid", valid)):
             if value is not None:
@@ -525,16 +525,17 @@ class LegendreDensity(Estimator):
         self.decomposition_ = decompose(observe_rows(codes, weights, shape, alpha or 0.0), recipe, tol=self.tol)
 
     def _fit_graph(
-        self, recipe: Graph, codes: IntArray, weights: FloatArray | None, other: IntArray | None, alpha: float | None
+        self, recipe: Graph, codes: IntArray, weights: FloatArray | None, other: Rows | None, alpha: float | None
     ) -> None:
         """Find the graph of the columns and the tables on it, or classes of rows with a graph each.
 
-        `other` are rows for validation. Without gaps the same distribution is also fitted as a `Decomposition`, which
-        has a certificate and pictures; scores and draws come from the tables, which accept missing values.
+        `other` are held-out rows, on which settings are chosen. Without gaps the same distribution is also fitted as a
+        `Decomposition`, which has a certificate and pictures; scores and draws come from the tables, which accept
+        missing values.
         """
         labels, gaps = self._labels(), codes.min() < 0
         rows = self._as_columns(codes, weights)
-        valid = None if other is None else self._as_columns(other)
+        valid = None if other is None else self._as_columns(self._encode(other))
         if self.classes is not None:
             if self.classes != "auto" and not is_whole(self.classes, 1):
                 raise InvalidSetting(f"classes must be None, 'auto' or an integer >= 1, got {self.classes!r}.")
