@@ -168,7 +168,7 @@ def _count_parts(data: Any, *arguments: Any) -> Iterator[SparseTensor]:
 
 
 def _join(parts: list[SparseTensor]) -> SparseTensor:
-    """Add up lists whose modes are the same; levels that differ are brought to those of all."""
+    """Add up tensors with the same modes: a mode whose levels differ gets those of all parts, sorted."""
     first = parts[0]
     for part in parts[1:]:
         if part.names != first.names or len(part.shape) != len(first.shape):
@@ -176,23 +176,22 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
                 f"the tables have different columns: {first.names or len(first.shape)} first, then "
                 f"{part.names or len(part.shape)}. Name those that are modes: columns=[...]."
             )
-    codes, levels, shape, ranked = [], [], [], []
-    for k, size in enumerate(np.max([part.shape for part in parts], axis=0).tolist()):
-        places = [part.cells[:, k].astype(np.int64) for part in parts]
-        listed = [None if part.levels is None else part.levels[k] for part in parts]
-        known = [own for own in listed if own is not None]
-        own = known[0] if known else None  # else the caller gave their number
-        if own is not None and not all(np.array_equal(some, own) for some in known):
-            label = f"column {k if first.names is None else first.names[k]!r} of several tables"
-            own = sort_values(np.concatenate(known), label)
-            known = [some.astype(own.dtype) if own.dtype.kind in "mM" else some for some in known]  # dates of any unit
-            places = [Column(some, at).codes_in(own) for some, at in zip(known, places, strict=True)]
-        elif all(k in part.origin.ranked for part in parts):
-            ranked.append(k)
-        codes.append(np.concatenate(places))
+    columns, levels, ranked = [], [], []
+    for k, places in enumerate(zip(*(part.cells.T for part in parts), strict=True)):
+        listed = [part.levels[k] for part in parts if part.levels is not None]
+        own = listed[0] if listed else None  # None, as in all parts, where the caller gave the number of levels
+        codes = np.concatenate(places)
+        if own is None or all(np.array_equal(some, own) for some in listed):
+            ranked += [k] if all(k in part.origin.ranked for part in parts) else []
+        else:
+            # a part's levels follow those of the parts before it, so its codes move up by their number
+            known, before = np.concatenate(listed), np.cumsum([0, *map(len, listed[:-1])])
+            own = sort_values(known, f"column {k if first.names is None else first.names[k]!r} of several tables")
+            codes = Column(known, codes + np.repeat(before, [part.nnz for part in parts])).codes_in(own)
+        columns.append(codes)
         levels.append(own)
-        shape.append(size if own is None else len(own))
-    labels = Labels(tuple(shape), first.names, None if first.levels is None else tuple(levels))
+    shape = tuple(size if own is None else len(own) for size, own in zip(first.shape, levels, strict=True))
+    labels = Labels(shape, first.names, None if first.levels is None else tuple(levels))
     notes = tuple(note for part in parts for note in part.notes)
     origin = replace(first.origin, labels=labels, ranked=tuple(ranked), notes=notes)
-    return merge(codes, np.concatenate([part.values for part in parts]), labels.shape, origin)
+    return merge(columns, np.concatenate([part.values for part in parts]), shape, origin)
