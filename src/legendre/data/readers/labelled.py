@@ -75,6 +75,7 @@ def _rename(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
 
 
 def _read_data_array(X: Any, kind: str) -> tuple[Any, Origin]:
+    """Take the array out of a DataArray; its dimensions and coordinates become names and levels of modes."""
     if kind != "DataArray":
         known = ", ".join(repr(str(name)) for name in list(getattr(X, "data_vars", ()))[:8])
         raise InvalidTensor(f"X is a {kind} of xarray, which holds several arrays ({known}). Pass one: X[name].")
@@ -85,8 +86,6 @@ def _read_data_array(X: Any, kind: str) -> tuple[Any, Origin]:
             raise InvalidTensor(f"the dimension {dim!r} of X stacks {list(index.names)}. Pass X.unstack({dim!r}).")
         levels.append(None if index is None else np.asarray(index))
         ranked += [k] if have_rank(index) else []
-    if not X.dims:
-        return X.data, PLAIN
     labels = Labels.read(tuple(X.shape), list(X.dims), levels)
     return X.data, Origin(labels, form="xarray", own_names=tuple(X.dims), ranked=tuple(ranked))
 
@@ -96,55 +95,52 @@ def _read_data_array(X: Any, kind: str) -> tuple[Any, Origin]:
 
 def _read_pandas(X: Any) -> tuple[Any, Origin]:
     """Read a Series, or a cross table: the modes of its index, then those of its columns."""
-    indexes = [X.index] if X.ndim == 1 else [X.index, X.columns]
-    if X.ndim == 2:
-        _check_cross_table(X)
     values = _read_numbers(X)
-    own = [name for index in indexes for name in index.names]
-    sides = [_encode_index(index) for index in indexes]
-    levels = [level for side in sides for level in side[1]]
-    ranked = [has for side in sides for has in side[2]]
-    codes = sides[0][0]
     if X.ndim == 2:
-        rows, columns = (len(index) for index in indexes)
-        codes = [np.repeat(code, columns) for code in codes] + [np.tile(code, rows) for code in sides[1][0]]
-    held, notes = _lay_out(values.ravel(), codes, tuple(map(len, levels)))
-    names = [f"mode {k}" if name is None else name for k, name in enumerate(own)]
-    called = names if any(name is not None for name in own) else None
-    labels = Labels.read(tuple(map(len, levels)), called, levels)
-    order = tuple(k for k, has in enumerate(ranked) if has)
+        _check_cross_table(X, values)
+    names, codes, levels, ranked = [], [], [], []
+    # `places` has the row of each entry, and for a cross table its column: where its labels stand in the index
+    for index, places in zip(X.axes, np.indices(values.shape).reshape(values.ndim, -1), strict=True):
+        if not index.is_unique:
+            twice = index[index.duplicated()].tolist()[0]
+            raise InvalidTensor(
+                f"the index or the columns of X hold {twice!r} more than once. Add such entries up first: "
+                f"X.groupby(level={list(range(index.nlevels))}).sum(), with X.T for columns."
+            )
+        for k, name in enumerate(index.names):
+            own, labels, ordered = _encode_index(index, k)
+            ranked += [len(names)] if ordered else []
+            names.append(name)
+            codes.append(own[places])
+            levels.append(labels)
+    shape = tuple(map(len, levels))
+    held, notes = _lay_out(values.ravel(), codes, shape)
+    called = None
+    if any(name is not None for name in names):
+        called = [f"mode {k}" if name is None else name for k, name in enumerate(names)]
+    labels = Labels.read(shape, called, levels)
     form: Any = "series" if X.ndim == 1 else "table"
-    return held, Origin(labels, form=form, index=X.index.nlevels, own_names=tuple(own), notes=notes, ranked=order)
+    nlevels, ordered = X.index.nlevels, tuple(ranked)
+    return held, Origin(labels, form=form, index=nlevels, own_names=tuple(names), notes=notes, ranked=ordered)
 
 
-def _encode_index(index: Any) -> tuple[list[IntArray], list[AnyArray], list[bool]]:
-    """Return for each level of an index the codes of its entries, the labels, and whether they are ordered categories.
+def _encode_index(index: Any, k: int) -> tuple[IntArray, AnyArray, bool]:
+    """Return the codes of the entries of level k of an index, the labels, and whether they are ordered categories.
 
     Labels are in the order of the table or of the MultiIndex; categories in theirs.
     """
-    if not index.is_unique:
-        twice = index[index.duplicated()].tolist()[0]
-        levels = list(range(index.nlevels))
+    values = index.get_level_values(k)
+    if values.isna().any():
+        place = int(np.argmax(values.isna()))
         raise InvalidTensor(
-            f"the index or the columns of X hold {twice!r} more than once. Add such entries up first: "
-            f"X.groupby(level={levels}).sum(), with X.T for columns."
+            f"the index or the columns of X have no label in place {place}. Drop it, or name missing ones."
         )
-    codes, labels, ranked = [], [], []
-    for k in range(index.nlevels):
-        values = index.get_level_values(k)
-        if values.isna().any():
-            place = int(np.argmax(values.isna()))
-            raise InvalidTensor(
-                f"the index or the columns of X have no label in place {place}. Drop it, or name missing ones."
-            )
-        own = index if index.nlevels == 1 else index.remove_unused_levels().levels[k]
-        if str(values.dtype) == "category":
-            own = values.categories if values.ordered else values.remove_unused_categories().categories
-        codes.append(own.get_indexer(values).astype(np.int64))
-        zoned = getattr(own, "tz", None) is not None  # NumPy's dates have no time zones
-        labels.append(as_objects(list(own)) if zoned else np.asarray(own))
-        ranked.append(bool(getattr(values, "ordered", False)))
-    return codes, labels, ranked
+    own = index if index.nlevels == 1 else index.remove_unused_levels().levels[k]
+    ordered = bool(getattr(values, "ordered", False))
+    if str(values.dtype) == "category":
+        own = values.categories if ordered else values.remove_unused_categories().categories
+    zoned = getattr(own, "tz", None) is not None  # NumPy's dates have no time zones
+    return own.get_indexer(values).astype(np.int64), as_objects(list(own)) if zoned else np.asarray(own), ordered
 
 
 def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) -> tuple[Any, tuple[str, ...]]:
@@ -167,29 +163,30 @@ def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) ->
 
 
 def _read_numbers(X: Any) -> AnyArray:
-    """Return the values of a Series or a frame; NA becomes NaN."""
-    kinds = {str(kind)[:3].lower() for kind in (X.dtypes if X.ndim == 2 else [X.dtype])}
-    if not kinds <= {"int", "uin", "flo"}:
-        raise InvalidTensor(f"X holds {X.dtype} where numbers are expected. Convert it: X.astype(float).")
-    if "flo" in kinds or X.isna().to_numpy().any():
+    """Return the values of a Series or a frame as int64, or as float64 with NaN for NA; refuse what is no number."""
+    columns = [(None, X.dtype)] if X.ndim == 1 else list(X.dtypes.items())
+    for name, kind in columns:
+        if kind.kind not in "iuf":
+            problem = f"X holds {kind} where numbers are expected. Convert it: X.astype(float)."
+            if X.ndim == 2:
+                problem = f"X is a DataFrame whose column {str(name)!r} holds no numbers. {COUNT_ROWS}"
+            raise InvalidTensor(problem)
+    if any(kind.kind == "f" for _, kind in columns) or X.isna().to_numpy().any():
         return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(X.to_numpy(dtype=np.int64))
 
 
-def _check_cross_table(X: Any) -> None:
+def _check_cross_table(X: Any, values: AnyArray) -> None:
     """Refuse a frame with a row for each event or cell, and one with sums among its rows or columns."""
-    names = [str(name) for name in X.columns]
-    for name, kind in X.dtypes.items():
-        if str(kind).lower()[:3] not in ("int", "uin", "flo"):
-            raise InvalidTensor(f"X is a DataFrame whose column {str(name)!r} holds no numbers. {COUNT_ROWS}")
     if _is_numbered(X.index) and not _is_numbered(X.columns) and X.columns.nlevels == 1 and len(X) > 0:
+        names = [str(name) for name in X.columns]
         some = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         raise InvalidTensor(
             f"X is a DataFrame whose rows are only numbered, with columns {some}. {COUNT_ROWS} If it "
             "is a matrix of values, name its rows (X.index) or pass X.to_numpy()."
         )
-    values = np.nan_to_num(_read_numbers(X).astype(np.float64))
-    for index, table, cut in ((X.index, values, "X.iloc[:-1]"), (X.columns, values.T, "X.iloc[:, :-1]")):
+    known = np.nan_to_num(values)
+    for index, table, cut in ((X.index, known, "X.iloc[:-1]"), (X.columns, known.T, "X.iloc[:, :-1]")):
         last = index[-1] if len(index) > 1 else None
         word = last[0] if isinstance(last, tuple) else last
         if str(word).lower() in ("all", "total", "sum", "margin") and np.allclose(table[:-1].sum(axis=0), table[-1]):
