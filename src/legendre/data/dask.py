@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
@@ -39,7 +39,6 @@ from legendre.data.observation import Comparable, Observation, Support, in_c_ord
 
 Say = Callable[[str], None]
 Cell = tuple[int, ...]  # an index vector of the grid, or the sides of a rectangle
-Ranking = tuple[int, IntArray]  # how many of the largest entries of each slice are listed, and their cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,8 @@ class Blocks(Observation):
 
     values: Any  # X, NaN where it is missing
     by_mode: tuple[FloatArray, ...]  # X summed over all modes but one, for each mode
-    rankings: dict[int, Ranking] = field(default_factory=dict)  # by mode, the largest entries of each of its slices
+    # for (axis, count) the cells of the `count` largest entries of each slice along that axis, as `largest` lists them
+    rankings: dict[tuple[int, int], IntArray] = field(default_factory=dict)
 
     @property
     def _inside(self) -> Any:
@@ -92,47 +92,43 @@ class Blocks(Observation):
         return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        cells, modes = quotient.corners(positions), len(self.shape)
+        cells = quotient.corners(positions)
 
-        def add_above(block: FloatArray, block_info: Any) -> FloatArray:
-            sums = np.zeros((1,) * modes + (len(cells),))
-            reached, local = _find_meeting(cells, _start(block_info), block.shape)
+        def add_above(start: Cell, x: FloatArray) -> FloatArray:
+            sums = np.zeros(len(cells))
+            reached, local = _find_meeting(cells, start, x.shape)
             if len(local):
-                sums[..., reached] = suffix_sums(block, local)
+                sums[reached] = suffix_sums(x, local)
             return sums
 
-        chunks = (*((1,) * n for n in self.values.numblocks), (len(cells),))
-        sums = self.values.map_blocks(add_above, chunks=chunks, new_axis=modes, meta=np.empty((0,) * (modes + 1)))
-        return np.asarray(sums.sum(axis=tuple(range(modes))))
+        return np.asarray(_sum_over_blocks([self.values], add_above))
 
     def at(self, cells: IntArray) -> FloatArray:
         return np.where(self.support.contains(cells), entries_at(self.values, cells), 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """List the largest entries of each slice, from the first pass if it kept that many."""
-        count = min(count, math.prod(self.shape) // self.shape[axis])
-        if axis not in self.rankings or self.rankings[axis][0] != count:
-            found = _over_blocks(self.values, self.support.mask, None, rank, axis, count)
-            return _join_rankings(found, axis, count)
-        return self.rankings[axis][1]
+        if (known := self.rankings.get((axis, count))) is not None:
+            return known
+        return _join_rankings(_over_blocks([self.values, self.support.mask], rank, axis, count), axis, count)
 
     @cached_property
     def negentropy(self) -> float:
         measure: Any = 1.0 if self.base is None else self.base
-        if self.base is not None and self.support.mask is not None:
-            measure = np.where(self.support.mask, self.base, 0.0)
+        if self.support.mask is not None:  # outside the sample space the base measure may be anything
+            measure = np.where(self.support.mask, measure, 0.0)
         return float(rel_entr(self._inside.astype(np.float64) / self.total, measure).sum())
 
     def squared_error(self, q: Comparable) -> float:
-        model, mask = q.on_blocks(), self.support.mask
+        model = q.on_blocks()
 
-        def fit_block(block: Any, block_info: Any) -> FloatArray:
-            return model.on(_start(block_info), block.shape)
+        def compare(start: Cell, x: Any, mask: Any, base: Any) -> float:
+            fitted = model.on(start, x.shape)
+            fitted = fitted if base is None else fitted * base
+            fitted = fitted if mask is None else np.where(mask, fitted, 0.0)
+            return float(np.nansum(np.square(fitted - x)))
 
-        fitted = self.values.map_blocks(fit_block, meta=np.empty((0,) * len(self.shape)))
-        fitted = fitted if self.base is None else fitted * self.base
-        fitted = fitted if mask is None else np.where(mask, fitted, 0.0)
-        return float(np.nansum(np.square(fitted - self.values)))
+        return float(_sum_over_blocks([self.values, self.support.mask, self.base], compare))
 
 
 class FittedModel(NamedTuple):
@@ -157,11 +153,6 @@ class FittedModel(NamedTuple):
             boxes = [self.quotient.boxes_along(k, np.arange(first, first + n)) for k, (first, n) in sides]
             q[~self.alive[np.ix_(*boxes)]] = 0.0
         return q
-
-
-def _start(block_info: Any) -> Cell:
-    """Return where a block begins, from what `map_blocks` says of it."""
-    return tuple(first for first, _ in block_info[0]["array-location"])
 
 
 def _find_meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntArray]:
@@ -190,32 +181,52 @@ def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
     return merged
 
 
-def _over_blocks(x: Any, mask: Any, base: Any, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """List what a function finds in each block, given its start, X, the mask and the base measure."""
+def _delay_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """List the calls of a function, one for each block, that dask is to make.
+
+    The function gets the first cell of the block, the block of each array (all are cut alike; ``None`` stays ``None``)
+    and further arguments.
+    """
     import dask
 
-    starts = [np.cumsum([0, *lengths]).tolist() for lengths in x.chunks]
-    parts = [None if part is None else part.to_delayed(optimize_graph=False) for part in (x, mask, base)]
-    task = dask.delayed(function, pure=False)
-    found = [
-        task(
+    starts = [np.cumsum([0, *lengths]).tolist() for lengths in arrays[0].chunks]
+    parts = [None if array is None else array.to_delayed(optimize_graph=False) for array in arrays]
+    call = dask.delayed(function, pure=False)
+    return [
+        call(
             tuple(map(list.__getitem__, starts, at)),
-            *(part if part is None else part[at] for part in parts),
+            *(None if part is None else part[at] for part in parts),
             *arguments,
         )
-        for at in np.ndindex(x.numblocks)
+        for at in np.ndindex(arrays[0].numblocks)
     ]
-    return list(dask.compute(*found))
 
 
-def rank(start: Cell, x: Any, mask: Any, base: Any, axis: int, count: int) -> tuple[IntArray, FloatArray]:
-    """Find the largest entries of a block in each slice along `axis`: their cells, and their values."""
-    del base
+def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """List what a function finds in each block; see `_delay_blocks` for its arguments."""
+    import dask
+
+    return list(dask.compute(*_delay_blocks(arrays, function, *arguments)))
+
+
+def _sum_over_blocks(arrays: Sequence[Any], function: Callable[..., Any], together: int = 8) -> Any:
+    """Add up what a function finds in each block, a few numbers `together`: no machine holds those of all blocks."""
+    import dask
+
+    add, parts = dask.delayed(sum, pure=False), _delay_blocks(arrays, function)
+    while len(parts) > 1:
+        parts = [add(parts[i : i + together]) for i in range(0, len(parts), together)]
+    return parts[0].compute()
+
+
+def rank(start: Cell, x: Any, mask: Any, axis: int, count: int) -> tuple[IntArray, FloatArray]:
+    """Find the largest entries of a block in each slice along `axis`: their cells in the grid of X, and their values."""
     cells = Dense(Support(x.shape, mask), None, None, 1.0, False, x).largest(count, axis)
     return cells + np.array(start), x[tuple(cells.T)].astype(np.float64)
 
 
 def _join_rankings(found: list[tuple[IntArray, FloatArray]], axis: int, count: int) -> IntArray:
+    """Find the largest entries of each slice among those that `rank` found in each block."""
     cells, values = map(np.concatenate, zip(*found, strict=True))
     return largest_entries(*in_c_order(cells, values), axis, count)
 
@@ -227,9 +238,8 @@ class Survey(NamedTuple):
     seen: Scan
     inside: Scan
     base: Scan
-    n_cells: int
-    n_missing: int
-    margins: Any
+    n_cells: int  # in Omega
+    margins: Any  # X on Omega, summed over all modes but one, for each mode
     rankings: list[Any]
 
 
@@ -248,13 +258,13 @@ def survey(start: Cell, x: Any, mask: Any, base: Any, rankings: dict[int, int]) 
         own,
         scan(np.ones(1) if base is None else base if mask is None else base[mask]),
         x.size if mask is None else int(np.count_nonzero(mask)),
-        0 if math.isfinite(seen.total) else int(np.isnan(x).sum()),
         margins,
-        [rank(start, x, mask, base, axis, count) for axis, count in rankings.items()],
+        [rank(start, x, mask, axis, count) for axis, count in rankings.items()],
     )
 
 
 def _join_scans(scans: Any) -> Scan:
+    """Return the total and the range of all blocks from those of each."""
     total, smallest, positive, largest, *_ = zip(*scans, strict=True)
     return Scan(sum(total), min(smallest), min(positive), max(largest))
 
@@ -300,28 +310,28 @@ def observe_blocks(
         marks.append((measure != 0) | (X > 0))  # what has data must have a base, which is checked
     mask = reduce(np.logical_and, marks) if marks else None
     shape = tuple(int(n) for n in X.shape)
-    sizes = {axis: min(count, math.prod(shape) // shape[axis]) for axis, count in (rankings or {}).items()}
     if watch is not None:
         watch(f"reading X: {X.npartitions} blocks")
-    parts: list[Survey] = _over_blocks(X, mask, measure, survey, sizes)
-    n_cells, n_missing = sum(part.n_cells for part in parts), sum(part.n_missing for part in parts)
-    inside = _join_scans([part.inside for part in parts])
-    check_entries(X, _join_scans([part.seen for part in parts]))
+    parts: list[Survey] = _over_blocks([X, mask, measure], survey, rankings or {})
+    n_cells = sum(part.n_cells for part in parts)
+    seen, inside = _join_scans([part.seen for part in parts]), _join_scans([part.inside for part in parts])
+    full = n_cells == X.size
+    check_entries(X, seen)
     if measure is not None and n_cells:
         check_base(measure, X, mask, _join_scans([part.base for part in parts]))
-    check_sum(X, inside, full=n_cells == X.size)
+    check_sum(X, inside, full=full)
     by_mode = tuple(np.zeros(n) for n in shape)
     for part in parts:
         for total, first, own in zip(by_mode, part.start, part.margins, strict=True):
             total[first : first + len(own)] += own
-    omega, full = Support(shape), n_cells == X.size
+    omega = Support(shape)
     if not full or measure is not None:
         omega = BlockSupport(shape, None if full else mask, size=n_cells)
     known = {
-        axis: (count, _join_rankings([part.rankings[i] for part in parts], axis, count))
-        for i, (axis, count) in enumerate(sizes.items())
+        (axis, count): _join_rankings([part.rankings[i] for part in parts], axis, count)
+        for i, (axis, count) in enumerate((rankings or {}).items())
     }
-    missing = np.isnan(X) if n_missing else None
+    missing = np.isnan(X) if math.isnan(seen.total) else None  # infinite entries have been refused
     return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, by_mode, known)
 
 
