@@ -131,13 +131,13 @@ class Labels:
     @cached_property
     def _directions(self) -> tuple[int, ...]:
         found = []
-        for k in range(len(self.shape)):
-            own, keys = None if self.levels is None else self.levels[k], None
-            if own is not None:
-                texts = all(isinstance(label, str) for label in own)
-                keys = sort_keys(own.tolist()) if texts else None if own.dtype.kind == "O" else own.tolist()
-            rises = keys is None or all(a < b for a, b in pairwise(keys))
-            falls = keys is not None and all(a > b for a, b in pairwise(keys))
+        for k, own in enumerate(self.levels or (None,) * len(self.shape)):
+            keys: list[Any] = []  # names and objects have none, and count as rising
+            if own is not None and all(isinstance(label, str) for label in own):
+                keys = sort_keys(own.tolist()) or []
+            elif own is not None and own.dtype.kind != "O":
+                keys = own.tolist()
+            rises, falls = all(a < b for a, b in pairwise(keys)), all(a > b for a, b in pairwise(keys))
             found.append(0 if self.order_of(k) is not None else 1 if rises else -1 if falls else 0)
         return tuple(found)
 

@@ -13,7 +13,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room
-from legendre.core.origin import host, read_array
+from legendre.core.origin import read_array
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.readers.coordinates import as_sparse_tensor
 
@@ -85,7 +85,11 @@ def first_cell(marks: Any) -> tuple[int, ...]:
 
 def check_numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
     """Return X as a real numeric array, or say why it is not one."""
-    values = X if type(X) is np.ndarray else _as_numpy(X, name, error)
+    values: Any = X
+    if type(X) is not np.ndarray:
+        if (listed := as_sparse_tensor(X)) is not None:
+            raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
+        values = read_array(unmask(X), name, error, "Pad ragged rows with NaN: missing cells are left out.")
     if values.dtype.kind not in "iuf":
         raise error(f"{name} {_dtype_trouble(values, name)}")
     if values.ndim == 0:
@@ -94,16 +98,7 @@ def check_numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[Inv
         raise error(f"{name} has {values.ndim} modes; a dense array has at most {limits.MOST_AXES}.")
     if values.size == 0:
         raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
-    return values
-
-
-def _as_numpy(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
-    """Return lists, masked arrays and arrays of other libraries as an array of NumPy."""
-    if (listed := as_sparse_tensor(X)) is not None:
-        raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
-    X = unmask(host(X, name, error))
-    advice = "Pad ragged rows with NaN: missing cells are left out."
-    return read_array(X, name, error, advice)
+    return np.asarray(values)
 
 
 def unmask(X: Any) -> Any:
@@ -114,6 +109,7 @@ def unmask(X: Any) -> Any:
 
 
 def _dtype_trouble(values: AnyArray, name: str) -> str:
+    """Say what the type of an array is that holds no real numbers, and how to convert it."""
     match values.dtype.kind:
         case "b":
             return "is boolean. If True counts as 1, pass it .astype(int); if it marks cells, pass it as support."

@@ -63,7 +63,6 @@ class Blocks(Observation):
     kind = "a dask array"
 
     values: Any  # X, NaN where it is missing
-    by_mode: tuple[FloatArray, ...]  # X summed over all modes but one, for each mode
     # for (axis, count) the cells of the `count` largest entries of each slice along that axis, as `largest` lists them
     rankings: dict[tuple[int, int], IntArray] = field(default_factory=dict)
 
@@ -87,9 +86,6 @@ class Blocks(Observation):
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         sums = merge_blocks(quotient, self._inside)
         return sums if boxes is None else sums[tuple(boxes.T)]
-
-    def margins(self, quotient: Quotient) -> list[FloatArray]:
-        return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         cells = quotient.corners(positions)
@@ -220,7 +216,7 @@ def _sum_over_blocks(arrays: Sequence[Any], function: Callable[..., Any], togeth
 
 
 def rank(start: Cell, x: Any, mask: Any, axis: int, count: int) -> tuple[IntArray, FloatArray]:
-    """Find the largest entries of a block in each slice along `axis`: their cells in the grid of X, and their values."""
+    """Find the largest entries of a block in each slice along `axis`: their cells in the grid of X, and values."""
     cells = Dense(Support(x.shape, mask), None, None, 1.0, False, x).largest(count, axis)
     return cells + np.array(start), x[tuple(cells.T)].astype(np.float64)
 
@@ -332,7 +328,7 @@ def observe_blocks(
         for i, (axis, count) in enumerate((rankings or {}).items())
     }
     missing = np.isnan(X) if math.isnan(seen.total) else None  # infinite entries have been refused
-    return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, by_mode, known)
+    return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, known, by_mode=by_mode)
 
 
 def _check_kind(X: Any) -> None:

@@ -39,7 +39,6 @@ class Dense(Observation):
 
     values: AnyArray  # X in its own dtype, never changed: a copy of a small X, a large one by reference
     compiled_boxes: bool = False  # whether the cells are boxes of an X that compiled code has read
-    by_mode: tuple[FloatArray, ...] = ()  # X summed over all modes but one, for each; () if unknown
     last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
 
     @property
@@ -74,9 +73,9 @@ class Dense(Observation):
         return suffix_sums(self.values, quotient.corners(positions))
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        every = range(len(self.shape))
-        own = self.by_mode or tuple(self._sum_onto((k,)).ravel() for k in every)
-        return [np.add.reduceat(own[k], quotient.cuts[k]) for k in every]
+        if self.by_mode:
+            return super().margins(quotient)
+        return self.tables(quotient, [(k,) for k in range(len(self.shape))])
 
     def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray]:
         """Sum X onto the modes of all sets together where that leaves little of it; else half of the sets at a time."""
@@ -84,7 +83,8 @@ class Dense(Observation):
         if len(groups) > 1 and math.prod(self.shape[k] for k in modes) * limits.MERGING > self.values.size:
             half = len(groups) // 2
             return self.tables(quotient, groups[:half]) + self.tables(quotient, groups[half:])
-        sums, out = self._sum_onto(modes), []
+        others = tuple(k for k in range(len(self.shape)) if k not in modes)
+        sums, out = self.values.sum(axis=others, dtype=np.float64, keepdims=True), []
         for group in groups:
             kept = sums.sum(axis=tuple(k for k in range(sums.ndim) if k not in group), keepdims=True)
             cuts = tuple(cut if k in group else cut[:1] for k, cut in enumerate(quotient.cuts))
@@ -93,17 +93,12 @@ class Dense(Observation):
             out.append(table.reshape([table.shape[k] for k in order]).transpose([order.index(k) for k in group]))
         return out
 
-    def _sum_onto(self, modes: Sequence[int]) -> FloatArray:
-        """Sum X over all other modes, which keep one level."""
-        others = tuple(k for k in range(len(self.shape)) if k not in modes)
-        return np.asarray(self.values.sum(axis=others, dtype=np.float64, keepdims=True))
-
     def at(self, cells: IntArray) -> FloatArray:
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def reorder(self, order: Orders) -> Dense:
-        origin, mask = self._reorder_origin(order), self.support.mask
-        move = origin.of(self.shape).arrange
+        labels, mask = self.labels.reorder(order), self.support.mask
+        move = labels.arrange
         return Dense(
             self.support if mask is None else Support(self.shape, move(mask)),
             None if self.base is None else freeze(move(self.base)),
@@ -111,7 +106,7 @@ class Dense(Observation):
             self.total,
             self.positive,
             freeze(move(self.values)),
-            origin=origin,
+            origin=replace(self.origin, labels=labels),
         )
 
     def largest(self, count: int, axis: int, together: int = 32) -> IntArray:

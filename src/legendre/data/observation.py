@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from legendre.data.dask import FittedModel
     from legendre.data.dense import Dense
+    from legendre.data.sparse import Sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +81,6 @@ class Support:
 Rankings = Callable[[tuple[int, ...]], dict[int, int]]
 
 
-class Entries(NamedTuple):
-    """X as a list: its non-zero entries, and a value more that is spread evenly over the full grid."""
-
-    cells: IntArray
-    values: AnyArray
-    even: float
-
-
 class Comparable(Protocol):
     """Q, in every form in which some kind of X is compared with it."""
 
@@ -117,6 +110,7 @@ class Observation(ABC):
     total: float  # the sum of X over Omega, so that P = X / total
     positive: bool  # True when X > 0 on all of Omega: then the minimum is attained
     origin: Origin = field(default=PLAIN, kw_only=True)  # what X was before it was read, its labels among it
+    by_mode: tuple[FloatArray, ...] = field(default=(), kw_only=True)  # X summed over all modes but one; () if unknown
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -129,8 +123,8 @@ class Observation(ABC):
         return self.origin.of(self.shape)
 
     @property
-    def entries(self) -> Entries | None:
-        """The non-zero entries, where X is held as a list of them."""
+    def entries(self) -> Sparse | None:
+        """X itself where it is held as a list of its non-zero entries; ``None`` where it is not."""
         return None
 
     @property
@@ -171,9 +165,9 @@ class Observation(ABC):
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Sum X over each box, as a grid; or over each of some boxes (m x N) that hold all of X."""
 
-    @abstractmethod
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Sum X over each interval of each mode."""
+        return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
 
     def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray] | None:  # noqa: ARG002 - none are summed by default
         """Sum X over the boxes of each of some sets of modes, in their order; ``None`` where X cannot be read for that.
@@ -199,9 +193,6 @@ class Observation(ABC):
             )
         return replace(dense, origin=self.origin).reorder(order)
 
-    def _reorder_origin(self, order: Orders) -> Origin:
-        return replace(self.origin, labels=self.labels.reorder(order))
-
     @abstractmethod
     def largest(self, count: int, axis: int) -> IntArray:
         """List the `count` largest entries on Omega of each slice; of equal ones those first in C order (B3's rule)."""
@@ -225,10 +216,10 @@ def beyond_memory(shape: tuple[int, ...]) -> str | None:
     return None
 
 
-def in_c_order(cells: IntArray, values: AnyArray | None = None) -> tuple[IntArray, AnyArray]:
-    """Sort cells, and their values where there are some."""
+def in_c_order(cells: IntArray, values: AnyArray) -> tuple[IntArray, AnyArray]:
+    """Sort cells (k x N) as C order has them, and their values with them."""
     order = np.lexsort(cells.T[::-1])
-    return freeze(cells[order]), np.empty(0) if values is None else values[order]
+    return freeze(cells[order]), freeze(values[order])
 
 
 def largest_entries(cells: IntArray, values: AnyArray, axis: int, count: int) -> IntArray:

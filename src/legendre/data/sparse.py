@@ -19,7 +19,6 @@ from legendre.data.checks import check_range, check_support_name, zero_everywher
 from legendre.data.dense import Dense
 from legendre.data.observation import (
     Comparable,
-    Entries,
     Observation,
     Support,
     in_c_order,
@@ -38,8 +37,8 @@ class Sparse(Observation):
     even: float = 0.0  # a value more that is spread evenly over the full grid: a pseudo-count
 
     @property
-    def entries(self) -> Entries:
-        return Entries(self.cells, self.values, self.even)
+    def entries(self) -> Sparse:
+        return self
 
     @cached_property
     def dense(self) -> Dense:
@@ -81,24 +80,24 @@ class Sparse(Observation):
         return np.where(place >= 0, self.values[place].astype(np.float64), 0.0) + self.each * self.total
 
     def reorder(self, order: Orders) -> Sparse:
-        origin = self._reorder_origin(order)
-        cells, values = in_c_order(origin.of(self.shape).places(self.cells), self.values)
-        points = self.support.points
-        listed = None if points is None else in_c_order(origin.of(self.shape).places(points))[0]
-        support = Support(self.shape, None, listed)
-        return replace(self, support=support, cells=cells, values=freeze(values), origin=origin)
+        labels = self.labels.reorder(order)
+        cells, values = in_c_order(labels.places(self.cells), self.values)
+        # a sample space that is a list has the cells with an entry, see `observe_entries`
+        support = self.support if self.support.full else Support(self.shape, None, cells)
+        return replace(self, support=support, cells=cells, values=values, origin=replace(self.origin, labels=labels))
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Sort the entries by slice and value; where the sample space is the full grid, zeros make up the number."""
         chosen = largest_entries(self.cells, self.values, axis, count)
         if not self.support.full:
             return chosen
-        n_slices, size = self.shape[axis], math.prod(self.shape) // self.shape[axis]
-        check_room(n_slices * min(count, size), 32 * len(self.shape), "a basis", "Number slices by a shorter mode.")
+        n_slices, order = self.shape[axis], len(self.shape)
+        count = min(count, math.prod(self.shape) // n_slices)
+        check_room(n_slices * count, 32 * order, "a basis", "Number slices by a shorter mode.")
         first = np.searchsorted(chosen[:, axis], np.arange(n_slices + 1))
-        # the cells of a slice that come first in C order
-        corner, number = np.zeros((min(count, size), len(self.shape)), dtype=np.int64), np.arange(min(count, size))
-        for j in reversed(range(len(self.shape))):
+        # the cells of a slice that come first in C order; np.unravel_index refuses shapes as large as these may be
+        corner, number = np.zeros((count, order), dtype=np.int64), np.arange(count)
+        for j in reversed(range(order)):
             number, corner[:, j] = np.divmod(number, 1 if j == axis else self.shape[j])
         parts = [chosen]
         for k in np.flatnonzero(np.diff(first) < count):

@@ -169,22 +169,25 @@ def assemble(
     values: AnyArray | None,
     shape: Sequence[int] | None,
     error: type[ValueError],
-    name: str = "",
+    cells_name: str,
+    values_name: str,
 ) -> SparseTensor:
-    """Check the indices, find the shape, leave zeros out, sort and merge; `name` begins errors, which name the entry.
+    """Check a list of cells, given by a column of indices for each mode, and their values; make a tensor of them.
 
-    Values have been checked.
+    Without values each cell counts once, without a shape it is the smallest that holds the cells. Errors begin with
+    `cells_name` or `values_name`, and name the entry.
     """
+    numbers = None if values is None else check_values(values, len(columns[0]), values_name, error, columns)
     sizes = None if shape is None else check_shape(shape, len(columns), error)
     indices = [
-        check_indices(column, LIMIT - 1 if sizes is None else sizes[k], f"{name}the index of mode {k}", error)
+        check_indices(column, LIMIT - 1 if sizes is None else sizes[k], f"{cells_name}the index of mode {k}", error)
         for k, column in enumerate(columns)
     ]
     if sizes is None:
         if not len(columns[0]):
             raise error("the list of cells is empty and does not determine the shape. Pass shape.")
         sizes = tuple(int(column.max()) + 1 for column in indices)
-    return merge(indices, values, sizes)
+    return merge(indices, numbers, sizes)
 
 
 def merge(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from legendre.core.errors import InvalidTensor
 from legendre.core.origin import read_array
 from legendre.core.types import AnyArray
-from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
+from legendre.data.sparse_tensor import SparseTensor, assemble
 
 
 def from_coords(
@@ -82,8 +82,7 @@ def from_coords(
             f"there are {values.size} values, but cells has {n} entries of {len(columns)} modes. An array or a list "
             "holds a row per entry, a tuple a column per mode: pass the other kind."
         )
-    numbers = None if values is None else check_values(values, n, "values", InvalidTensor, columns)
-    return assemble(columns, numbers, shape, InvalidTensor, "cells: ")
+    return assemble(columns, values, shape, InvalidTensor, "cells: ", "values")
 
 
 def as_sparse_tensor(X: object) -> SparseTensor | None:
@@ -113,5 +112,4 @@ def _read_entries(columns: Sequence[AnyArray], values: AnyArray, shape: Sequence
     """Read the stored entries of a sparse X."""
     if 0 in shape:
         raise InvalidTensor(f"X is empty: its shape is {tuple(shape)}. Every mode needs at least one level.")
-    numbers = check_values(values, len(columns[0]), "X.data", InvalidTensor, columns)
-    return assemble(columns, numbers, shape, InvalidTensor, "X: ")
+    return assemble(columns, values, shape, InvalidTensor, "X: ", "X.data")

@@ -62,7 +62,7 @@ class Column:
         if self.ordered:
             return self.values
         seen = self.values[np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:] > 0]
-        return np.sort(seen) if seen.dtype.kind in "biu" else sort_values(seen, label)
+        return sort_values(seen, label)
 
     def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
         """Return the place of each row's value in a list of levels; where it has none -1, or an error that says so."""

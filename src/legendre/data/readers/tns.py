@@ -15,7 +15,7 @@ import numpy as np
 from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidFile, InvalidSetting
 from legendre.core.files import check_path
-from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
+from legendre.data.sparse_tensor import SparseTensor, assemble
 
 FORM = "Every line lists the indices of a cell and its value, separated by blanks."
 
@@ -77,6 +77,7 @@ def read_tns(
 
 
 def _read(path: Path, shape: Any, first_index: int) -> SparseTensor:
+    """Read the file with NumPy, unpacked if it begins as a file of gzip does; errors of the system are passed on."""
     with path.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
     try:
@@ -89,5 +90,5 @@ def _read(path: Path, shape: Any, first_index: int) -> SparseTensor:
     if table.shape[1] < 2:
         raise InvalidFile(f"{path} holds no entry. {FORM}")
     columns = list(table[:, :-1].T - first_index)
-    values = check_values(table[:, -1], len(table), f"{path}: values", InvalidFile, columns)
-    return assemble(columns, values, shape, InvalidFile, f"{path}, less first_index={first_index}: ")
+    name = f"{path}, less first_index={first_index}: "
+    return assemble(columns, table[:, -1], shape, InvalidFile, name, f"{path}: values")

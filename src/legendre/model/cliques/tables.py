@@ -13,7 +13,7 @@ import numpy as np
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.data.observation import Entries
+from legendre.data.sparse import Sparse
 from legendre.model.cliques.graph import Clique, CliqueTree
 
 
@@ -194,7 +194,7 @@ class Tables:
             yield stack if tables.ndim == 1 else np.moveaxis(stack, -1, 0)
 
 
-def clique_sums(entries: Entries, tables: Tables, total: float) -> FloatArray:
+def clique_sums(entries: Sparse, tables: Tables, total: float) -> FloatArray:
     """Sum P over each cell of each clique's table."""
     out = tables.counts(entries.cells, entries.values.astype(np.float64))
     if entries.even:  # each cell of each table stands for a share of the full grid
