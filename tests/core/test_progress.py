@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.core import progress
 from legendre.core.progress import line
 from legendre.fitting.fit import show_progress
 
@@ -42,8 +41,7 @@ def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_long_block_shows_what_it_does_and_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
-    monkeypatch.setattr(progress, "AFTER", 0.0)
-    with line("reading X") as say:
+    with line("reading X", after=0.0) as say:
         time.sleep(0.05)
         say("fold 2 of 5", 0.25)
         time.sleep(0.25)

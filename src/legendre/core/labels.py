@@ -130,6 +130,7 @@ class Labels:
 
     @cached_property
     def _directions(self) -> tuple[int, ...]:
+        """The `direction` of each mode, found once: strings are compared by what they represent, see `sort_keys`."""
         found = []
         for k, own in enumerate(self.levels or (None,) * len(self.shape)):
             keys: list[Any] = []  # names and objects have none, and count as rising
@@ -267,6 +268,7 @@ class Labels:
         return tuple(found)
 
     def _no_such_level(self, k: int, value: Any) -> str:
+        """Say that a mode has no such level, which one was probably meant, and which there are."""
         own = self.levels_of(k)[:10_000]
         texts = [level_text(label) for label in own]
         near = get_close_matches(str(value), texts, n=1, cutoff=0.5)
@@ -276,6 +278,7 @@ class Labels:
 
 
 def _read_levels(given: Any, name: str, size: int) -> AnyArray:
+    """Check the labels that a caller lists for a mode: as many as it has levels, all different, none missing."""
     listed = given if isinstance(given, np.ndarray) else entries(given)
     if listed is None or len(listed) != size:
         said = f"{given!r} is not a list of labels" if listed is None else f"{len(listed)} labels"

@@ -164,25 +164,25 @@ class Origin:
 
     def drop_labels(self) -> Origin:
         """Return the origin of a NumPy array with the same arrangement of levels."""
-        order = None if self.labels is None else self.labels.order
-        return PLAIN if self.labels is None or order is None else Origin(Labels(self.labels.shape, order=order))
+        if self.labels is None or self.labels.order is None:
+            return PLAIN
+        return Origin(Labels(self.labels.shape, order=self.labels.order))
 
     def give(self, array: AnyArray, modes: Sequence[int] | None = None, what: str = "value") -> Any:
         """Bring an array over some modes (all by default) into the form of X; `what` names the numbers of a row."""
-        if self.labels is not None and self.labels.order is not None and array.ndim:
-            own = self.labels if modes is None else self.labels.part(modes)
-            return replace(self, labels=self.labels.restore_order()).give(own.straighten(array), modes, what)
-        if self.form == "array" or not array.ndim:
-            return self.device.bring(array)
         kept = range(array.ndim) if modes is None else modes
         part = self.part(kept)
+        if part.labels is not None and array.ndim:  # the levels of X in its own order
+            array, part = part.labels.straighten(array), replace(part, labels=part.labels.restore_order())
+        if self.form == "array" or not array.ndim:
+            return self.device.bring(array)
         if self.form == "rows":
             columns = part._list_levels(np.indices(array.shape).reshape(array.ndim, -1))
             while what in columns:
                 what = f"{what}_"
             return self._data_frame({**columns, what: array.ravel()})
         labels = part.of(array.shape)
-        names = [labels.mode(k) if part.own_names is None else part.own_names[k] for k in range(array.ndim)]
+        names = part.own_names or [labels.mode(k) for k in range(array.ndim)]
         if self.form == "xarray":
             known = zip(names, labels.levels or (), strict=False)
             coords = {name: level for name, level in known if level is not None}
@@ -190,14 +190,14 @@ class Origin:
         pandas = _import_library("pandas")
 
         def as_index(modes: Sequence[int]) -> Any:
-            lists: list[Any] = [labels.levels_of(k) for k in modes]
-            for i, k in enumerate(modes):
-                if k in part.ranked:
-                    lists[i] = pandas.Categorical(lists[i], lists[i], ordered=True)
-            own = [names[k] for k in modes]
-            if len(own) == 1:
-                return pandas.Index(lists[0], name=own[0])
-            return pandas.MultiIndex.from_product(lists, names=own)
+            """Make an index of all combinations of the levels of some modes."""
+            lists = []
+            for k in modes:
+                own = labels.levels_of(k)
+                lists.append(pandas.Categorical(own, own, ordered=True) if k in part.ranked else own)
+            if len(lists) == 1:
+                return pandas.Index(lists[0], name=names[modes[0]])
+            return pandas.MultiIndex.from_product(lists, names=[names[k] for k in modes])
 
         inside = [i for i, k in enumerate(kept) if k < self.index]
         outside = [i for i, k in enumerate(kept) if k >= self.index]
@@ -216,9 +216,9 @@ class Origin:
     def _list_levels(self, columns: IntArray) -> dict[str, Any]:
         """Return the labels of cells, by mode, as columns of the library: ordered categories stay so."""
         assert self.labels is not None  # every form but "array" has labels
-        found = {}
+        found, library = {}, _import_library(self.library)
         for k, places in enumerate(columns):
-            own, library = self.labels.levels_of(k), _import_library(self.library)
+            own = self.labels.levels_of(k)
             column: Any = own[places]
             if k in self.ranked and self.library == "pandas":
                 column = library.Categorical(column, own, ordered=True)
@@ -232,6 +232,7 @@ class Origin:
         return found
 
     def _data_frame(self, columns: dict[str, Any]) -> Any:
+        """Make a data frame of the library that X was one of."""
         import narwhals.stable.v2 as nw
 
         backend: Any = self.library

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Protocol
 
-AFTER = 2.0  # seconds before the line appears: what is done by then needs none
-
 
 class Say(Protocol):
     """Shows what is being done."""
@@ -22,8 +20,10 @@ def show_nothing(text: str, share: float | None = None, /) -> None:
 
 
 @contextmanager
-def line(text: str, wanted: bool = True, *, after: float | None = None) -> Iterator[Say]:
-    """Show a text on standard error while the block runs, from the third second on; the block changes it.
+def line(text: str, wanted: bool = True, *, after: float = 2.0) -> Iterator[Say]:
+    """Show a text on standard error while the block runs; what the context manager yields changes the text.
+
+    The line appears `after` some seconds: work that is done by then needs none.
 
     >>> with line("fitting", wanted=False) as say:
     ...     say("fold 1 of 5", 0.2)
@@ -41,7 +41,7 @@ def line(text: str, wanted: bool = True, *, after: float | None = None) -> Itera
     def say(text: str, share: float | None = None, /) -> None:
         display.update(task, description=text, completed=share, total=None if share is None else 1.0)
 
-    timer = Timer(AFTER if after is None else after, display.start)
+    timer = Timer(after, display.start)
     timer.daemon = True
     timer.start()
     try:

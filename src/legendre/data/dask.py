@@ -88,6 +88,7 @@ class Blocks(Observation):
         return sums if boxes is None else sums[tuple(boxes.T)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
+        """Sum what lies above each box in each block, and add up these sums."""
         cells = quotient.corners(positions)
 
         def add_above(start: Cell, x: FloatArray) -> FloatArray:
@@ -116,6 +117,7 @@ class Blocks(Observation):
         return float(rel_entr(self._inside.astype(np.float64) / self.total, measure).sum())
 
     def squared_error(self, q: Comparable) -> float:
+        """Compute Q on each block, where X is, and sum ``(X - Q)^2`` there; missing cells are left out."""
         model = q.on_blocks()
 
         def compare(start: Cell, x: Any, mask: Any, base: Any) -> float:

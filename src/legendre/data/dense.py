@@ -47,6 +47,7 @@ class Dense(Observation):
 
     @cached_property
     def whole_numbers(self) -> bool:
+        """Whether every entry on Omega is a whole number; read in blocks of rows, to save memory."""
         x, mask = self.values, self.support.mask
         if x.dtype.kind != "f":
             return True
@@ -97,6 +98,7 @@ class Dense(Observation):
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def reorder(self, order: Orders) -> Dense:
+        """Move all arrays over the grid; what the first pass found of single modes is forgotten."""
         labels, mask = self.labels.reorder(order), self.support.mask
         move = labels.arrange
         return Dense(
@@ -132,6 +134,7 @@ class Dense(Observation):
 
     @cached_property
     def negentropy(self) -> float:
+        """The sum of ``p log(p / r)`` over the cells of Omega where X > 0, block by block of rows."""
         own = 0.0
         for rows in rows_of(self.shape):
             x = self.values[rows].astype(np.float64)
@@ -142,6 +145,7 @@ class Dense(Observation):
         return own
 
     def squared_error(self, q: Comparable) -> float:
+        """Sum ``(X - Q)^2``, block by block of rows; missing cells are left out."""
         square = 0.0
         for rows in rows_of(self.shape):
             difference = self.values[rows] - q.rows(rows)

@@ -81,9 +81,10 @@ def align_with(array: Any, origin: Origin, name: str = "the support or base meas
         values, mine = values.transpose(order), mine.part(order)
     for k in range(values.ndim):
         levels, others = known.levels_of(k).tolist(), mine.levels_of(k).tolist()
-        if len(levels) != len(others) or set(levels) != set(others):
-            strange = [level for level in others if level not in levels] or [x for x in levels if x not in others]
-            which = "has" if strange[0] in others else "lacks"
-            raise InvalidSupport(f"{name} {which} the level {strange[0]!r} of {known.mode(k)}, unlike X.")
+        shared = set(levels) & set(others)
+        for level in [*others, *levels]:
+            if level not in shared:
+                which = "has" if level in others else "lacks"
+                raise InvalidSupport(f"{name} {which} the level {level!r} of {known.mode(k)}, unlike X.")
         values = values.take([others.index(level) for level in levels], axis=k)
     return values

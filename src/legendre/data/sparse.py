@@ -55,6 +55,7 @@ class Sparse(Observation):
         return not self.even and bool((self.values == np.rint(self.values)).all())
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+        """Add each entry to its box; the pseudo-count is divided among boxes by their numbers of cells."""
         if boxes is not None:
             return _sums(find(quotient.boxes(self.cells), boxes), self.values, len(boxes))
         check_room(quotient.n_merged, 8, "a merged grid", "Use fewer parameters, or support='nonzero'.")
@@ -62,6 +63,7 @@ class Sparse(Observation):
         return sums + self.even * (volumes(quotient) / self.support.n_cells) if self.even else sums
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
+        """Add each entry to its interval of each mode, and the interval's share of the pseudo-count."""
         out = []
         for k, (sides, length) in enumerate(zip(quotient.lengths, self.shape, strict=True)):
             sums = _sums(quotient.boxes_along(k, self.cells[:, k]), self.values, len(sides))
@@ -69,6 +71,7 @@ class Sparse(Observation):
         return out
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
+        """Sum the entries above each box, and the share of the pseudo-count of the cells there."""
         boxes = np.asfortranarray(quotient.boxes(self.cells))
         sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
         if self.even:
@@ -80,6 +83,7 @@ class Sparse(Observation):
         return np.where(place >= 0, self.values[place].astype(np.float64), 0.0) + self.each * self.total
 
     def reorder(self, order: Orders) -> Sparse:
+        """Give the entries their new indices, and sort them."""
         labels = self.labels.reorder(order)
         cells, values = in_c_order(labels.places(self.cells), self.values)
         # a sample space that is a list has the cells with an entry, see `observe_entries`
@@ -109,6 +113,7 @@ class Sparse(Observation):
 
     @cached_property
     def negentropy(self) -> float:
+        """The sum of ``p log p`` over the entries, and over all other cells if a pseudo-count gives them some."""
         p = self.values / np.float64(self.total) + self.each
         log_p = np.log(p)
         own = float(p @ log_p)

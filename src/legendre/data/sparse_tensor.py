@@ -156,6 +156,7 @@ class SparseTensor:
         return fragment([NamedValues(repr(self), rows)])
 
     def __repr__(self) -> str:
+        """Say how many entries of how many cells are positive; of many modes the first four sizes and the last."""
         counted = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"
         cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
         many = len(self.shape) > 6

@@ -209,17 +209,16 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
     """
     given = levels_by_column(levels, columns)
     read = {name: table.column(name) for name in columns}
-    absent = {name: column.mark_absent() for name, column in read.items()}
     kept: BoolArray | None = None
     notes: tuple[str, ...] = ()
-    if missing == "drop" and (lost := np.any(list(absent.values()), axis=0)).any():
-        which = ", ".join(f"{name} ({int(rows.sum()):,})" for name, rows in absent.items() if rows.any())
-        kept, notes = ~lost, (f"Left out: {int(lost.sum()):,} of {table.n:,} rows, which lack a value of {which}.",)
+    if missing == "drop" and (absent := np.array([column.mark_absent() for column in read.values()])).any():
+        kept, counts = ~absent.any(axis=0), absent.sum(axis=1)
+        which = ", ".join(f"{name} ({count:,})" for name, count in zip(columns, counts, strict=True) if count)
+        notes = (f"Left out: {int((~kept).sum()):,} of {table.n:,} rows, which lack a value of {which}.",)
         read = {name: column.take(kept) for name, column in read.items()}
-        absent = {name: rows[kept] for name, rows in absent.items()}
     codes, found, shape = [], [], []
     for name, column in read.items():
-        label, gaps = f"column {name!r}", absent[name]
+        label, gaps = f"column {name!r}", column.mark_absent()
         if gaps.all() or (gaps.any() and missing == "error"):
             reason = "has no value in any row. Leave it out."
             if not gaps.all():
@@ -302,6 +301,7 @@ def _read_frame(table: Any, name: str) -> Any:
 
 
 def _read_array(table: Any, name: str) -> Table:
+    """Read an array, or a list of rows, whose columns have no names."""
     rows = read_array(_unmask(table), name, InvalidSamples)
     if not rows.ndim:
         hint = "Read the file first, e.g. by pandas.read_csv." if isinstance(table, (str, PathLike)) else ""
@@ -349,6 +349,7 @@ def _read_series(series: Any, label: str) -> Column:
 
 
 def _read_values(values: AnyArray, label: str) -> Column:
+    """Read a column that is a NumPy array; of Python objects None, pandas' NA and what differs from itself are gaps."""
     kind = values.dtype.kind
     if values.ndim != 1 or kind in "cV":
         unfit = "Complex data not supported: " if kind == "c" else ""
