@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 from legendre.core.errors import TooLarge
 
-BLOCK = 1 << 20  # cells handled at a time where an extra tensor would be a waste (of 2^18 to 2^22 the fastest)
 
+def rows_of(shape: tuple[int, ...], block: int = 1 << 20) -> Iterator[slice]:
+    """Cut the first mode into slices of about `block` cells, so that work on one needs little memory besides X.
 
-def rows_of(shape: tuple[int, ...], block: int | None = None) -> Iterator[slice]:
-    """Cut the first mode into blocks of moderate size."""
-    step = max(1, (block or BLOCK) // max(1, math.prod(shape[1:])))
+    Of blocks of 2^18 to 2^22 cells the default is the fastest.
+    """
+    step = max(1, block // max(1, math.prod(shape[1:])))
     for start in range(0, shape[0], step):
         yield slice(start, min(start + step, shape[0]))
 

@@ -79,7 +79,11 @@ class Dense(Observation):
         return self.tables(quotient, [(k,) for k in range(len(self.shape))])
 
     def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray]:
-        """Sum X onto the modes of all sets together where that leaves little of it; else half of the sets at a time."""
+        """Sum X over the boxes of each of some sets of modes, in their order, where Omega is the full grid.
+
+        X is first summed onto the modes of all sets together where that leaves little of it, so that it is read once.
+        Else half of the sets are summed at a time.
+        """
         modes = sorted(set().union(*groups))
         if len(groups) > 1 and math.prod(self.shape[k] for k in modes) * limits.MERGING > self.values.size:
             half = len(groups) // 2

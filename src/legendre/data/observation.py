@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -168,13 +168,6 @@ class Observation(ABC):
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Sum X over each interval of each mode."""
         return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
-
-    def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray] | None:  # noqa: ARG002 - none are summed by default
-        """Sum X over the boxes of each of some sets of modes, in their order; ``None`` where X cannot be read for that.
-
-        Only where Omega is the full grid; entries of an X that is a list are summed elsewhere.
-        """
-        return None
 
     @abstractmethod
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cells import find, freeze, merged_cells
+from legendre.core.cells import find, freeze
 from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.labels import Orders
 from legendre.core.memory import check_room
@@ -24,6 +24,7 @@ from legendre.data.observation import (
     in_c_order,
     largest_entries,
 )
+from legendre.data.sparse_tensor import merge
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +163,17 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
 
 
 def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:
-    """Count rows on the full grid: cells (n x N, inside it), which may repeat; their values (default 1) >= 0 add up."""
-    listed, sums = merged_cells(list(cells.T), values, shape)
-    if values is not None and not (sums > 0).all():
-        listed, sums = listed[sums > 0], sums[sums > 0]
-    if even and not len(sums):
+    """Count rows on the full grid: cells (n x N, inside it), which may repeat; their values (default 1) >= 0 add up.
+
+    `even` is a pseudo-count, which is spread evenly over all cells.
+    """
+    listed = merge(list(cells.T), values, shape)
+    if even and not listed.nnz:
         raise InvalidTensor("there are no rows, so there is nothing but the pseudo-count.")
-    data = observe_entries(listed, sums, shape)
+    data = observe_entries(listed.cells, listed.values, shape)
     return replace(data, total=data.total + even, positive=data.positive or even > 0, even=float(even))
 
 
 def _sums(place: IntArray, values: AnyArray, size: int) -> FloatArray:
+    """Add up the values at each of `size` places, as float64: without values NumPy would return integers."""
     return np.bincount(place, values, size).astype(np.float64, copy=False)

@@ -14,6 +14,7 @@ from legendre.core.sums.quotient import BoxTotals
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.model.cliques.tables import Tables, clique_sums, is_saturated, lay_out, sum_onto_modes
 from legendre.model.model import CellList, Cliques, Model, Modes
@@ -157,10 +158,10 @@ def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:
     """
     if data.entries is not None:
         return clique_sums(data.entries, tables, data.total)
-    if data.positive:
+    if data.positive or not isinstance(data, Dense):
         return None
     sums = data.tables(tables.quotient, [clique.modes for clique in tables.tree.cliques])
-    return None if sums is None else lay_out(tables, sums) / data.total
+    return lay_out(tables, sums) / data.total
 
 
 def list_within(positions: IntArray, modes: Modes) -> IntArray:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidTensor
 from legendre.core.origin import read_array
-from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor, assemble
 
 
@@ -93,23 +92,20 @@ def as_sparse_tensor(X: object) -> SparseTensor | None:
     root = type(X).__module__.partition(".")[0]
     if root == "scipy" and hasattr(X, "tocoo"):
         listed = held.tocoo()
-        return _read_entries(listed.coords, listed.data, listed.shape)
-    if root == "pyttb" and hasattr(X, "subs"):
-        subs = np.asarray(held.subs).reshape(-1, len(held.shape))
-        return _read_entries(list(subs.T), np.asarray(held.vals).reshape(-1), held.shape)
-    if root == "sparse" and hasattr(X, "fill_value"):
+        columns, values = listed.coords, listed.data
+    elif root == "pyttb" and hasattr(X, "subs"):
+        columns = np.asarray(held.subs).reshape(-1, len(held.shape)).T
+        values = np.asarray(held.vals).reshape(-1)
+    elif root == "sparse" and hasattr(X, "fill_value"):
         if held.fill_value != 0:
             raise InvalidTensor(
                 f"X has fill_value {held.fill_value}: the cells that are not listed have that value, so X is not "
                 "sparse. Pass X.todense() if it fits, or a sparse array that fills with 0."
             )
         listed = held.asformat("coo")
-        return _read_entries(list(listed.coords), listed.data, listed.shape)
-    return None
-
-
-def _read_entries(columns: Sequence[AnyArray], values: AnyArray, shape: Sequence[int]) -> SparseTensor:
-    """Read the stored entries of a sparse X."""
-    if 0 in shape:
-        raise InvalidTensor(f"X is empty: its shape is {tuple(shape)}. Every mode needs at least one level.")
-    return assemble(columns, values, shape, InvalidTensor, "X: ", "X.data")
+        columns, values = listed.coords, listed.data
+    else:
+        return None
+    if 0 in held.shape:
+        raise InvalidTensor(f"X is empty: its shape is {tuple(held.shape)}. Every mode needs at least one level.")
+    return assemble(columns, values, held.shape, InvalidTensor, "X: ", "X.data")

@@ -101,6 +101,8 @@ def from_rows(
         raise InvalidSetting(f"counts of tables that come in parts are a column's name, got {type(counts).__name__}.")
     parts: list[SparseTensor] = []
     for part in _count_parts(data, columns, counts, levels, missing):
+        if part is None:
+            continue
         parts.append(part)
         # joining costs as much as what is joined: wait until it doubles
         if sum(some.nnz for some in parts[1:]) >= parts[0].nnz:
@@ -154,17 +156,17 @@ def _has_parts(data: Any) -> bool:
     return isinstance(data, Iterator) or hasattr(data, "to_delayed")
 
 
-def _count_parts(data: Any, *arguments: Any) -> Iterator[SparseTensor]:
-    """Count one table after the other; those of a dask data frame some at a time, in their order."""
+def _count_parts(data: Any, *arguments: Any, together: int = 8) -> Iterator[SparseTensor | None]:
+    """Count one table after the other; those of a dask data frame, in their order, some `together`, to save memory."""
     if hasattr(data, "to_delayed"):
         import dask
 
-        count, together = dask.delayed(_count, pure=False), 8
+        count = dask.delayed(_count, pure=False)
         parts = [count(part, *arguments) for part in data.to_delayed()]
         for start in range(0, len(parts), together):
-            yield from (found for found in dask.compute(*parts[start : start + together]) if found is not None)
-        return
-    yield from (found for table in data if (found := _count(table, *arguments)) is not None)
+            yield from dask.compute(*parts[start : start + together])
+    else:
+        yield from (_count(table, *arguments) for table in data)
 
 
 def _join(parts: list[SparseTensor]) -> SparseTensor:
