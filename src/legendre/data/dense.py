@@ -91,11 +91,10 @@ class Dense(Observation):
         others = tuple(k for k in range(len(self.shape)) if k not in modes)
         sums, out = self.values.sum(axis=others, dtype=np.float64, keepdims=True), []
         for group in groups:
-            kept = sums.sum(axis=tuple(k for k in range(sums.ndim) if k not in group), keepdims=True)
-            cuts = tuple(cut if k in group else cut[:1] for k, cut in enumerate(quotient.cuts))
-            table = Quotient(kept.shape, cuts).merge(kept)
             order = sorted(group)
-            out.append(table.reshape([table.shape[k] for k in order]).transpose([order.index(k) for k in group]))
+            table = sums.sum(axis=tuple(k for k in range(sums.ndim) if k not in group))
+            table = table.transpose([order.index(k) for k in group])
+            out.append(Quotient(table.shape, tuple(quotient.cuts[k] for k in group)).merge(table))
         return out
 
     def at(self, cells: IntArray) -> FloatArray:

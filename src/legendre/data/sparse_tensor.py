@@ -179,7 +179,13 @@ def assemble(
     `cells_name` or `values_name`, and name the entry.
     """
     numbers = None if values is None else check_values(values, len(columns[0]), values_name, error, columns)
-    sizes = None if shape is None else check_shape(shape, len(columns), error)
+    sizes = None if shape is None else tuple(entries(shape) or ())
+    if sizes is not None and (
+        len(sizes) != len(columns) or not all(is_whole(size, 1) and size < LIMIT for size in sizes)
+    ):
+        raise error(
+            f"shape must hold an integer >= 1 for each of the {len(columns)} modes of the cells; got {shape!r}."
+        )
     indices = [
         check_indices(column, LIMIT - 1 if sizes is None else sizes[k], f"{cells_name}the index of mode {k}", error)
         for k, column in enumerate(columns)
@@ -187,8 +193,8 @@ def assemble(
     if sizes is None:
         if not len(columns[0]):
             raise error("the list of cells is empty and does not determine the shape. Pass shape.")
-        sizes = tuple(int(column.max()) + 1 for column in indices)
-    return merge(indices, numbers, sizes)
+        sizes = tuple(column.max() + 1 for column in indices)
+    return merge(indices, numbers, tuple(map(int, sizes)))
 
 
 def merge(
@@ -201,14 +207,6 @@ def merge(
     cells, numbers = merged_cells(indices, values, shape)
     own = numbers.copy() if numbers is values else numbers
     return SparseTensor(freeze(cells), freeze(own), shape, origin)
-
-
-def check_shape(shape: Sequence[int], order: int, error: type[ValueError]) -> tuple[int, ...]:
-    """Check a shape that the caller gives."""
-    sizes = tuple(entries(shape) or ())
-    if len(sizes) != order or not all(is_whole(size, 1) and size < LIMIT for size in sizes):
-        raise error(f"shape must hold an integer >= 1 for each of the {order} modes of the cells; got {shape!r}.")
-    return tuple(map(int, sizes))
 
 
 def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError]) -> AnyArray:

@@ -94,11 +94,11 @@ def digits(per_digit: int = 4) -> SparseTensor:
     from sklearn.datasets import load_digits
 
     data = load_digits()
-    chosen = np.concatenate([np.flatnonzero(data.target == digit)[:per_digit] for digit in range(10)])
+    images = np.concatenate([data.images[data.target == digit][:per_digit] for digit in range(10)])
     names = [f"{digit}-{k + 1}" for digit in range(10) for k in range(per_digit)]
-    image, row, column = np.indices(data.images[chosen].shape).reshape(3, -1)
-    ink = data.images[chosen].ravel().astype(np.int64)
+    image, row, column = np.indices(images.shape).reshape(3, -1)
     table = {"row": row, "column": column, "image": np.array(names)[image]}
+    ink = images.ravel().astype(np.int64)
     return from_rows(table, counts=ink, levels={"row": 8, "column": 8, "image": names})
 
 

@@ -212,9 +212,10 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
     kept: BoolArray | None = None
     notes: tuple[str, ...] = ()
     if missing == "drop" and (absent := np.array([column.mark_absent() for column in read.values()])).any():
-        kept, counts = ~absent.any(axis=0), absent.sum(axis=1)
+        lost, counts = np.asarray(absent.any(axis=0)), absent.sum(axis=1)
         which = ", ".join(f"{name} ({count:,})" for name, count in zip(columns, counts, strict=True) if count)
-        notes = (f"Left out: {int((~kept).sum()):,} of {table.n:,} rows, which lack a value of {which}.",)
+        notes = (f"Left out: {int(lost.sum()):,} of {table.n:,} rows, which lack a value of {which}.",)
+        kept = ~lost
         read = {name: column.take(kept) for name, column in read.items()}
     codes, found, shape = [], [], []
     for name, column in read.items():
@@ -340,7 +341,7 @@ def _read_series(series: Any, label: str) -> Column:
     present, seen = ~series.is_null().to_numpy(), series.drop_nulls()
     own = seen.unique(maintain_order=True).to_list()
     if ordered:
-        own = list(kind.categories) if kind == nw.Enum else series.cat.get_categories().to_list()
+        own = series.cat.get_categories().to_list()
     codes = np.full(len(series), -1)
     if own:
         codes[present] = seen.replace_strict(own, list(range(len(own))), return_dtype=nw.Int64).to_numpy()

@@ -98,7 +98,8 @@ def _read_pandas(X: Any) -> tuple[Any, Origin]:
     values = _read_numbers(X)
     if X.ndim == 2:
         _check_cross_table(X, values)
-    names, codes, levels, ranked = [], [], [], []
+    names: list[Hashable] = []
+    codes, levels, ranked = [], [], []
     # `places` has the row of each entry, and for a cross table its column: where its labels stand in the index
     for index, places in zip(X.axes, np.indices(values.shape).reshape(values.ndim, -1), strict=True):
         if not index.is_unique:
@@ -108,11 +109,11 @@ def _read_pandas(X: Any) -> tuple[Any, Origin]:
                 f"X.groupby(level={list(range(index.nlevels))}).sum(), with X.T for columns."
             )
         for k, name in enumerate(index.names):
-            own, labels, ordered = _encode_index(index, k)
+            own, known, ordered = _encode_index(index, k)
             ranked += [len(names)] if ordered else []
             names.append(name)
             codes.append(own[places])
-            levels.append(labels)
+            levels.append(known)
     shape = tuple(map(len, levels))
     held, notes = _lay_out(values.ravel(), codes, shape)
     called = None
@@ -120,8 +121,9 @@ def _read_pandas(X: Any) -> tuple[Any, Origin]:
         called = [f"mode {k}" if name is None else name for k, name in enumerate(names)]
     labels = Labels.read(shape, called, levels)
     form: Any = "series" if X.ndim == 1 else "table"
-    nlevels, ordered = X.index.nlevels, tuple(ranked)
-    return held, Origin(labels, form=form, index=nlevels, own_names=tuple(names), notes=notes, ranked=ordered)
+    return held, Origin(
+        labels, form=form, index=X.index.nlevels, own_names=tuple(names), notes=notes, ranked=tuple(ranked)
+    )
 
 
 def _encode_index(index: Any, k: int) -> tuple[IntArray, AnyArray, bool]:

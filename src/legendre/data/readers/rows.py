@@ -180,14 +180,15 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
             )
     columns, levels, ranked = [], [], []
     for k, places in enumerate(zip(*(part.cells.T for part in parts), strict=True)):
-        listed = [part.levels[k] for part in parts if part.levels is not None]
+        listed: list[Any] = [part.levels[k] for part in parts if part.levels is not None]
         own = listed[0] if listed else None  # None, as in all parts, where the caller gave the number of levels
         codes = np.concatenate(places)
         if own is None or all(np.array_equal(some, own) for some in listed):
             ranked += [k] if all(k in part.origin.ranked for part in parts) else []
         else:
             # a part's levels follow those of the parts before it, so its codes move up by their number
-            known, before = np.concatenate(listed), np.cumsum([0, *map(len, listed[:-1])])
+            before = np.cumsum([0, *map(len, listed[:-1])])
+            known: AnyArray = np.concatenate(listed)
             own = sort_values(known, f"column {k if first.names is None else first.names[k]!r} of several tables")
             codes = Column(known, codes + np.repeat(before, [part.nnz for part in parts])).codes_in(own)
         columns.append(codes)
