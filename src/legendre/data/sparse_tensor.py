@@ -193,7 +193,7 @@ def assemble(
     if sizes is None:
         if not len(columns[0]):
             raise error("the list of cells is empty and does not determine the shape. Pass shape.")
-        sizes = tuple(column.max() + 1 for column in indices)
+        sizes = tuple(int(column.max()) + 1 for column in indices)  # as Python integers: a byte would overflow
     return merge(indices, numbers, tuple(map(int, sizes)))
 
 
