@@ -451,9 +451,9 @@ class Decomposition(ModelResult):
         >>> round(tests.g2, 4), tests.df, round(tests.g2_p_value, 4)
         (12.033, 1, 0.0005)
         """
-        from legendre.results.inference.result import infer
+        from legendre.results.inference.result import Inference
 
-        return infer(self)
+        return Inference.of(self)
 
     def effects(self, *, measure: Measure = "fitted", max_order: int | None = None) -> Effects:
         """Write log Q as a sum of effects of modes, pairs of modes, and so on, up to sets of `max_order` modes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -91,21 +91,6 @@ def deviances(n: FloatArray, log_mu: FloatArray) -> FloatArray:
     return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
 
 
-def statistics_of(fit: Decomposition) -> dict[str, Any]:
-    """Compute the fields of an `Inference`."""
-    counts, rank = counts_of(fit), support_rank(fit)
-    return {
-        "fit": fit,
-        "counts": counts,
-        "g2": counts.g2(),
-        "x2": counts.x2(),
-        "df": degrees_of_freedom(fit),
-        "log_likelihood": counts.log_likelihood(),
-        "aic": aic(counts.poisson_log_likelihood(), rank),
-        "rank": rank,
-    }
-
-
 def degrees_of_freedom(fit: Decomposition) -> int:
     """Count what the fit leaves free on the cells that carry probability; refused where the rank is only a bound."""
     if fit.rank_is_bound:
@@ -150,12 +135,12 @@ def stars(p: float) -> str:
 
 
 def p_text(p: float) -> str:
-    """Write a p-value; one below the resolution of float64 as an upper bound.
+    """Write a p-value; one below the resolution of float64 as an upper bound, NaN as a dash.
 
-    >>> [p_text(p) for p in (0.034567, 1e-20)]
-    ['0.0346', '<2e-16']
+    >>> [p_text(p) for p in (0.034567, 1e-20, float("nan"))]
+    ['0.0346', '<2e-16', '-']
     """
-    return "<2e-16" if p < 2e-16 else f"{p:.3g}"
+    return "-" if np.isnan(p) else "<2e-16" if p < 2e-16 else f"{p:.3g}"
 
 
 def counts_of(fit: Decomposition) -> Counts:
@@ -245,22 +230,19 @@ def rounds_judged(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[Growt
     from scipy.special import gammaln, xlogy
 
     data = fit.data
-    values: AnyArray | None = None
-    if data is not None and data.counts and data.entries is not None:
-        values = None if data.entries.even else data.entries.values
-    elif data is not None and data.counts and data.whole:
+    if data is None or not data.counts:
+        return tuple(path)
+    if (entries := data.entries) is not None and not entries.even:
+        values = entries.values
+    elif entries is None and data.whole:
         dense = in_memory(data, "inference")
         values = dense.values if dense.support.mask is None else dense.values[dense.support.mask]
-    if values is None:
+    else:
         return tuple(path)
     best = 0.0
     for part in np.array_split(values.ravel(), 1 + values.size // (1 << 22)):  # to bound the memory
         n = part.astype(np.float64)
         best += float((xlogy(n, n) - n - gammaln(n + 1.0)).sum())
-    dependent = fit.n_params - support_rank(fit)
-    judged = []
-    for step in path:
-        rank = step.n_params - dependent
-        value = aic(best - fit.total * step.kl, rank)
-        judged.append(replace(step, aic=value, bic=bic(value, rank, fit.total)))
-    return tuple(judged)
+    more = 1.0 - fit.n_params + support_rank(fit)  # the constant counts, and dependent parameters count once
+    aic, bic = 2.0 * more - 2.0 * best, float(np.log(fit.total)) * more - 2.0 * best
+    return tuple(replace(step, aic=step.aic + aic, bic=step.bic + bic) for step in path)

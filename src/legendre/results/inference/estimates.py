@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,7 @@ from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
-from legendre.core.sums.linalg import limit_blas, solve
+from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Columns, Table
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
@@ -48,8 +48,12 @@ if TYPE_CHECKING:
 Coding = Literal["treatment", "sum", "local"]
 
 
-Combinations = tuple[tuple[str, ...], FloatArray, FloatArray]
-"""Combinations of parameters: names, weights of the constant and of theta (m x (1 + |B|)), and known summands."""
+class Combinations(NamedTuple):
+    """Linear combinations of parameters, whose estimates and standard errors are asked for."""
+
+    names: tuple[str, ...]
+    weights: FloatArray  # of the constant and of theta, m x (1 + |B|)
+    offsets: FloatArray | float = 0.0  # known summands
 
 
 OPEN = "not identified: other values of this and other parameters give the same Q"
@@ -60,46 +64,51 @@ INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
 class Information:
     """The covariance of the parameters that are identified, and why others have none."""
 
-    columns: IntArray  # a maximal independent set of parameters on the cells with probability; the others are held at 0
-    sigma: FloatArray  # the covariance of these
+    root: FloatArray  # (1 + |B|) x r: root @ root.T is the covariance of the constant and of theta, others held at 0
     reasons: tuple[str, ...]  # for each parameter of B why it has no standard error; empty where it has one
-    open: FloatArray  # directions in theta, m x |B|, that change Q on none of these cells: theta is known up to them
+    open: (
+        FloatArray  # directions in theta, m x |B|, that change Q on no cell with probability: theta is known up to them
+    )
 
     def covariance(self) -> FloatArray:
         """Covariance of all of theta; NaN in rows and columns of parameters that are not identified."""
-        out = np.full((len(self.reasons),) * 2, np.nan)
-        chosen = np.array([not self.reasons[i] for i in self.columns], dtype=np.bool_)
-        at = self.columns[chosen]
-        out[np.ix_(at, at)] = self.sigma[np.ix_(chosen, chosen)]
+        out: FloatArray = self.root[1:] @ self.root[1:].T
+        unknown = np.array(self.reasons) != ""
+        out[unknown] = out[:, unknown] = np.nan
         return out
 
 
 def information(fit: Decomposition, missing: FloatArray | None = None) -> Information:
-    """Invert the Fisher matrix on the face; find which parameters the face leaves open.
+    """Invert the Fisher matrix on the cells with probability; find which parameters these leave open.
 
     `missing` is information that the data lack (per case, |B| x |B|): rows without a value of some variables.
     """
+    from scipy.linalg import solve_triangular
+
     unlimited = "Tests of fit and Pearson or deviance residuals have no such limit."
     check_fisher(fit.n_params, "standard errors need", unlimited)
     model = fit.model.on_face(fit._alive)
-    columns, free = independent(model), np.ones(fit.n_params, dtype=np.bool_)
-    directions = np.empty((0, fit.n_params))
-    if len(columns) < fit.n_params:
-        directions = open_directions(model, columns)
-        free = ~(directions != 0).any(axis=0)
+    columns = independent(model)
     engine = choose_engine(model)
     # the matrix of all parameters: scaling gives dependent ones values of their own
     fisher = engine.fisher(engine.at(fit.theta))
     fisher = fisher if missing is None else fisher - missing
+    root = np.zeros((1 + fit.n_params, 1 + len(columns)))
     with limit_blas(fit.n_params):
-        factor, sigma = solve(fisher[np.ix_(columns, columns)], model.n_summed, np.eye(len(columns)))
-        sigma /= fit.total
+        factor = factorise(fisher[np.ix_(columns, columns)], model.n_summed)
+        chosen = columns[factor.columns]
+        if len(chosen):
+            inverse = solve_triangular(factor.lower, np.diag(factor.scale), lower=True, check_finite=False)
+            root[1 + chosen, 1 : 1 + len(chosen)] = inverse.T
+        root[0] = -fit.eta @ root[1:]  # as theta rises, the constant log N - psi falls by eta
+    root[0, 0] = 1.0  # log N varies with 1 / N, independently of theta
     # the variance of what the factor left out is beyond float64: reported as not identified
-    beyond = np.delete(columns, factor.columns)
-    free[beyond] = False
-    directions = np.concatenate([directions, np.eye(fit.n_params)[beyond]])
+    directions = np.eye(fit.n_params)[np.setdiff1d(columns, chosen)]
+    if len(columns) < fit.n_params:
+        directions = np.concatenate([open_directions(model, columns), directions])
+    free = ~(directions != 0).any(axis=0)
     reasons = np.where(free, "", np.where(diverging(fit.recession), INFINITE, OPEN))
-    return Information(columns, (sigma + sigma.T) / 2, tuple(map(str, reasons)), directions)
+    return Information(root / np.sqrt(fit.total), tuple(map(str, reasons)), directions)
 
 
 # --- combinations ----------------------------------------------------------------------------------------------------
@@ -122,15 +131,13 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     columns = _in_whole_terms(cells, titles, labels.shape)
     others = np.setdiff1d(np.arange(fit.n_params), columns)
     chosen = _sort_basis(cells[columns])
-    coded = _combine(cells[columns], tables, _below_all(chosen))
-    weights = np.zeros((len(coded) + len(others), 1 + fit.n_params))
-    weights[: len(coded), np.append(0, 1 + columns)] = coded
-    weights[len(coded) :, 1 + others] = np.eye(len(others))
+    coded = _combine(fit, tables, _below_all(chosen))
+    coded[:, 1 + others] = 0.0
     called = ["(intercept)", *(_effect(cell, names) for cell in chosen)]
     if len(others):
         local = [_code(labels, k, "local", {})[1] for k in modes]
         called += [titles[j] or _effect(cells[j], local) for j in others.tolist()]
-    return tuple(called), weights, np.zeros(len(called))
+    return Combinations(tuple(called), np.vstack([coded, np.eye(1 + fit.n_params)[1 + others]]))
 
 
 def _in_whole_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
@@ -181,29 +188,26 @@ def _below_all(cells: IntArray) -> IntArray:
     return np.pad(cells, ((1, 0), (0, 0)))
 
 
-def _combine(cells: IntArray, tables: Sequence[FloatArray], rows: IntArray) -> FloatArray:
-    """Multiply weights on levels, one row of each variable's table; return the weights of the constant and of cells."""
-    weights = np.ones((len(rows), 1 + len(cells)))
-    for table, row, levels in zip(tables, rows.T, _below_all(cells).T, strict=True):
+def _combine(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -> FloatArray:
+    """Multiply weights on levels, one row of each variable's table; return the weights of the constant and of theta.
+
+    `rows` (m x N) says which row of each table is taken for each of m products.
+    """
+    cells = np.ones((len(rows), 1 + len(fit.basis)))
+    for table, row, levels in zip(tables, rows.T, _below_all(fit.basis).T, strict=True):
         above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]  # theta counts at all levels above its own
-        weights *= above[row][:, levels]
-    return weights
-
-
-def _combine_tied(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -> FloatArray:
-    """Return the same for the parameters of a fit, each of which may act on several cells."""
-    weights = _combine(fit.basis, tables, rows)
-    return np.column_stack([weights[:, 0], weights[:, 1:] @ fit.model.terms.as_ties().matrix()])
+        cells *= above[row][:, levels]
+    return np.column_stack([cells[:, 0], cells[:, 1:] @ fit.model.terms.as_ties().matrix()])
 
 
 def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
     """Write the logarithms of the means of some cells."""
     features = feature_rows(fit.model, fit.model.quotient.boxes(places))
-    offsets = np.zeros(len(places))
+    offsets: FloatArray | float = 0.0
     if fit.model.base is not None:
         with np.errstate(divide="ignore"):
             offsets = np.log(fit.model.base[tuple(places.T)])
-    return tuple(names), np.column_stack([np.ones(len(places)), features]), offsets
+    return Combinations(tuple(names), np.column_stack([np.ones(len(places)), features]), offsets)
 
 
 def read_contrasts(
@@ -215,12 +219,12 @@ def read_contrasts(
         if cells is not None:
             raise InvalidQuery("contrast: weights by name are of coefficients, so cells= has no meaning.")
         known = coefficients_of(fit, "treatment", None)
-        weights, called = _by_name(weights, known[0])
+        weights, called = _by_name(weights, known.names)
     elif cells is not None:
         known, of = log_means(fit, (), read_cells(fit.labels, cells, "contrast")), "cells"
     else:
-        known = (), np.eye(fit.n_params, 1 + fit.n_params, 1), np.zeros(fit.n_params)
-    size = len(known[1])
+        known = Combinations((), np.eye(fit.n_params, 1 + fit.n_params, 1))
+    size = len(known.weights)
     rows = np.atleast_2d(read_array(weights, "weights", InvalidQuery))
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
         raise InvalidQuery(
@@ -232,7 +236,7 @@ def read_contrasts(
     listed = listed if names is None else entries(names) or [names]
     if len(listed) != n:
         raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
-    return tuple(map(str, listed)), rows @ known[1], rows @ known[2]
+    return Combinations(tuple(map(str, listed)), rows @ known.weights, (rows * known.offsets).sum(axis=1))
 
 
 def _by_name(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArray, str]:
@@ -264,16 +268,23 @@ def odds_ratios(
     own = read_event(labels, reference or {}, "odds: reference")
     both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0  # interactions with both
     free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (*pair, *fixed)]
-    tables = [np.eye(n) if k in free else np.eye(n)[[fixed.get(k, 0)]] for k, n in enumerate(labels.shape)]
-    names = dict[int, list[str]]()
+    others = {k: [level] for k, level in fixed.items()} | {k: list(range(labels.shape[k])) for k in free}
+    tables, names = [np.eye(1, n) for n in labels.shape], dict[int, list[str]]()
+    for k, levels in others.items():
+        tables[k], names[k] = np.eye(labels.shape[k])[levels], _name_levels(labels, k, levels)
     for k in pair:
         coded, called = _code(labels, k, contrasts, own, against=True)
         tables[k], names[k] = coded[1:], called[1:]
-    titles, rows = [], _list_rows(tables, [*fixed, *free, *pair], asked, "Use given=.")
+    titles, rows = [], _list_rows(tables, [*others, *pair], asked, "Use given=.")
     for row in rows:
-        where = [f"{labels.mode(k)} {labels.level(k, fixed.get(k, row[k]))}" for k in (*fixed, *free)]
-        titles.append(":".join(names[k][row[k]] for k in pair) + (f" given {', '.join(where)}" if where else ""))
-    return tuple(titles), _combine_tied(fit, tables, rows), np.zeros(len(rows))
+        where = ", ".join(names[k][row[k]] for k in others)
+        titles.append(":".join(names[k][row[k]] for k in pair) + (f" given {where}" if where else ""))
+    return Combinations(tuple(titles), _combine(fit, tables, rows))
+
+
+def _name_levels(labels: Labels, k: int, levels: Iterable[int]) -> list[str]:
+    """Write some levels of a variable, each after the variable's name."""
+    return [f"{labels.mode(k)} {labels.level(k, i)}" for i in levels]
 
 
 def marginal_means(fit: Decomposition, by: Any) -> Combinations:
@@ -284,12 +295,13 @@ def marginal_means(fit: Decomposition, by: Any) -> Combinations:
     kept = [labels.find_mode(mode, "means") for mode in ([by] if isinstance(by, (str, int)) else entries(by) or ())]
     tables = [np.eye(n) if k in kept else np.full((1, n), 1.0 / n) for k, n in enumerate(labels.shape)]
     rows = _list_rows(tables, kept, "means", "Name fewer variables: means(by=...).")
-    titles = [", ".join(f"{labels.mode(k)} {labels.level(k, row[k])}" for k in kept) or "all" for row in rows]
-    offsets = np.zeros(len(rows))
+    names = [_name_levels(labels, k, rows[:, k]) for k in kept]
+    titles = tuple(map(", ".join, zip(*names, strict=True))) or ("all",)
+    offsets: FloatArray | float = 0.0
     if fit.model.base is not None:
         others = tuple(k for k in range(len(tables)) if k not in kept)
-        offsets += np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
-    return tuple(titles), _combine_tied(fit, tables, rows), offsets
+        offsets = np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
+    return Combinations(titles, _combine(fit, tables, rows), offsets)
 
 
 def _list_rows(
@@ -315,7 +327,7 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
     check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
     fit, info, (names, weights, offsets) = tests.fit, tests.information, asked
     values = weights @ np.append(np.log(fit.total) - fit.psi, fit.theta) + offsets
-    errors = np.sqrt(tests.scale * variances(fit, info, weights))
+    errors = np.sqrt(tests.scale) * np.linalg.norm(weights @ info.root, axis=1)
     fixed = (weights == 0).all(axis=1)
     notes = np.where(fixed, "fixed by the model: it involves no parameter", "").astype(object)
     for i, sign in _find_diverging(fit, info.open, weights) if len(info.open) else ():
@@ -330,41 +342,21 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
     return Coefficients(names, freeze(values), freeze(errors), tuple(notes), ends, float(confidence), exp, what)
 
 
-def variances(fit: Decomposition, info: Information, weights: FloatArray) -> FloatArray:
-    """Compute the variances of combinations; those of many rows need no square matrix."""
-    centred = _centre(fit, info, weights)
-    found = np.square(weights[:, 0]) / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
-    return np.asarray(np.maximum(found, 0.0))
-
-
-def covariance(tests: Inference, weights: FloatArray) -> FloatArray:
-    """Compute the covariance matrix of combinations."""
-    fit, info, constants = tests.fit, tests.information, weights[:, 0]
-    centred = _centre(fit, info, weights)
-    return tests.scale * (np.outer(constants, constants) / fit.total + centred @ info.sigma @ centred.T)
-
-
-def _centre(fit: Decomposition, info: Information, weights: FloatArray) -> FloatArray:
-    """Write combinations by identified parameters; the constant falls by eta as theta rises."""
-    return np.asarray((weights[:, 1:] - weights[:, :1] * fit.eta)[:, info.columns])
-
-
 def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> FloatArray:
     """Find the least and the largest value of each coefficient that leave the likelihood as high as the level asks.
 
-    The coefficients are written as ``best + root @ x``, in which the likelihood is about a parabola of width 1.
+    With ``parameters = best + root @ x`` the log-likelihood is about ``-x @ x / 2``, so the search is well scaled.
     """
     from scipy.optimize import minimize
 
-    fit, weights = tests.fit, asked[1]
+    fit, root = tests.fit, tests.information.root
     if tests.missing is not None or any(found.notes) or fit._alive is not None or beyond_memory(fit.shape) is not None:
         raise InvalidQuery(
             "profile likelihoods need a maximum likelihood estimate of every coefficient, complete rows, and a table "
             "that fits in memory. Leave profile out for Wald intervals."
         )
     cells = fit.model.support.cells()
-    root = np.linalg.cholesky(covariance(tests, weights))
-    design = log_means(fit, (), cells)[1] @ np.linalg.inv(weights) @ root
+    design, targets = log_means(fit, (), cells).weights @ root, asked.weights @ root
     counts, mu = tests.counts.at(cells), np.exp(fit._distribution.log_prob(cells)) * fit.total
     most = float(half_width(np.ones(1), found.confidence)[0]) ** 2 * tests.scale / 2.0
 
@@ -375,8 +367,8 @@ def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> 
     def slope(x: FloatArray) -> FloatArray:
         return np.asarray((counts - mu * np.exp(design @ x)) @ design)
 
-    ends, solve = np.empty((len(root), 2)), cast(Any, minimize)
-    for j, row in enumerate(root):
+    ends, solve = np.empty((len(targets), 2)), cast(Any, minimize)
+    for j, row in enumerate(targets):
         for side, sign in enumerate((1.0, -1.0)):
             start = -sign * np.sqrt(2.0 * most / (row @ row)) * row
             limit = {"type": "ineq", "fun": fall, "jac": slope}
@@ -527,23 +519,22 @@ class Coefficients(Printed):
     def table(self, rows: int | None = None, more: int = 0) -> Columns:
         """Lay the first `rows` out for printing; there are `more` of them elsewhere."""
         tail, log = 50.0 * (1.0 - self.confidence), " of log" if self.exp else ""
+        known = np.array(self.notes) == ""
+        error, lower, upper = (np.where(known, v, np.nan) for v in (self.standard_error, self.lower, self.upper))
         columns: dict[str, Iterable[str]] = {
             self.what: self.names,
             "factor" if self.exp and self.what != "mean" else "estimate": map(_number, self.estimate),
-            f"s.e.{log}": map(_number, self.standard_error),
-            "z": (f"{z:.2f}" for z in self.z),
+            f"s.e.{log}": map(_number, error),
+            "z": ("-" if math.isnan(z) else f"{z:.2f}" for z in self.z),
             "p": map(p_text, self.p_value),
-            f"{tail:g} %": map(_number, self.lower),
-            f"{100 - tail:g} %": map(_number, self.upper),
+            f"{tail:g} %": map(_number, lower),
+            f"{100 - tail:g} %": map(_number, upper),
             "": map(stars, self.p_value),
         }
         legend = [LEGEND]
         if self.what == "mean":  # nobody tests whether a mean is 1
             columns, legend = {head: texts for head, texts in columns.items() if head not in ("z", "p", "")}, []
         lines = [tuple(columns), *zip(*columns.values(), strict=True)]
-        for i, note in enumerate(self.notes, 1):
-            if note:
-                lines[i] = (*lines[i][:2], *("-" if text else "" for text in lines[i][2:]))
         shown = lines if rows is None else lines[: rows + 1]
         left = more + len(lines) - len(shown)
         reasons = dict.fromkeys(note for note in self.notes if note)

@@ -24,22 +24,24 @@ from legendre.results.base import Printed, Storable, count_name, rank_name, to_f
 from legendre.results.distribution import check_formed, read_cells
 from legendre.results.inference.counts import (
     Counts,
+    aic,
     bic,
     chi_square_p,
     counts_beside,
     counts_of,
+    degrees_of_freedom,
     deviances,
     p_text,
     pearson,
     statistic_text,
-    statistics_of,
+    support_rank,
 )
 from legendre.results.inference.estimates import (
     Coding,
     Coefficients,
+    Combinations,
     Information,
     coefficients_of,
-    covariance,
     estimate,
     half_width,
     information,
@@ -50,7 +52,6 @@ from legendre.results.inference.estimates import (
     read_contrasts,
     recession_with_constant,
     two_sided_p,
-    variances,
 )
 from legendre.results.parameters import names_of
 from legendre.solvers.loop import Status
@@ -110,6 +111,22 @@ class Inference(Storable):
     missing: FloatArray | None = field(default=None, repr=False)  # information that rows without some values lack
     face_rank: int | None = field(default=None, repr=False)  # where it is not `fit.rank`: what such rows determine
     scale: float = field(default=1.0, repr=False)  # by which variances are multiplied
+
+    @classmethod
+    def of(cls, fit: Decomposition, **others: Any) -> Self:
+        """Compare X with Q; `others` are the fields that a subclass adds."""
+        counts, rank = counts_of(fit), support_rank(fit)
+        return cls(
+            fit=fit,
+            counts=counts,
+            g2=counts.g2(),
+            x2=counts.x2(),
+            df=degrees_of_freedom(fit),
+            log_likelihood=counts.log_likelihood(),
+            aic=aic(counts.poisson_log_likelihood(), rank),
+            rank=rank,
+            **others,
+        )
 
     @property
     def dispersion(self) -> float:
@@ -190,8 +207,9 @@ class Inference(Storable):
         """
         asked = coefficients_of(self.fit, contrasts, reference)
         known = np.isfinite(estimate(self, asked, 0.95, exp=False, what="coefficient").standard_error)
-        values = np.where(np.outer(known, known), covariance(self, asked[1]), np.nan)
-        return to_frame(dict(zip(asked[0], values, strict=True)), asked[0], "coefficient")
+        spread = asked.weights @ self.information.root
+        values = np.where(np.outer(known, known), self.scale * spread @ spread.T, np.nan)
+        return to_frame(dict(zip(asked.names, values, strict=True)), asked.names, "coefficient")
 
     @cached_property
     def standard_errors(self) -> FloatArray:
@@ -412,26 +430,25 @@ class Inference(Storable):
             raise InvalidQuery(
                 f"bootstrap draws all cells of tables, and X {why}. Sum modes out or merge levels first."
             )
-        if conditional:  # tables with the margins of X have its fit
+        cells = fit.model.support.cells()
+        if conditional:
             margins = _product_margins(
                 fit,
                 "bootstrap(conditional=True) draws tables with the margins of X, which is done",
                 "Leave conditional out",
             )
             counts = self.counts.grid(fit.shape).astype(np.int64)
-            none = np.zeros(1 + fit.n_params)
-            for table in tables_with_margins(counts, margins, n, random):
-                cells = np.argwhere(table)
-                drawn = counts_beside(fit, cells, table[tuple(cells.T)])
-                found.append((drawn.g2(), drawn.x2(), none, none))
+            tables = map(np.ravel, tables_with_margins(counts, margins, n, random))
         else:
-            q = np.exp(fit._distribution.log_prob(fit.model.support.cells()))
+            q = np.exp(fit._distribution.log_prob(cells))
             check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
-            for table in random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64):
-                other = fit._fit_to(table)
-                if other.converged:
-                    drawn, theta = counts_of(other), np.append(np.log(other.total) - other.psi, other.theta)
-                    found.append((drawn.g2(), drawn.x2(), theta, recession_with_constant(other)))
+            tables = iter(random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64))
+        for table in tables:
+            other = fit if conditional else fit._fit_to(table)  # tables with the margins of X have its fit
+            if other.converged:
+                drawn = counts_beside(other, cells[table > 0], table[table > 0])
+                theta = np.append(np.log(other.total) - other.psi, other.theta)
+                found.append((drawn.g2(), drawn.x2(), theta, recession_with_constant(other)))
         if not found:
             raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
         g2, x2, theta, recession = (np.array(column) for column in zip(*found, strict=True))
@@ -511,7 +528,8 @@ class Inference(Storable):
             found[alive] = np.sign(found[alive]) * np.sqrt(deviances(n, log_mu))
         if kind == "adjusted":
             parts = np.array_split(index[alive], 1 + len(log_mu) * fit.n_params // (1 << 22))  # to bound the memory
-            spread = [variances(fit, self.information, log_means(fit, (), part)[1]) for part in parts]
+            root = self.information.root  # squared lengths are variances of log mu
+            spread = [np.square(log_means(fit, (), part).weights @ root).sum(axis=1) for part in parts]
             leverage = np.concatenate(spread) * np.exp(log_mu)
             # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
             found[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
@@ -552,7 +570,7 @@ class Inference(Storable):
         weights = (1 + chosen[:, None] == np.arange(1 + fit.n_params)).astype(np.float64)
         titles = fit.model.terms.titles()
         names = names_of(fit.labels, fit.model.terms.own_cells()[chosen], [titles[i] for i in chosen])
-        listed = estimate(self, (names, weights, np.zeros(len(chosen))), 0.95, exp=False, what="parameter")
+        listed = estimate(self, Combinations(names, weights), 0.95, exp=False, what="parameter")
         return [head, listed.table(more=fit.n_params - len(chosen))]
 
     def _statistic_rows(self, g2: str, x2: str) -> list[tuple[str, str]]:
@@ -570,11 +588,6 @@ class Inference(Storable):
 
     def __str__(self) -> str:
         return self.summary()
-
-
-def infer(fit: Decomposition) -> Inference:
-    """Compare X with Q."""
-    return Inference(**statistics_of(fit))
 
 
 # --- without the chi-square distribution -----------------------------------------------------------------------------

@@ -38,7 +38,6 @@ from legendre.results.inference.counts import (
     aic,
     counts_beside,
     statistic_text,
-    statistics_of,
     support_rank,
 )
 from legendre.results.inference.estimates import Information
@@ -589,8 +588,7 @@ class LogLinear(Inference):
     def __repr__(self) -> str:
         return self._head().text()
 
-    def __str__(self) -> str:
-        return self._head().text()
+    __str__ = __repr__
 
     def _head(self) -> NamedValues:
         labels, share, mcar, rows = self.fit.labels, self.missing_information, self.mcar, []
@@ -644,7 +642,7 @@ class LogLinear(Inference):
 def fit_table(data: Observation, model: Formula, tol: float, *, stacklevel: int = 4) -> LogLinear:
     """Fit a model to a table that has been read; `stacklevel` leads to the line of the user's call."""
     fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)), stacklevel=stacklevel)
-    return LogLinear(**statistics_of(fit), model=model, tol=tol)
+    return LogLinear.of(fit, model=model, tol=tol)
 
 
 def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 3) -> LogLinear:
