@@ -1,7 +1,7 @@
 """Formulas of log-linear models: R's signs for terms, generators in brackets, lists of names, functions of variables.
 
-A formula is read to a set of terms, each a set of variables, and to functions of variables, such as ``uniform(a, b)``,
-that stand for features of their own.
+A formula is read to a set of terms, each a set of variables (by their numbers in the table), and to functions of
+variables, such as ``uniform(a, b)``, that stand for features of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 from legendre.model.cliques.graph import clique_tree
 
-Term = frozenset[str]
+Term = frozenset[int]
 R_WORDS = {
     "offset": "pass the factors themselves as base=exposure.",
     "I": "pass a function of levels by its name, features={'name': lambda a: ...}.",
@@ -96,11 +96,11 @@ class Formula:
 
     def order(self, terms: Iterable[Term]) -> list[Term]:
         """Sort terms: single variables first, in the order of the table."""
-        return sorted(terms, key=lambda term: (len(term), sorted(map(self.names.index, term))))
+        return sorted(terms, key=lambda term: (len(term), sorted(term)))
 
     def name(self, term: Term) -> str:
         """Write a term as R does."""
-        return ":".join(map(quote, sorted(term, key=self.names.index))) or "1"
+        return ":".join(quote(self.names[k]) for k in sorted(term)) or "1"
 
     @property
     def largest(self) -> list[Term]:
@@ -110,8 +110,7 @@ class Formula:
     @property
     def generators(self) -> list[tuple[str, ...]]:
         """The largest terms, each with its variables in the order of the table."""
-        groups = sorted(sorted(map(self.names.index, term)) for term in self.largest)
-        return [tuple(self.names[k] for k in group) for group in groups]
+        return [tuple(self.names[k] for k in group) for group in sorted(map(sorted, self.largest))]
 
     def __str__(self) -> str:
         if self.hierarchical:
@@ -122,11 +121,12 @@ class Formula:
 
     def basis(self, shape: tuple[int, ...]) -> Basis:
         """Make the basis of the model on a table."""
-        modes = sorted(tuple(sorted(map(self.names.index, term))) for term in self.terms)
-        if self.hierarchical and modes:
-            basis: Basis = interactions([list(map(self.names.index, group)) for group in self.generators])
+        if not self.terms:
+            basis: Basis = empty()
+        elif self.hierarchical:
+            basis = interactions(sorted(map(sorted, self.largest)))
         else:
-            basis = cells(blocks(shape, modes)) if modes else empty()
+            basis = cells(blocks(shape, sorted(tuple(sorted(term)) for term in self.terms)))
         for function in self.functions:
             basis = basis | function.basis()
         return basis
@@ -146,16 +146,16 @@ class Formula:
 
     def list_larger(self, scope: frozenset[Term] | None) -> list[tuple[str, Formula]]:
         """List the models with one more term of a scope, whose parts with one variable less are all in this one."""
-        known = {frozenset[str](), *self.terms}
-        found = {term | {name} for term in known for name in self.names} - self.terms
-        ready = [t for t in found if (scope is None or t in scope) and all(t - {name} in known for name in t)]
+        known = {Term(), *self.terms}
+        found = {term | {k} for term in known for k in range(len(self.names))} - self.terms
+        ready = [t for t in found if (scope is None or t in scope) and all(t - {k} in known for k in t)]
         return [(self.name(term), replace(self, terms=self.terms | {term})) for term in self.order(ready)]
 
     def list_graphs(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
         """List the decomposable models whose graphs have one edge less ("drop") or more ("add"), with the edge."""
-        edges = _edges(self.terms)
-        absent = [name for name in self.names if frozenset([name]) not in self.terms]
-        if absent or self.functions or terms_of_graph(edges, self.names) != self.terms:
+        n, edges = len(self.names), _edges(self.terms)
+        absent = [name for k, name in enumerate(self.names) if Term([k]) not in self.terms]
+        if absent or self.functions or terms_of_graph(edges, n) != self.terms:
             why = f", {absent[0]} is not in it" if absent else " they are not"
             raise InvalidQuery(
                 "step(type='decomposable') begins with a model that has every variable, and whose generators are the "
@@ -163,18 +163,18 @@ class Formula:
                 f"{self}{why}. Begin with another, or take type='hierarchical'."
             )
         found = []
-        for pair in combinations(self.names, 2):
-            edge = frozenset(pair)
-            terms = terms_of_graph(edges ^ {edge}, self.names)
-            if _edges(terms) == edges ^ {edge} and (scope is None or terms <= scope):
+        for edge in map(Term, combinations(range(n), 2)):
+            changed = edges ^ {edge}
+            terms = terms_of_graph(changed, n)
+            if _edges(terms) == changed and (scope is None or terms <= scope):  # no edge had to be added
                 found.append(("drop" if edge in edges else "add", self.name(edge), replace(self, terms=terms)))
         return found
 
 
-def close(terms: Iterable[Term]) -> frozenset[Term]:
+def close(terms: Iterable[Iterable[int]]) -> frozenset[Term]:
     """Add to each term all that it contains."""
-    parts = (part for term in terms for size in range(1, len(term) + 1) for part in combinations(sorted(term), size))
-    return frozenset(map(frozenset, parts))
+    sets = map(list, terms)
+    return frozenset(Term(part) for own in sets for n in range(1, len(own) + 1) for part in combinations(own, n))
 
 
 def _edges(terms: frozenset[Term]) -> frozenset[Term]:
@@ -182,14 +182,14 @@ def _edges(terms: frozenset[Term]) -> frozenset[Term]:
     return frozenset(term for term in terms if len(term) == 2)
 
 
-def terms_of_graph(edges: frozenset[Term], names: Sequence[str]) -> frozenset[Term]:
-    """List all sets of variables that lie in a clique of a graph; one with long cycles gets more edges first.
+def terms_of_graph(edges: frozenset[Term], n: int) -> frozenset[Term]:
+    """List all sets of n variables that lie in a clique of a graph; one with long cycles gets more edges first.
 
-    >>> sorted("".join(sorted(term)) for term in terms_of_graph(frozenset(map(frozenset, ["ab", "bc"])), "abc"))
-    ['a', 'ab', 'b', 'bc', 'c']
+    >>> sorted(map(sorted, terms_of_graph(frozenset([Term([0, 1]), Term([1, 2])]), 3)))
+    [[0], [0, 1], [1], [1, 2], [2]]
     """
-    graph = np.array([[frozenset([a, b]) in edges for b in names] for a in names])
-    return close(frozenset(names[k] for k in clique.modes) for clique in clique_tree(graph, [2] * len(names)).cliques)
+    graph = np.array([[Term([a, b]) in edges for b in range(n)] for a in range(n)])
+    return close(clique.modes for clique in clique_tree(graph, [2] * n).cliques)
 
 
 def quote(name: str) -> str:
@@ -219,8 +219,8 @@ def read_formula(
     `features` are functions of one's own, by the names that they have in the formula; those that are `known` before
     need not occur in it. A `dot` stands for all variables, or for a model.
 
-    >>> sorted("".join(sorted(term)) for term in read_formula("(a + b + c)^2 - a:b", "abc").terms)
-    ['a', 'ac', 'b', 'bc', 'c']
+    >>> str(read_formula("(a + b + c)^2 - a:b", "abc"))
+    'a*c + b*c'
     """
     if not isinstance(features or {}, Mapping) or not all(str(name).isidentifier() for name in features or {}):
         raise InvalidBasis(
@@ -231,7 +231,7 @@ def read_formula(
     for name in own.keys() & {*ties.__all__, *names}:
         what = "a variable" if name in names else "an association model"
         raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
-    every = Formula(tuple(names), frozenset(frozenset([name]) for name in names))
+    every = Formula(tuple(names), frozenset(Term([k]) for k in range(len(names))))
     if dot is not None:  # what a file does not hold may be passed again
         dot = replace(dot, functions=tuple(replace(f, feature=own.get(f.name, f.feature)) for f in dot.functions))
     if isinstance(formula, str):
@@ -242,14 +242,14 @@ def read_formula(
         except RecursionError:
             raise InvalidBasis("the formula has too many brackets within each other.") from None
     else:
-        groups = [[_find(str(name), names) for name in group] for group in _groups(formula)]
-        found = replace(every, terms=frozenset(map(frozenset, groups)))
+        groups = (Term(_find(str(name), names) for name in group) for group in _groups(formula))
+        found = replace(every, terms=frozenset(groups))
     for name in own.keys() - found.features.keys():
         raise InvalidBasis(
             f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables that "
             f"it depends on, or {name} alone if it depends on all of them, in the order of the table."
         )
-    written = found.terms - {frozenset()}
+    written = found.terms - {Term()}
     terms = close(written) if hierarchical else written
     for lost in found.order(found.removed & (terms - written))[:1]:
         above = found.name(next(term for term in found.order(written) if lost < term))
@@ -313,16 +313,17 @@ def _groups(formula: Any) -> list[list[Any]]:
     return [group for item in listed if (group := [item] if isinstance(item, str) else entries(item) or [])]
 
 
-def _find(name: str, names: Sequence[str]) -> str:
+def _find(name: str, names: Sequence[str]) -> int:
+    """Return the number of the variable of this name."""
     if name not in names:
         raise InvalidBasis(unknown_name("variable", name, names))
-    return name
+    return names.index(name)
 
 
-def _variables(word: str, names: Sequence[str]) -> list[str]:
-    """Find the variable of this name, or those that begin with its letters."""
+def _find_all(word: str, names: Sequence[str]) -> list[int]:
+    """Return the number of the variable of this name, or of those whose initials are its letters."""
     if word in names:
-        return [word]
+        return [names.index(word)]
     out = []
     for letter in word:
         found = [letter] if letter in names else [n for n in names if n[:1].lower() == letter.lower()]
@@ -333,7 +334,7 @@ def _variables(word: str, names: Sequence[str]) -> list[str]:
         if not found:
             unknown = unknown_name("variable", word, names)
             raise InvalidBasis(f"[{word}] is not a variable, nor are its letters initials of some. {unknown}")
-        out += found
+        out.append(names.index(found[0]))
     return out
 
 
@@ -351,12 +352,19 @@ class _Reader:
         return self.left[-1].group() if self.left else ""
 
     def take(self, wanted: str = "") -> str:
-        """Take the next name, number or sign."""
+        """Take the next name, number or sign, which must be the one that is wanted, if any."""
         text = self.next
         if not text or wanted not in ("", text):
             self.refuse()
         self.left.pop()
         return text
+
+    def skip(self, sign: str) -> bool:
+        """Take the next sign if it is this one, and say whether it was."""
+        found = self.next == sign
+        if found:
+            self.left.pop()
+        return found
 
     def refuse(self) -> NoReturn:
         """Say where the formula cannot be read."""
@@ -365,61 +373,62 @@ class _Reader:
         raise InvalidBasis(f"it cannot be read from {where}: {hint}")
 
     def read_all(self) -> Formula:
-        """Read generators, or terms."""
+        """Read generators, such as ``[AB][C]``, or terms."""
         if self.next == "[":
-            groups = list[frozenset[str]]()
-            while self.left:
-                self.take("[")
+            groups = set[Term]()
+            while self.skip("["):
                 words = self.list_to("]", self.take)
-                groups.append(frozenset(name for word in words for name in _variables(_unquote(word), self.dot.names)))
-            return Formula(self.dot.names, frozenset(groups))
-        found = self.read()
+                groups.add(Term(k for word in words for k in _find_all(_unquote(word), self.dot.names)))
+            found = Formula(self.dot.names, frozenset(groups))
+        else:
+            found = self.read()
         if self.left:
             self.refuse()
         return found
 
     def read(self, least: int = 0) -> Formula:
-        """Read terms that are joined by signs which bind at least so much."""
+        """Read terms that are joined by signs whose rank in `SIGNS` is at least this; higher ranks bind first."""
         found = self.atom()
-        while (binding := SIGNS.get(self.next, -1)) >= least:
+        while (rank := SIGNS.get(self.next, -1)) >= least:
             sign = self.take()
             if sign in ("^", "**"):
                 found = self.power(found, self.take())
                 continue
-            other = self.read(binding + 1)
-            if sign == "-":
+            other = self.read(rank + 1)
+            if sign == "+":
+                found = found + other
+            elif sign == "-":
                 lost = [found.name(t) for t in other.terms if t and not any(t <= own for own in found.terms)]
                 for name in sorted([*lost, *(str(f) for f in other.functions if f not in found.functions)]):
                     raise InvalidBasis(f"it removes {name}, which is not in it.")
                 found = found - other
             else:
-                joint = Formula(self.dot.names) if sign == "+" else self.join(found, other)
+                joint = self.join(found, other)
                 found = joint if sign == ":" else found + other + joint
         return found
 
     def atom(self) -> Formula:
-        """Read a name, a function, a number, or what stands between brackets."""
+        """Read a name, a function, a number, or what stands between brackets, with a sign before it or none."""
         nothing = Formula(self.dot.names)
-        if self.next not in ("(", "-", "+", "0", "1") and not re.fullmatch(NAME, self.next):
-            self.refuse()
-        start, text = self.left[-1], self.take()
-        if text == "(":
+        if self.skip("("):
             found = self.read()
             self.take(")")
             return found
-        if text in ("-", "+"):
-            return nothing - self.atom() if text == "-" else self.atom()
-        if text in ("0", "1"):
-            return replace(nothing, terms=frozenset([frozenset()]))
-        name = _unquote(text)
-        if text == ".":
+        if self.skip("-"):
+            return nothing - self.atom()
+        if self.skip("+"):
+            return self.atom()
+        if self.skip("0") or self.skip("1"):
+            return replace(nothing, terms=frozenset([Term()]))
+        if self.skip("."):
             return self.dot
-        if self.next != "(" and name not in self.features:
-            return replace(nothing, terms=frozenset([frozenset([_find(name, self.dot.names)])]))
-        args = list[tuple[str, Any]]()
-        if self.next == "(":
-            self.take()
-            args = self.list_to(")", self.argument)
+        if not re.fullmatch(NAME, self.next):
+            self.refuse()
+        start = self.left.pop()
+        name, with_arguments = _unquote(start.group()), self.skip("(")
+        if not with_arguments and name not in self.features:
+            return replace(nothing, terms=frozenset([Term([_find(name, self.dot.names)])]))
+        args = self.list_to(")", self.argument) if with_arguments else []
         end = self.left[-1].start() if self.left else None
         function = FunctionTerm(start.string[start.start() : end].strip(), name, tuple(args), self.features.get(name))
         self.check(function)
@@ -428,20 +437,15 @@ class _Reader:
     def list_to(self, end: str, read: Callable[[], Any]) -> list[Any]:
         """Read what stands before a closing bracket, with commas between or without."""
         out = []
-        while self.next != end:
+        while not self.skip(end):
             out.append(read())
-            if self.next == ",":
-                self.take()
-        self.take(end)
+            self.skip(",")
         return out
 
     def argument(self) -> tuple[str, Any]:
         """Read an argument, with its name where that stands before it."""
         value = self.value()
-        if self.next != "=":
-            return "", value
-        self.take()
-        return str(value), self.value()
+        return (str(value), self.value()) if self.skip("=") else ("", value)
 
     def value(self) -> Any:
         """Read a name, a number, or a list of these."""
@@ -461,7 +465,7 @@ class _Reader:
         if one.functions and other.functions:
             raise InvalidBasis("functions can be added, and taken for each level of a variable: a:f(b, c).")
         functions = tuple(
-            replace(f, within=(*f.within, *(n for n in self.dot.names if n in term)))
+            replace(f, within=(*f.within, *(self.dot.names[k] for k in sorted(term))))
             for f in one.functions + other.functions
             for term in self.dot.order(other.terms if one.functions else one.terms)
             if term

@@ -599,7 +599,7 @@ class LogLinear(Inference):
         lacking = (
             "not known: some fitted counts tend to 0" if np.isnan(share) else f"at most {share:.1%} in any direction"
         )
-        absent = [name for name in self.names if not any(name in term for term in self.model.terms)]
+        absent = [name for k, name in enumerate(self.names) if not any(k in term for term in self.model.terms)]
         few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
         said = [
             ("table", f"{shorten(modes, 160)}, N = {self.fit.total:.0f}"),
