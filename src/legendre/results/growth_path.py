@@ -90,7 +90,7 @@ def measure_rounds(
 
     `negentropy` is that of boxes of X, where the basis grew on these.
     """
-    from legendre.results.inference.counts import rounds_judged
+    from legendre.results.inference.counts import judge_rounds
 
     *before, last = rounds
     within = 0.0
@@ -99,4 +99,4 @@ def measure_rounds(
         within = fit.data.negentropy - negentropy
     steps = [step.restate(within, fit.total) if within else step for step in before]
     end = GrowthStep.measure(fit.n_params, fit.kl, fit.rmse, fit.total)
-    return rounds_judged((*steps, replace(end, held_out=last.held_out, spread=last.spread)), fit)
+    return judge_rounds((*steps, replace(end, held_out=last.held_out, spread=last.spread)), fit)

@@ -212,16 +212,7 @@ def aic(log_likelihood: float, rank: float) -> float:
     return 2.0 * (rank + 1.0) - 2.0 * log_likelihood
 
 
-def bic(aic: float, rank: float, total: float) -> float:
-    """Return AIC with ``log N`` in place of 2.
-
-    >>> round(bic(26.0, 2, 100.0), 3)
-    33.816
-    """
-    return aic + (float(np.log(total)) - 2.0) * (rank + 1.0)
-
-
-def rounds_judged(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
+def judge_rounds(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
     """Give the rounds that led to a fit of counts the criteria that its `inference` reports.
 
     They follow from KL and the likelihood of the saturated model, whose means are the counts; X must be in memory for

@@ -337,7 +337,7 @@ def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: b
             if sign
             else "not estimable: the cells with positive means do not determine it"
         )
-    half = half_width(errors, confidence)
+    half = normal_quantile(confidence) * errors
     ends = np.stack([values - half, values + half], axis=1)
     return Coefficients(names, freeze(values), freeze(errors), tuple(notes), ends, float(confidence), exp, what)
 
@@ -358,7 +358,7 @@ def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> 
     cells = fit.model.support.cells()
     design, targets = log_means(fit, (), cells).weights @ root, asked.weights @ root
     counts, mu = tests.counts.at(cells), np.exp(fit._distribution.log_prob(cells)) * fit.total
-    most = float(half_width(np.ones(1), found.confidence)[0]) ** 2 * tests.scale / 2.0
+    most = normal_quantile(found.confidence) ** 2 * tests.scale / 2.0
 
     def fall(x: FloatArray) -> float:
         """Compute by how much the log-likelihood may still fall."""
@@ -550,11 +550,11 @@ def two_sided_p(z: FloatArray) -> FloatArray:
     return 2.0 * np.asarray(ndtr(-np.abs(z)), dtype=np.float64)
 
 
-def half_width(errors: FloatArray, confidence: float) -> FloatArray:
-    """Return half the width of Wald intervals."""
+def normal_quantile(confidence: float) -> float:
+    """Return how many standard errors a Wald interval reaches to each side: 1.96 for a confidence of 0.95."""
     from scipy.special import ndtri
 
-    return float(ndtri((1.0 + confidence) / 2.0)) * errors
+    return float(ndtri((1.0 + confidence) / 2.0))
 
 
 def _number(value: float) -> str:

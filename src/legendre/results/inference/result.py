@@ -25,7 +25,6 @@ from legendre.results.distribution import check_formed, read_cells
 from legendre.results.inference.counts import (
     Counts,
     aic,
-    bic,
     chi_square_p,
     counts_beside,
     counts_of,
@@ -43,10 +42,10 @@ from legendre.results.inference.estimates import (
     Information,
     coefficients_of,
     estimate,
-    half_width,
     information,
     log_means,
     marginal_means,
+    normal_quantile,
     odds_ratios,
     profile_ends,
     read_contrasts,
@@ -166,7 +165,11 @@ class Inference(Storable):
     @property
     def bic(self) -> float:
         """AIC with ``log N`` in place of 2."""
-        return bic(self.aic, self.rank, self.fit.total)
+        return self._charge(float(np.log(self.fit.total)))
+
+    def _charge(self, price: float) -> float:
+        """Return AIC with another price than 2 for each parameter and the constant; `step` searches for the least."""
+        return self.aic + (price - 2.0) * (self.rank + 1.0)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -236,7 +239,7 @@ class Inference(Storable):
         [[-0.4748, 0.6348], [-0.5544, 0.5544]]
         """
         check_number(confidence, "intervals: confidence", above=0, below=1, error=InvalidQuery)
-        half = half_width(self.standard_errors, confidence)
+        half = normal_quantile(confidence) * self.standard_errors
         return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
 
     def coef(
@@ -730,7 +733,7 @@ def tables_with_margins(
     """
     cases = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)
     # rows times these are numbers, the same for rows with the same levels of some modes
-    strides = np.array([math.prod(counts.shape[k + 1 :]) for k in range(counts.ndim)])
+    strides = np.array(counts.strides) // counts.itemsize
     for _ in range(n):
         rows = np.zeros_like(cases)
         seen = list[int]()

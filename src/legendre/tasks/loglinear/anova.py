@@ -111,22 +111,23 @@ class Anova(Printed):
 
     def tables(self) -> list[Table]:
         """List the one table of all models."""
-        columns = self._columns()
-        if not all(np.isfinite(test.statistic) for test in self.tests):  # no counts
-            columns = {name: values for name, values in columns.items() if name not in ("lrt", "lrt_df", "p_value")}
         numbered = self.head == "model"
-        rows = [["#  model" if numbered else self.head, *(_FORMATS[name][0] for name in columns), ""]]
-        for i, name in enumerate(self.names):
-            texts = ["" if np.isnan(values[i]) else _FORMATS[key][1](values[i]) for key, values in columns.items()]
-            title = f"{i + 1}  {shorten(name, 60)}" if numbered else name
-            rows.append([title, *texts, stars(columns.get("p_value", [np.nan] * (i + 1))[i])])
-        notes = ["LRT: each model against the one above"] if "lrt" in columns and numbered else []
-        if "aic" in columns and any(_fit_of(m)._alive is not None for m in self.models):
+        titles = [f"{i}  {shorten(name, 60)}" if numbered else name for i, name in enumerate(self.names, 1)]
+        columns, found = {"#  model" if numbered else self.head: titles}, self._columns()
+        if not all(np.isfinite(test.statistic) for test in self.tests):  # no counts
+            found = {name: values for name, values in found.items() if name not in ("lrt", "lrt_df", "p_value")}
+        for key, values in found.items():
+            head, write = _FORMATS[key]
+            columns[head] = ["" if np.isnan(value) else write(value) for value in values]
+        columns[""] = list(map(stars, found.get("p_value", [np.nan] * len(titles))))
+        rows = [tuple(columns), *zip(*columns.values(), strict=True)]
+        notes = ["LRT: each model against the one above"] if "lrt" in found and numbered else []
+        if "aic" in found and any(_fit_of(m)._alive is not None for m in self.models):
             notes.append(
                 "Some fitted counts are 0: df leaves out parameters that only keep these cells empty; the penalties of "
                 "AIC and BIC count them, as in R."
             )
-        return [Columns("", rows, "<" + ">" * len(columns) + "<", ruled=True, notes=notes)]
+        return [Columns("", rows, "<" + ">" * len(found) + "<", ruled=True, notes=notes)]
 
 
 _FORMATS: dict[str, tuple[str, Any]] = {
@@ -236,17 +237,17 @@ def _fit_of(fit: Any) -> Decomposition:
 def _check_same_data(one: Any, other: Any) -> None:
     """Refuse two fits unless their variables, supports, base measures and tables, or rows, are equal."""
     mine, others = _data_of(one), _data_of(other)
-    if not np.array_equal(mine["variables"], others["variables"]):
-        both = " and ".join(", ".join(map(str, found["variables"])) for found in (mine, others))
-        raise InvalidQuery(f"anova: the variables differ: {both}. Compare fits of one table.")
     if mine.keys() != others.keys():
         raise InvalidQuery("anova: one of these models uses rows that lack values, the other does not.")
-    shape = _fit_of(one).shape
     for what, a in mine.items():
         b = others[what]
         if not np.array_equal(a, b):
-            place = tuple(np.argwhere(a != b)[0]) if a.shape == b.shape == shape else None
-            where = "" if place is None else f", first at {cell_name(place)}: {a[place]} and {b[place]}"
+            where = ""
+            if what == "variables":
+                where = f": {', '.join(a)} and {', '.join(b)}"
+            elif a.shape == b.shape == _fit_of(one).shape:
+                place = tuple(np.argwhere(a != b)[0])
+                where = f", first at {cell_name(place)}: {a[place]} and {b[place]}"
             raise InvalidQuery(f"anova: the {what} differ{where}. Compare fits of one table.")
 
 

@@ -140,16 +140,16 @@ class Formula:
             raise InvalidQuery(f"the scope {scope!r} does not contain the model: {self.name(term)} is missing.")
         return allowed
 
-    def list_smaller(self) -> list[tuple[str, Formula]]:
-        """List the models without one of the largest terms, each with the name of that term."""
-        return [(self.name(term), replace(self, terms=self.terms - {term})) for term in self.largest]
+    def list_smaller(self) -> list[tuple[str, str, Formula]]:
+        """List the models without one of the largest terms: "drop", the name of that term, and the model."""
+        return [("drop", self.name(term), replace(self, terms=self.terms - {term})) for term in self.largest]
 
-    def list_larger(self, scope: frozenset[Term] | None) -> list[tuple[str, Formula]]:
-        """List the models with one more term of a scope, whose parts with one variable less are all in this one."""
+    def list_larger(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
+        """List the models with one more term of a scope ("add"), whose parts with one variable less are all in this."""
         known = {Term(), *self.terms}
         found = {term | {k} for term in known for k in range(len(self.names))} - self.terms
         ready = [t for t in found if (scope is None or t in scope) and all(t - {k} in known for k in t)]
-        return [(self.name(term), replace(self, terms=self.terms | {term})) for term in self.order(ready)]
+        return [("add", self.name(term), replace(self, terms=self.terms | {term})) for term in self.order(ready)]
 
     def list_graphs(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
         """List the decomposable models whose graphs have one edge less ("drop") or more ("add"), with the edge."""

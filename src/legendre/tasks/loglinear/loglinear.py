@@ -482,8 +482,8 @@ class LogLinear(Inference):
         """
         self._check_hierarchical("drop1")
         own = self.model
-        found = [(str(f), replace(own, functions=tuple(g for g in own.functions if g != f))) for f in own.functions]
-        return self._compare_each(own.list_smaller() + found, "without")
+        without = [("drop", str(f), own - Formula(own.names, functions=(f,))) for f in own.functions]
+        return self._compare_each(own.list_smaller() + without, "without")
 
     def add1(self, scope: str | Sequence[Any] | None = None) -> Anova:
         """Compare the model with those that have one more term of a scope, by default of all interactions.
@@ -499,11 +499,13 @@ class LogLinear(Inference):
         self._check_hierarchical("add1")
         return self._compare_each(self.model.list_larger(self.model.read_scope(scope)), "with")
 
-    def _compare_each(self, found: list[tuple[str, Formula]], head: str) -> Anova:
-        """Fit models that lack a term ("without"), or have one more ("with"), and test each against this one."""
-        fits = [self.refit(other) for _, other in found]
-        tests = tuple(compare(other, self) if head == "without" else compare(self, other) for other in fits)
-        return Anova((self, *fits), tests, ("nothing", *(name for name, _ in found)), head)
+    def _compare_each(self, moves: list[tuple[str, str, Formula]], head: str) -> Anova:
+        """Fit the models one move away, and test each against this one; `head` is the head of their column."""
+        fits, tests = [], []
+        for action, _, other in moves:
+            fits.append(self.refit(other))
+            tests.append(compare(fits[-1], self) if action == "drop" else compare(self, fits[-1]))
+        return Anova((self, *fits), tuple(tests), ("nothing", *(name for _, name, _ in moves)), head)
 
     def _check_hierarchical(self, asked: str) -> None:
         if not self.hierarchical:
@@ -544,6 +546,7 @@ class LogLinear(Inference):
         >>> [(move.action, move.term) for move in chosen.path]
         [('drop', 'alcohol:cigarette:marijuana')]
         """
+        rounding = 1e-9  # criteria that differ by less are equal
         self._check_hierarchical("step")
         check_choice(direction, "step: direction", get_args(Direction), InvalidQuery)
         check_choice(type, "step: type", get_args(Kind), InvalidQuery)
@@ -554,27 +557,21 @@ class LogLinear(Inference):
         else:
             price = check_number(criterion, "step: criterion", 0.0, error=InvalidQuery)
 
-        def charge(some: LogLinear) -> float:
-            """Return AIC with another price of a parameter."""
-            return some.aic + (price - 2.0) * (some.rank + 1.0)
-
         largest = self.model.read_scope(scope)
         unwanted = {"forward": "drop", "backward": "add"}.get(direction)
-        best, path, rounding = self, list[Move](), 1e-9
+        best, path = self, list[Move]()
         while True:
             own = best.model
-            if type == "decomposable":
-                found = own.list_graphs(largest)
-            else:
-                found = [("drop", *smaller) for smaller in own.list_smaller()]
-                found += [("add", *larger) for larger in own.list_larger(largest)]
+            found = (
+                own.list_graphs(largest) if type == "decomposable" else own.list_smaller() + own.list_larger(largest)
+            )
             moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
-            changes = [charge(other) - charge(best) for _, _, other in moves]
-            if not changes or min(changes) >= -rounding:
+            changes = np.array([other._charge(price) - best._charge(price) for _, _, other in moves])
+            if changes.min(initial=0.0) >= -rounding:
                 return replace(best, path=tuple(path))
-            first = next(i for i, change in enumerate(changes) if change <= min(changes) + rounding)
+            first = int(np.argmax(changes <= changes.min() + rounding))
             action, name, best = moves[first]
-            path.append(Move(action, name, charge(best), changes[first], best.formula))
+            path.append(Move(action, name, best._charge(price), float(changes[first]), best.formula))
 
     # --- in print ----------------------------------------------------------------------------------------------------
 
@@ -646,10 +643,38 @@ def fit_table(data: Observation, model: Formula, tol: float, *, stacklevel: int 
 
 
 def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 3) -> LogLinear:
-    """Fit a model to rows, some of which lack values."""
-    basis = model.basis(rows.shape)
-    em = maximise(rows, basis, tol)
-    found = LogLinear(**_numbers_of_rows(em), model=model, tol=tol, em=em)
+    """Fit a model to rows, some of which lack values, and compare it with the saturated model of the same rows.
+
+    The rows of each pattern are a multinomial sample of their own. The penalties of AIC and BIC count the parameters on
+    the support that the rows can tell apart, including infinite ones, but never more than the margins have values.
+    """
+    from scipy.special import gammaln, xlogy
+
+    em = maximise(rows, model.basis(rows.shape), tol)
+    likelihood, fit, q, largest = em.likelihood, em.likelihood.fit, em.q, em.path[-1]
+    alive = likelihood.log_base > -np.inf
+    identified = likelihood.count_identified(q)
+    rank = min(support_rank(fit) - len(likelihood.columns) + identified, float(rows.count_free(rows.inside)))
+    multinomial = poisson = largest
+    for pattern in rows.patterns:
+        n, same = float(pattern.total), float(gammaln(pattern.counts + 1.0).sum())
+        multinomial += float(gammaln(n + 1.0)) - same
+        poisson += float(xlogy(n, n)) - n - same
+    found = LogLinear(
+        fit=fit,
+        counts=counts_beside(fit, np.argwhere(alive), rows.expect(q)[alive]),
+        g2=max(2.0 * (rows.maximise_saturated() - largest), 0.0),
+        x2=float("nan"),
+        df=rows.count_free(alive) - identified,
+        log_likelihood=multinomial,
+        aic=aic(poisson, rank),
+        rank=rank,
+        missing=likelihood.missing_information(q),
+        face_rank=identified,
+        model=model,
+        tol=tol,
+        em=em,
+    )
     if not found.converged:
         text = (
             f"expectation-maximisation stopped after {len(em.path)} rounds with a gradient of {em.residual:.2e} per "
@@ -657,34 +682,3 @@ def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 
         )
         warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
     return found
-
-
-def _numbers_of_rows(em: Ascent) -> dict[str, Any]:
-    """Compare a model of rows that lack values with the saturated one.
-
-    The rows of each pattern are a multinomial sample of their own. The penalties of AIC and BIC count the parameters on
-    the support that the rows can tell apart, including infinite ones, but never more than the margins have values.
-    """
-    from scipy.special import gammaln, xlogy
-
-    likelihood, fit, data, q = em.likelihood, em.likelihood.fit, em.likelihood.data, em.q
-    alive = likelihood.log_base > -np.inf
-    identified = likelihood.count_identified(q)
-    rank = min(support_rank(fit) - len(likelihood.columns) + identified, float(data.count_free(data.inside)))
-    multinomial = poisson = em.path[-1]
-    for pattern in data.patterns:
-        n, same = float(pattern.total), float(gammaln(pattern.counts + 1.0).sum())
-        multinomial += float(gammaln(n + 1.0)) - same
-        poisson += float(xlogy(n, n)) - n - same
-    return {
-        "fit": fit,
-        "counts": counts_beside(fit, np.argwhere(alive), data.expect(q)[alive]),
-        "g2": max(2.0 * (data.maximise_saturated() - em.path[-1]), 0.0),
-        "x2": float("nan"),
-        "df": data.count_free(alive) - identified,
-        "log_likelihood": multinomial,
-        "aic": aic(poisson, rank),
-        "rank": rank,
-        "missing": likelihood.missing_information(q),
-        "face_rank": identified,
-    }
