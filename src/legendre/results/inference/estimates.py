@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
@@ -35,15 +35,14 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
 from legendre.model.model import Cliques
-from legendre.results.base import Printed, to_frame
+from legendre.results.base import Printed, Storable, to_frame
 from legendre.results.distribution import read_cells, read_event
-from legendre.results.inference.counts import LEGEND, p_text, stars
+from legendre.results.inference.counts import LEGEND, Counts, p_text, stars
 from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
 from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
-    from legendre.results.inference.result import Inference
 
 Coding = Literal["treatment", "sum", "local"]
 
@@ -210,35 +209,6 @@ def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Com
     return Combinations(tuple(names), np.column_stack([np.ones(len(places)), features]), offsets)
 
 
-def read_contrasts(
-    fit: Decomposition, weights: Any, cells: ArrayLike | None, names: Sequence[str] | None
-) -> Combinations:
-    """Read the combinations that a caller writes as weights of theta, of coefficients or of cells."""
-    of, called = "parameters", "contrast"
-    if isinstance(weights, Mapping):
-        if cells is not None:
-            raise InvalidQuery("contrast: weights by name are of coefficients, so cells= has no meaning.")
-        known = coefficients_of(fit, "treatment", None)
-        weights, called = _by_name(weights, known.names)
-    elif cells is not None:
-        known, of = log_means(fit, (), read_cells(fit.labels, cells, "contrast")), "cells"
-    else:
-        known = Combinations((), np.eye(fit.n_params, 1 + fit.n_params, 1))
-    size = len(known.weights)
-    rows = np.atleast_2d(read_array(weights, "weights", InvalidQuery))
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
-        raise InvalidQuery(
-            f"contrast: weights have shape {rows.shape} and dtype {rows.dtype}; each row needs one finite number for "
-            f"each of the {size} {of}."
-        )
-    n = len(rows)
-    listed: list[Any] = [called] if n == 1 else [f"contrast {i + 1}" for i in range(n)]
-    listed = listed if names is None else entries(names) or [names]
-    if len(listed) != n:
-        raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
-    return Combinations(tuple(map(str, listed)), rows @ known.weights, (rows * known.offsets).sum(axis=1))
-
-
 def _by_name(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArray, str]:
     """Read weights of coefficients by their names; return them as a row, and written out."""
     row, terms = np.zeros(len(known)), []
@@ -248,60 +218,6 @@ def _by_name(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArr
         w = row[known.index(name)] = check_number(weight, f"contrast: the weight of {name!r}", error=InvalidQuery)
         terms.append(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}")
     return row, " ".join(terms).removeprefix("+ ")
-
-
-def odds_ratios(
-    fit: Decomposition,
-    first: Mode,
-    second: Mode,
-    given: Mapping[Any, Any] | None,
-    contrasts: str,
-    reference: Mapping[Any, Any] | None = None,
-) -> Combinations:
-    """List the odds ratios of two variables, for each level of those on which they depend and that are not given."""
-    labels, asked = fit.labels, f"odds({first!r}, {second!r})"
-    pair = [labels.find_mode(first, "odds"), labels.find_mode(second, "odds")]
-    check_choice(contrasts, "odds: contrasts", ("local", "treatment"), InvalidQuery)
-    fixed = read_event(labels, given or {}, "odds: given")
-    if pair[0] == pair[1] or fixed.keys() & set(pair):
-        raise InvalidQuery(f"{asked}: odds ratios are of two different variables, which cannot be given.")
-    own = read_event(labels, reference or {}, "odds: reference")
-    both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0  # interactions with both
-    free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (*pair, *fixed)]
-    others = {k: [level] for k, level in fixed.items()} | {k: list(range(labels.shape[k])) for k in free}
-    tables, names = [np.eye(1, n) for n in labels.shape], dict[int, list[str]]()
-    for k, levels in others.items():
-        tables[k], names[k] = np.eye(labels.shape[k])[levels], _name_levels(labels, k, levels)
-    for k in pair:
-        coded, called = _code(labels, k, contrasts, own, against=True)
-        tables[k], names[k] = coded[1:], called[1:]
-    titles, rows = [], _list_rows(tables, [*others, *pair], asked, "Use given=.")
-    for row in rows:
-        where = ", ".join(names[k][row[k]] for k in others)
-        titles.append(":".join(names[k][row[k]] for k in pair) + (f" given {where}" if where else ""))
-    return Combinations(tuple(titles), _combine(fit, tables, rows))
-
-
-def _name_levels(labels: Labels, k: int, levels: Iterable[int]) -> list[str]:
-    """Write some levels of a variable, each after the variable's name."""
-    return [f"{labels.mode(k)} {labels.level(k, i)}" for i in levels]
-
-
-def marginal_means(fit: Decomposition, by: Any) -> Combinations:
-    """Average the logarithms of the means over the levels of all variables but some."""
-    labels = fit.labels
-    if not fit.model.support.full:
-        raise InvalidQuery("means are averages over all levels, and some cells of this table cannot occur.")
-    kept = [labels.find_mode(mode, "means") for mode in ([by] if isinstance(by, (str, int)) else entries(by) or ())]
-    tables = [np.eye(n) if k in kept else np.full((1, n), 1.0 / n) for k, n in enumerate(labels.shape)]
-    rows = _list_rows(tables, kept, "means", "Name fewer variables: means(by=...).")
-    names = [_name_levels(labels, k, rows[:, k]) for k in kept]
-    titles = tuple(map(", ".join, zip(*names, strict=True))) or ("all",)
-    offsets: FloatArray | float = 0.0
-    if fit.model.base is not None:
-        others = tuple(k for k in range(len(tables)) if k not in kept)
-        offsets = np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
-    return Combinations(titles, _combine(fit, tables, rows), offsets)
 
 
 def _list_rows(
@@ -316,65 +232,7 @@ def _list_rows(
     return rows
 
 
-# --- estimates -------------------------------------------------------------------------------------------------------
-
-
-def estimate(tests: Inference, asked: Combinations, confidence: float, *, exp: bool, what: str) -> Coefficients:
-    """Estimate combinations of theta and of the constant ``log N - psi``.
-
-    Estimates are infinite, NaN or known beforehand where the notes say why.
-    """
-    check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
-    fit, info, (names, weights, offsets) = tests.fit, tests.information, asked
-    values = weights @ np.append(np.log(fit.total) - fit.psi, fit.theta) + offsets
-    errors = np.sqrt(tests.scale) * np.linalg.norm(weights @ info.root, axis=1)
-    fixed = (weights == 0).all(axis=1)
-    notes = np.where(fixed, "fixed by the model: it involves no parameter", "").astype(object)
-    for i, sign in _find_diverging(fit, info.open, weights) if len(info.open) else ():
-        values[i], errors[i] = (sign * np.inf if sign else np.nan), np.nan
-        notes[i] = (
-            "infinite, because of fitted zeros"
-            if sign
-            else "not estimable: the cells with positive means do not determine it"
-        )
-    half = normal_quantile(confidence) * errors
-    ends = np.stack([values - half, values + half], axis=1)
-    return Coefficients(names, freeze(values), freeze(errors), tuple(notes), ends, float(confidence), exp, what)
-
-
-def profile_ends(tests: Inference, asked: Combinations, found: Coefficients) -> FloatArray:
-    """Find the least and the largest value of each coefficient that leave the likelihood as high as the level asks.
-
-    With ``parameters = best + root @ x`` the log-likelihood is about ``-x @ x / 2``, so the search is well scaled.
-    """
-    from scipy.optimize import minimize
-
-    fit, root = tests.fit, tests.information.root
-    if tests.missing is not None or any(found.notes) or fit._alive is not None or beyond_memory(fit.shape) is not None:
-        raise InvalidQuery(
-            "profile likelihoods need a maximum likelihood estimate of every coefficient, complete rows, and a table "
-            "that fits in memory. Leave profile out for Wald intervals."
-        )
-    cells = fit.model.support.cells()
-    design, targets = log_means(fit, (), cells).weights @ root, asked.weights @ root
-    counts, mu = tests.counts.at(cells), np.exp(fit._distribution.log_prob(cells)) * fit.total
-    most = normal_quantile(found.confidence) ** 2 * tests.scale / 2.0
-
-    def fall(x: FloatArray) -> float:
-        """Compute by how much the log-likelihood may still fall."""
-        return most + float(counts @ (design @ x) - mu @ np.expm1(design @ x))
-
-    def slope(x: FloatArray) -> FloatArray:
-        return np.asarray((counts - mu * np.exp(design @ x)) @ design)
-
-    ends, solve = np.empty((len(targets), 2)), cast(Any, minimize)
-    for j, row in enumerate(targets):
-        for side, sign in enumerate((1.0, -1.0)):
-            start = -sign * np.sqrt(2.0 * most / (row @ row)) * row
-            limit = {"type": "ineq", "fun": fall, "jac": slope}
-            least = solve(np.dot, start, (sign * row,), "SLSQP", lambda _, y: y, constraints=limit, tol=1e-10)
-            ends[j, side] = found.logs[j] + sign * least.fun if least.success else np.nan
-    return ends
+# --- directions to infinity ------------------------------------------------------------------------------------------
 
 
 def recession_with_constant(fit: Decomposition) -> FloatArray:
@@ -559,3 +417,335 @@ def normal_quantile(confidence: float) -> float:
 
 def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1e5 or math.isinf(value) else f"{value:.4g}"
+
+
+class Estimates(Storable):
+    """Estimates with standard errors: what `Inference` says about parameters and combinations of them."""
+
+    fit: Decomposition
+    counts: Counts
+    missing: FloatArray | None  # information that rows without some values lack
+    scale: float  # by which variances are multiplied
+
+    @cached_property
+    def information(self) -> Information:
+        """The covariance of independent parameters, and why others have none."""
+        return information(self.fit, self.missing)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """For each parameter why its standard error is NaN; empty where it is not."""
+        return self.information.reasons
+
+    def covariance(self) -> FloatArray:
+        """Return the covariance matrix of theta, ``G^-1 / N``; NaN where a parameter is not identified."""
+        return self.scale * self.information.covariance()
+
+    def vcov(self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None) -> Any:
+        """Return the covariance matrix of the coefficients of `coef` as a pandas data frame with their names.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().vcov().loc["mode 0[1]"].round(4).tolist()
+        [-0.04, 0.08, 0.0]
+        """
+        asked = coefficients_of(self.fit, contrasts, reference)
+        known = np.isfinite(self._estimate(asked, 0.95, exp=False, what="coefficient").standard_error)
+        spread = asked.weights @ self.information.root
+        values = np.where(np.outer(known, known), self.scale * spread @ spread.T, np.nan)
+        return to_frame(dict(zip(asked.names, values, strict=True)), asked.names, "coefficient")
+
+    @cached_property
+    def standard_errors(self) -> FloatArray:
+        """Standard errors of theta; NaN where `reasons` says why."""
+        return freeze(np.sqrt(np.diagonal(self.covariance())))
+
+    @cached_property
+    def z(self) -> FloatArray:
+        """Wald statistics: theta over its standard error."""
+        return freeze(self.fit.theta / self.standard_errors)
+
+    @cached_property
+    def p_values(self) -> FloatArray:
+        """Two-sided p-values of `z`, for theta = 0."""
+        return freeze(two_sided_p(self.z))
+
+    def intervals(self, confidence: float = 0.95) -> FloatArray:
+        """Return Wald intervals of theta, a row for each parameter.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().intervals().round(4).tolist()
+        [[-0.4748, 0.6348], [-0.5544, 0.5544]]
+        """
+        check_number(confidence, "intervals: confidence", above=0, below=1, error=InvalidQuery)
+        half = normal_quantile(confidence) * self.standard_errors
+        return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
+
+    def coef(
+        self,
+        contrasts: Coding = "treatment",
+        *,
+        reference: Mapping[Any, Any] | None = None,
+        exp: bool = False,
+        confidence: float = 0.95,
+        profile: bool = False,
+    ) -> Coefficients:
+        """Return the constant and the coefficients of the log-linear model, as R's ``glm(family = poisson)`` does.
+
+        Parameters
+        ----------
+        contrasts
+            "treatment": against a reference level of each variable. "sum": against the mean over its levels. "local":
+            each level against the one before, which is theta itself.
+        reference
+            For treatment contrasts, the reference levels of some variables; for the others it is the first level.
+        exp
+            Print factors, ``exp(estimate)``; for interactions of two variables these are odds ratios.
+        confidence
+            Of the intervals.
+        profile
+            Profile likelihood intervals, as in R's ``confint``, in place of Wald intervals.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7], [6, 19]], ld.full()).inference()
+        >>> round(tests.coef(exp=True)["mode 0[1]:mode 1[1]"], 4), 18 * 19 / (7 * 6)
+        (8.1429, 8.142857142857142)
+        >>> tests.coef("sum").estimate.round(4).tolist()
+        [2.3931, 0.025, -0.0521, 0.5243]
+        """
+        asked = coefficients_of(self.fit, contrasts, reference)
+        found = self._estimate(asked, confidence, exp=exp, what="coefficient")
+        return replace(found, ends=self._profile_ends(asked.weights, found)) if profile else found
+
+    def predict(self, *, confidence: float = 0.95) -> Coefficients:
+        """Return the fitted mean of each cell of the support, with its standard error and interval.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> means = ld.decompose([[18, 7], [6, 19]], "B1").inference().predict()
+        >>> means.names[0], means.estimate.round(3).tolist(), means.upper.round(3).tolist()
+        ('[0, 0]', [12.0, 13.0, 12.0, 13.0], [19.524, 20.881, 19.524, 20.881])
+        """
+        if self.fit.model.support.n_cells > 10_000:
+            raise InvalidQuery("predict lists at most 10,000 cells. Ask for some: contrast(weights, cells), means(by).")
+        cells, labels = self.fit.model.support.cells(), self.fit.labels
+        asked = log_means(self.fit, [labels.cell(cell) for cell in cells], cells)
+        return self._estimate(asked, confidence, exp=True, what="mean")
+
+    def means(self, by: Mode | Sequence[Mode], *, confidence: float = 0.95) -> Coefficients:
+        """Return the mean for each level of some variables, with its standard error and interval.
+
+        It is the geometric mean of the fitted means over all levels of the other variables, equally weighted, as in R's
+        ``emmeans(..., type = "response")``.
+
+        Parameters
+        ----------
+        by
+            A variable, or a list of them.
+        confidence
+            Of the intervals.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> print(ld.loglinear(ld.datasets.hair_eye_color(), "hair*eye + sex").means("sex"))
+        mean        estimate  s.e. of log    2.5 %   97.5 %
+        ---------------------------------------------------
+        sex male     11.4416       0.0752   9.8745  13.2574
+        sex female   12.8359       0.0725  11.1352  14.7963
+        """
+        fit, labels = self.fit, self.fit.labels
+        if not fit.model.support.full:
+            raise InvalidQuery("means are averages over all levels, and some cells of this table cannot occur.")
+        listed = [by] if isinstance(by, (str, int)) else entries(by) or ()
+        kept = [labels.find_mode(mode, "means") for mode in listed]
+        tables = [np.eye(n) if k in kept else np.full((1, n), 1.0 / n) for k, n in enumerate(labels.shape)]
+        rows = _list_rows(tables, kept, "means", "Name fewer variables: means(by=...).")
+        titles = [", ".join(f"{labels.mode(k)} {labels.level(k, row[k])}" for k in kept) or "all" for row in rows]
+        offsets: FloatArray | float = 0.0
+        if fit.model.base is not None:
+            others = tuple(k for k in range(len(tables)) if k not in kept)
+            offsets = np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
+        asked = Combinations(tuple(titles), _combine(fit, tables, rows), offsets)
+        return self._estimate(asked, confidence, exp=True, what="mean")
+
+    def contrast(
+        self,
+        weights: ArrayLike | Mapping[str, float],
+        cells: ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        exp: bool = False,
+        confidence: float = 0.95,
+    ) -> Coefficients:
+        """Estimate combinations of parameters; those that the counts do not determine say so.
+
+        Parameters
+        ----------
+        weights
+            A row for each combination: weights of theta or, with `cells`, of the logarithms of the cells' means. Or one
+            combination of coefficients of `coef`, by name: ``{"mode 0[1]": 1, "mode 0[2]": -1}``.
+        cells
+            Cells, each a list of its levels: labels, or indices if there are none.
+        names
+            Names of the combinations.
+        exp, confidence
+            As in `coef`.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7], [6, 0]], ld.full()).inference()
+        >>> odds = tests.contrast([[1, -1]], [[0, 0], [1, 0]], names=["first column"])
+        >>> odds.estimate.round(4).tolist(), odds.standard_error.round(4).tolist()
+        ([1.0986], [0.4714])
+        >>> tests.contrast([[0, 0, 1]]).notes
+        ('infinite, because of fitted zeros',)
+        """
+        fit, of, called = self.fit, "parameters", "contrast"
+        if isinstance(weights, Mapping):
+            if cells is not None:
+                raise InvalidQuery("contrast: weights by name are of coefficients, so cells= has no meaning.")
+            known = coefficients_of(fit, "treatment", None)
+            weights, called = _by_name(weights, known.names)
+        elif cells is not None:
+            known, of = log_means(fit, (), read_cells(fit.labels, cells, "contrast")), "cells"
+        else:
+            known = Combinations((), np.eye(fit.n_params, 1 + fit.n_params, 1))
+        size = len(known.weights)
+        rows = np.atleast_2d(read_array(weights, "weights", InvalidQuery))
+        if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
+            raise InvalidQuery(
+                f"contrast: weights have shape {rows.shape} and dtype {rows.dtype}; each row needs one finite number "
+                f"for each of the {size} {of}."
+            )
+        n = len(rows)
+        listed: list[Any] = [called] if n == 1 else [f"contrast {i + 1}" for i in range(n)]
+        listed = listed if names is None else entries(names) or [names]
+        if len(listed) != n:
+            raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
+        offsets = (rows * known.offsets).sum(axis=1)
+        asked = Combinations(tuple(map(str, listed)), rows @ known.weights, offsets)
+        return self._estimate(asked, confidence, exp=exp, what="contrast")
+
+    def odds(
+        self,
+        first: Mode,
+        second: Mode,
+        given: Mapping[Any, Any] | None = None,
+        *,
+        contrasts: Literal["local", "treatment"] = "local",
+        reference: Mapping[Any, Any] | None = None,
+        confidence: float = 0.95,
+    ) -> Coefficients:
+        """Return the odds ratios of two variables under the model, with their intervals.
+
+        Parameters
+        ----------
+        first, second
+            The variables, by name or number.
+        given
+            Levels of other variables. If the odds ratios depend on variables that are not given, they are listed for
+            each of their levels.
+        contrasts, reference
+            "local": of neighbouring levels. "treatment": against reference levels, by default the first.
+        confidence
+            Of the intervals.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7], [6, 19]], ld.full()).inference()
+        >>> print(tests.odds(0, 1))
+        odds ratio               factor  s.e. of log     z        p   2.5 %   97.5 %
+        --------------------------------------------------------------------------------
+        mode 0[1/0]:mode 1[1/0]  8.1429       0.6463  3.24  0.00118  2.2942  28.9010  **
+        p: *** < 0.001, ** < 0.01, * < 0.05
+        """
+        fit, labels, asked = self.fit, self.fit.labels, f"odds({first!r}, {second!r})"
+        pair = [labels.find_mode(first, "odds"), labels.find_mode(second, "odds")]
+        check_choice(contrasts, "odds: contrasts", ("local", "treatment"), InvalidQuery)
+        fixed = read_event(labels, given or {}, "odds: given")
+        if pair[0] == pair[1] or fixed.keys() & set(pair):
+            raise InvalidQuery(f"{asked}: odds ratios are of two different variables, which cannot be given.")
+        own = read_event(labels, reference or {}, "odds: reference")
+        both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0  # interactions with both
+        free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (*pair, *fixed)]
+        tables = [np.eye(n) if k in free else np.eye(n)[[fixed.get(k, 0)]] for k, n in enumerate(labels.shape)]
+        names = dict[int, list[str]]()
+        for k in pair:
+            coded, called = _code(labels, k, contrasts, own, against=True)
+            tables[k], names[k] = coded[1:], called[1:]
+        titles, rows = [], _list_rows(tables, [*fixed, *free, *pair], asked, "Use given=.")
+        for row in rows:
+            where = [f"{labels.mode(k)} {labels.level(k, fixed.get(k, row[k]))}" for k in (*fixed, *free)]
+            titles.append(":".join(names[k][row[k]] for k in pair) + (f" given {', '.join(where)}" if where else ""))
+        ratios = Combinations(tuple(titles), _combine(fit, tables, rows))
+        return self._estimate(ratios, confidence, exp=True, what="odds ratio")
+
+    def _estimate(self, asked: Combinations, confidence: float, *, exp: bool, what: str) -> Coefficients:
+        """Estimate combinations of theta and of the constant ``log N - psi``.
+
+        Estimates are infinite, NaN or known beforehand where the notes say why.
+        """
+        check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
+        fit, info, (names, weights, offsets) = self.fit, self.information, asked
+        values = weights @ np.append(np.log(fit.total) - fit.psi, fit.theta) + offsets
+        errors = np.sqrt(self.scale) * np.linalg.norm(weights @ info.root, axis=1)
+        fixed = (weights == 0).all(axis=1)
+        notes = np.where(fixed, "fixed by the model: it involves no parameter", "").astype(object)
+        for i, sign in _find_diverging(fit, info.open, weights) if len(info.open) else ():
+            values[i], errors[i] = (sign * np.inf if sign else np.nan), np.nan
+            notes[i] = (
+                "infinite, because of fitted zeros"
+                if sign
+                else "not estimable: the cells with positive means do not determine it"
+            )
+        half = normal_quantile(confidence) * errors
+        ends = np.stack([values - half, values + half], axis=1)
+        return Coefficients(names, freeze(values), freeze(errors), tuple(notes), ends, float(confidence), exp, what)
+
+    def _profile_ends(self, weights: FloatArray, found: Coefficients) -> FloatArray:
+        """Find the least and the largest value of each coefficient that leave the likelihood as high as the level asks.
+
+        With ``parameters = best + root @ x`` the log-likelihood is about ``-x @ x / 2``, so the search is well scaled.
+        """
+        from scipy.optimize import minimize
+
+        fit, root = self.fit, self.information.root
+        if (
+            self.missing is not None
+            or any(found.notes)
+            or fit._alive is not None
+            or beyond_memory(fit.shape) is not None
+        ):
+            raise InvalidQuery(
+                "profile likelihoods need a maximum likelihood estimate of every coefficient, complete rows, and a "
+                "table that fits in memory. Leave profile out for Wald intervals."
+            )
+        cells = fit.model.support.cells()
+        design, targets = log_means(fit, (), cells).weights @ root, weights @ root
+        counts, mu = self.counts.at(cells), np.exp(fit._distribution.log_prob(cells)) * fit.total
+        most = normal_quantile(found.confidence) ** 2 * self.scale / 2.0
+
+        def fall(x: FloatArray) -> float:
+            """Compute by how much the log-likelihood may still fall."""
+            return most + float(counts @ (design @ x) - mu @ np.expm1(design @ x))
+
+        def slope(x: FloatArray) -> FloatArray:
+            return np.asarray((counts - mu * np.exp(design @ x)) @ design)
+
+        ends, solve = np.empty((len(targets), 2)), cast(Any, minimize)
+        for j, row in enumerate(targets):
+            for side, sign in enumerate((1.0, -1.0)):
+                start = -sign * np.sqrt(2.0 * most / (row @ row)) * row
+                limit = {"type": "ineq", "fun": fall, "jac": slope}
+                least = solve(np.dot, start, (sign * row,), "SLSQP", lambda _, y: y, constraints=limit, tol=1e-10)
+                ends[j, side] = found.logs[j] + sign * least.fun if least.success else np.nan
+        return ends

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_int, check_number, generator_from
-from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery
-from legendre.core.labels import Mode
 from legendre.core.memory import check_room
 from legendre.core.text import NamedValues, Table, list_words, shape_name, shorten
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.model.model import Modes, generating_margins, in_running_order, is_decomposable
-from legendre.results.base import Printed, Storable, count_name, rank_name, to_frame
+from legendre.results.base import Printed, count_name, rank_name
 from legendre.results.distribution import check_formed, read_cells
 from legendre.results.inference.counts import (
     Counts,
@@ -37,20 +33,11 @@ from legendre.results.inference.counts import (
 )
 from legendre.results.inference.estimates import (
     Coding,
-    Coefficients,
     Combinations,
-    Information,
+    Estimates,
     coefficients_of,
-    estimate,
-    information,
     log_means,
-    marginal_means,
-    normal_quantile,
-    odds_ratios,
-    profile_ends,
-    read_contrasts,
     recession_with_constant,
-    two_sided_p,
 )
 from legendre.results.parameters import names_of
 from legendre.solvers.loop import Status
@@ -60,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Inference(Storable):
+class Inference(Estimates):
     """Tests of fit, standard errors and residuals of a decomposition whose X holds counts.
 
     X is treated as a multinomial sample of size N = `fit.total`, and Q as the maximum likelihood estimate. p-values and
@@ -184,214 +171,6 @@ class Inference(Storable):
         if fit.status is Status.UNDECIDED:
             notes.append("whether all theta are finite was not decided: standard errors may be far too large")
         return tuple(notes)
-
-    @cached_property
-    def information(self) -> Information:
-        """The covariance of independent parameters, and why others have none."""
-        return information(self.fit, self.missing)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """For each parameter why its standard error is NaN; empty where it is not."""
-        return self.information.reasons
-
-    def covariance(self) -> FloatArray:
-        """Return the covariance matrix of theta, ``G^-1 / N``; NaN where a parameter is not identified."""
-        return self.scale * self.information.covariance()
-
-    def vcov(self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None) -> Any:
-        """Return the covariance matrix of the coefficients of `coef` as a pandas data frame with their names.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().vcov().loc["mode 0[1]"].round(4).tolist()
-        [-0.04, 0.08, 0.0]
-        """
-        asked = coefficients_of(self.fit, contrasts, reference)
-        known = np.isfinite(estimate(self, asked, 0.95, exp=False, what="coefficient").standard_error)
-        spread = asked.weights @ self.information.root
-        values = np.where(np.outer(known, known), self.scale * spread @ spread.T, np.nan)
-        return to_frame(dict(zip(asked.names, values, strict=True)), asked.names, "coefficient")
-
-    @cached_property
-    def standard_errors(self) -> FloatArray:
-        """Standard errors of theta; NaN where `reasons` says why."""
-        return freeze(np.sqrt(np.diagonal(self.covariance())))
-
-    @cached_property
-    def z(self) -> FloatArray:
-        """Wald statistics: theta over its standard error."""
-        return freeze(self.fit.theta / self.standard_errors)
-
-    @cached_property
-    def p_values(self) -> FloatArray:
-        """Two-sided p-values of `z`, for theta = 0."""
-        return freeze(two_sided_p(self.z))
-
-    def intervals(self, confidence: float = 0.95) -> FloatArray:
-        """Return Wald intervals of theta, a row for each parameter.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().intervals().round(4).tolist()
-        [[-0.4748, 0.6348], [-0.5544, 0.5544]]
-        """
-        check_number(confidence, "intervals: confidence", above=0, below=1, error=InvalidQuery)
-        half = normal_quantile(confidence) * self.standard_errors
-        return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
-
-    def coef(
-        self,
-        contrasts: Coding = "treatment",
-        *,
-        reference: Mapping[Any, Any] | None = None,
-        exp: bool = False,
-        confidence: float = 0.95,
-        profile: bool = False,
-    ) -> Coefficients:
-        """Return the constant and the coefficients of the log-linear model, as R's ``glm(family = poisson)`` does.
-
-        Parameters
-        ----------
-        contrasts
-            "treatment": against a reference level of each variable. "sum": against the mean over its levels. "local":
-            each level against the one before, which is theta itself.
-        reference
-            For treatment contrasts, the reference levels of some variables; for the others it is the first level.
-        exp
-            Print factors, ``exp(estimate)``; for interactions of two variables these are odds ratios.
-        confidence
-            Of the intervals.
-        profile
-            Profile likelihood intervals, as in R's ``confint``, in place of Wald intervals.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> tests = ld.decompose([[18, 7], [6, 19]], ld.full()).inference()
-        >>> round(tests.coef(exp=True)["mode 0[1]:mode 1[1]"], 4), 18 * 19 / (7 * 6)
-        (8.1429, 8.142857142857142)
-        >>> tests.coef("sum").estimate.round(4).tolist()
-        [2.3931, 0.025, -0.0521, 0.5243]
-        """
-        asked = coefficients_of(self.fit, contrasts, reference)
-        found = estimate(self, asked, confidence, exp=exp, what="coefficient")
-        return replace(found, ends=profile_ends(self, asked, found)) if profile else found
-
-    def predict(self, *, confidence: float = 0.95) -> Coefficients:
-        """Return the fitted mean of each cell of the support, with its standard error and interval.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> means = ld.decompose([[18, 7], [6, 19]], "B1").inference().predict()
-        >>> means.names[0], means.estimate.round(3).tolist(), means.upper.round(3).tolist()
-        ('[0, 0]', [12.0, 13.0, 12.0, 13.0], [19.524, 20.881, 19.524, 20.881])
-        """
-        if self.fit.model.support.n_cells > 10_000:
-            raise InvalidQuery("predict lists at most 10,000 cells. Ask for some: contrast(weights, cells), means(by).")
-        cells, labels = self.fit.model.support.cells(), self.fit.labels
-        asked = log_means(self.fit, [labels.cell(cell) for cell in cells], cells)
-        return estimate(self, asked, confidence, exp=True, what="mean")
-
-    def means(self, by: Mode | Sequence[Mode], *, confidence: float = 0.95) -> Coefficients:
-        """Return the mean for each level of some variables, with its standard error and interval.
-
-        It is the geometric mean of the fitted means over all levels of the other variables, equally weighted, as in R's
-        ``emmeans(..., type = "response")``.
-
-        Parameters
-        ----------
-        by
-            A variable, or a list of them.
-        confidence
-            Of the intervals.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> print(ld.loglinear(ld.datasets.hair_eye_color(), "hair*eye + sex").means("sex"))
-        mean        estimate  s.e. of log    2.5 %   97.5 %
-        ---------------------------------------------------
-        sex male     11.4416       0.0752   9.8745  13.2574
-        sex female   12.8359       0.0725  11.1352  14.7963
-        """
-        return estimate(self, marginal_means(self.fit, by), confidence, exp=True, what="mean")
-
-    def contrast(
-        self,
-        weights: ArrayLike | Mapping[str, float],
-        cells: ArrayLike | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        exp: bool = False,
-        confidence: float = 0.95,
-    ) -> Coefficients:
-        """Estimate combinations of parameters; those that the counts do not determine say so.
-
-        Parameters
-        ----------
-        weights
-            A row for each combination: weights of theta or, with `cells`, of the logarithms of the cells' means. Or one
-            combination of coefficients of `coef`, by name: ``{"mode 0[1]": 1, "mode 0[2]": -1}``.
-        cells
-            Cells, each a list of its levels: labels, or indices if there are none.
-        names
-            Names of the combinations.
-        exp, confidence
-            As in `coef`.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> tests = ld.decompose([[18, 7], [6, 0]], ld.full()).inference()
-        >>> odds = tests.contrast([[1, -1]], [[0, 0], [1, 0]], names=["first column"])
-        >>> odds.estimate.round(4).tolist(), odds.standard_error.round(4).tolist()
-        ([1.0986], [0.4714])
-        >>> tests.contrast([[0, 0, 1]]).notes
-        ('infinite, because of fitted zeros',)
-        """
-        asked = read_contrasts(self.fit, weights, cells, names)
-        return estimate(self, asked, confidence, exp=exp, what="contrast")
-
-    def odds(
-        self,
-        first: Mode,
-        second: Mode,
-        given: Mapping[Any, Any] | None = None,
-        *,
-        contrasts: Literal["local", "treatment"] = "local",
-        reference: Mapping[Any, Any] | None = None,
-        confidence: float = 0.95,
-    ) -> Coefficients:
-        """Return the odds ratios of two variables under the model, with their intervals.
-
-        Parameters
-        ----------
-        first, second
-            The variables, by name or number.
-        given
-            Levels of other variables. If the odds ratios depend on variables that are not given, they are listed for
-            each of their levels.
-        contrasts, reference
-            "local": of neighbouring levels. "treatment": against reference levels, by default the first.
-        confidence
-            Of the intervals.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> tests = ld.decompose([[18, 7], [6, 19]], ld.full()).inference()
-        >>> print(tests.odds(0, 1))
-        odds ratio               factor  s.e. of log     z        p   2.5 %   97.5 %
-        --------------------------------------------------------------------------------
-        mode 0[1/0]:mode 1[1/0]  8.1429       0.6463  3.24  0.00118  2.2942  28.9010  **
-        p: *** < 0.001, ** < 0.01, * < 0.05
-        """
-        asked = odds_ratios(self.fit, first, second, given, contrasts, reference)
-        return estimate(self, asked, confidence, exp=True, what="odds ratio")
 
     def bootstrap(
         self,
@@ -573,7 +352,7 @@ class Inference(Storable):
         weights = (1 + chosen[:, None] == np.arange(1 + fit.n_params)).astype(np.float64)
         titles = fit.model.terms.titles()
         names = names_of(fit.labels, fit.model.terms.own_cells()[chosen], [titles[i] for i in chosen])
-        listed = estimate(self, Combinations(names, weights), 0.95, exp=False, what="parameter")
+        listed = self._estimate(Combinations(names, weights), 0.95, exp=False, what="parameter")
         return [head, listed.table(more=fit.n_params - len(chosen))]
 
     def _statistic_rows(self, g2: str, x2: str) -> list[tuple[str, str]]:
