@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 import legendre as ld
 from legendre.core import limits
-from legendre.results.inference.result import tables_with_margins
+from legendre.results.inference.result import draw_tables
 from oracles import FloatArray
 
 # --- criteria --------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_tables_with_the_margins_of_x_give_exact_p_values() -> None:
         found.coef()
     with pytest.raises(ld.LegendreError, match=r"is done for decomposable models .* such as \[AB\]\[BC\]"):
         ld.loglinear(np.ones((2, 2, 2), dtype=int), ".^2").bootstrap(9, 0, conditional=True)
-    drawn = list(tables_with_margins(np.stack(layers, axis=2), [(0,)], 20, np.random.default_rng(2)))
+    drawn = list(draw_tables(np.stack(layers, axis=2), [(0,)], 20, np.random.default_rng(2)))
     assert all((table.sum(axis=(1, 2)) == [6, 6]).all() for table in drawn)  # B and C are not in this model
     assert len({tuple(table.sum(axis=(0, 2))) for table in drawn}) > 2
 

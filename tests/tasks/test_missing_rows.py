@@ -165,7 +165,7 @@ def test_variables_that_are_never_known_together() -> None:
     rows: Rows = {"a": ["x", "y", None, None], "b": [None, None, "u", "v"], "n": [10, 5, 8, 4]}
     both = em(rows, "a*b", counts="n")
     assert not both.local_maximum
-    assert "flat" in both._status()
+    assert "flat" in both._describe_status()
     with pytest.raises(InvalidQuery, match="along some direction no information was observed"):
         both.coef()
     apart = em(rows, "a + b", counts="n")

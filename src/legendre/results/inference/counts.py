@@ -92,7 +92,10 @@ def deviances(n: FloatArray, log_mu: FloatArray) -> FloatArray:
 
 
 def degrees_of_freedom(fit: Decomposition) -> int:
-    """Count what the fit leaves free on the cells that carry probability; refused where the rank is only a bound."""
+    """Count the cells that carry probability, minus 1, minus the independent parameters on them.
+
+    If only a bound on their number is known, there is no answer, and an error says so.
+    """
     if fit.rank_is_bound:
         raise InvalidQuery(
             f"the degrees of freedom are not known: of {fit.n_params:,} parameters at most {fit.rank:,} are "
@@ -119,14 +122,15 @@ def chi_square_p(statistic: float, df: int) -> float:
         return 1.0 if statistic < np.inf else float("nan")
 
 
-def statistic_text(statistic: float, df: int, p: float) -> str:
-    """Write a statistic with its degrees of freedom and its p-value."""
+def statistic_text(statistic: float, df: int) -> str:
+    """Write a statistic with its degrees of freedom and, if there are any, its p-value."""
     value = f"{statistic:.4f}" if statistic < 1e12 else f"{statistic:.6g}"
-    return f"{value} on {count_name(df)} df" + (f", p = {p_text(p)}".replace("= <", "< ") if df else "")
+    p = p_text(chi_square_p(statistic, df))
+    return f"{value} on {count_name(df)} df" + (f", p = {p}".replace("= <", "< ") if df else "")
 
 
 def stars(p: float) -> str:
-    """Mark a p-value as statisticians do.
+    """Mark a p-value with up to three stars, as R does; NaN with none.
 
     >>> [stars(p) for p in (0.2, 0.03, 0.002, 1e-9)]
     ['', '*', '**', '***']
@@ -144,7 +148,7 @@ def p_text(p: float) -> str:
 
 
 def counts_of(fit: Decomposition) -> Counts:
-    """Check that X holds counts and that the fit is the maximum of the likelihood."""
+    """Pair X with its means; refuse X without counts, and a fit that is not the maximum of the likelihood."""
     if fit.data is None:
         raise InvalidQuery(
             "inference needs X, which a loaded decomposition does not hold. Fit X again, or ask before you save."
@@ -172,7 +176,7 @@ def counts_of(fit: Decomposition) -> Counts:
 
 
 def counts_beside(fit: Decomposition, cells: IntArray, n: FloatArray) -> Counts:
-    """Pair positive counts of some cells (k x N) with their means; what Q leaves to all others is one sum."""
+    """Pair the positive counts n of some cells (k x N) with their means under Q; the other cells' means are summed."""
     log_mu = fit._distribution.log_prob(cells) + float(np.log(fit.total))
     every = len(n) == fit.model.support.n_cells - fit.n_vanishing
     return Counts(n, log_mu, 0.0 if every else max(fit.total - float(np.exp(log_mu).sum()), 0.0), cells)
@@ -213,10 +217,11 @@ def aic(log_likelihood: float, rank: float) -> float:
 
 
 def judge_rounds(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
-    """Give the rounds that led to a fit of counts the criteria that its `inference` reports.
+    """Restate the criteria of the rounds that led to a fit of counts, so that the last are those of its `inference`.
 
-    They follow from KL and the likelihood of the saturated model, whose means are the counts; X must be in memory for
-    that. Parameters of a start that depend on each other are counted once, in every round.
+    The rounds have ``2 N KL`` plus a price for each parameter. What is added is the same for all: the likelihood of the
+    saturated model, whose means are the counts, and the price of the constant; a basis may start from parameters that
+    depend on each other, which count once. Rounds stay as they are if X holds no counts, or is not in memory.
     """
     from scipy.special import gammaln, xlogy
 

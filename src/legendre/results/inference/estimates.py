@@ -114,11 +114,11 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
 
 
 def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any] | None) -> Combinations:
-    """Write the constant, then the coefficient of every cell of the basis, from single variables to interactions.
+    """Write the coefficients of `coef` as combinations of the constant and theta: the intercept first, then by term.
 
-    Tied parameters come last, by name, and are what they are in every coding. The others are those of a regression that
-    has the tied features beside them, counted from their value at the first cell. Of a term that is tied in part the
-    parameters of single cells are theta itself.
+    Tied parameters come last, under their own names, and are the same in every coding. The others are the coefficients
+    of a regression that has the tied features as further regressors, each shifted to 0 at the first cell. If only some
+    cells of a term are tied, no coding fits the others: they are listed as theta itself.
     """
     check_choice(coding, "contrasts", get_args(Coding), InvalidQuery)
     if reference is not None and coding != "treatment":
@@ -126,46 +126,54 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     labels, cells, titles = fit.labels, fit.model.terms.own_cells(), fit.model.terms.titles()
     given = read_event(labels, reference or {}, "reference")
     modes = range(len(labels.shape))
-    tables, names = zip(*(_code(labels, k, coding, given) for k in modes), strict=True)
-    columns = _in_whole_terms(cells, titles, labels.shape)
+    tables, names = zip(*(_code_levels(labels, k, coding, given) for k in modes), strict=True)
+    columns = _find_untied_terms(cells, titles, labels.shape)
     others = np.setdiff1d(np.arange(fit.n_params), columns)
     chosen = _sort_basis(cells[columns])
-    coded = _combine(fit, tables, _below_all(chosen))
+    coded = _combine(fit, tables, _with_bottom(chosen))
     coded[:, 1 + others] = 0.0
-    called = ["(intercept)", *(_effect(cell, names) for cell in chosen)]
+    called = ["(intercept)", *(_name_effect(cell, names) for cell in chosen)]
     if len(others):
-        local = [_code(labels, k, "local", {})[1] for k in modes]
-        called += [titles[j] or _effect(cells[j], local) for j in others.tolist()]
+        local = [_code_levels(labels, k, "local", {})[1] for k in modes]
+        called += [titles[j] or _name_effect(cells[j], local) for j in others.tolist()]
     return Combinations(tuple(called), np.vstack([coded, np.eye(1 + fit.n_params)[1 + others]]))
 
 
-def _in_whole_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
-    """Find the parameters of single cells in terms without ties."""
+def _find_untied_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
+    """Find the parameters that a coding applies to: of single cells (m x N), in terms of which no cell is tied.
+
+    A term without ties has a cell for each combination of the levels after the first. If nothing is tied at all, every
+    parameter is returned, also those of terms that lack some cells.
+    """
     alone = np.flatnonzero((cells >= 0).all(axis=1) & (np.array(titles) == ""))
     terms, place, sizes = np.unique(cells[alone] > 0, axis=0, return_inverse=True, return_counts=True)
     whole = sizes == np.where(terms, np.array(shape) - 1, 1).prod(axis=1)
     return alone if len(alone) == len(cells) else alone[whole[place.ravel()]]
 
 
-def _effect(cell: IntArray, names: Sequence[Sequence[str]]) -> str:
-    """Name an effect after those of its variables."""
+def _name_effect(cell: IntArray, names: Sequence[Sequence[str]]) -> str:
+    """Name the effect of a cell: the names of its variables' effects, for the variables above their first level."""
     return ":".join(names[k][cell[k]] for k in np.flatnonzero(cell).tolist())
 
 
 def _sort_basis(basis: IntArray) -> IntArray:
-    """Put single variables first, then pairs, and so on; within a term the levels of the first variable run slowest."""
+    """Sort cells (m x N) as R sorts coefficients: single variables, pairs, and so on.
+
+    Within a term the levels of the first variable run slowest.
+    """
     used = basis > 0
     keys: AnyArray = np.hstack([used.sum(axis=1)[:, None], ~used, basis])
     return basis[np.lexsort(keys.T[::-1])]
 
 
-def _code(
+def _code_levels(
     labels: Labels, k: int, coding: str, reference: Mapping[int, int], *, against: bool = False
 ) -> tuple[FloatArray, list[str]]:
-    """Return the weights of a variable's levels in its effects, and the names of the effects.
+    """Return the weights of a variable's levels in its effects (a row for each), and the names of the effects.
 
-    Row 0 belongs to coefficients that do not speak of the variable, row i to its i-th effect. The default reference is
-    the level that comes first in X, wherever it was arranged; its name is given where it is asked for.
+    Row 0 is for coefficients that do not involve the variable, row i is its i-th effect. The default reference of
+    treatment contrasts is the level that comes first in X, even if the fit arranged the levels in another order. With
+    `against` the names of treatment effects include the reference.
     """
     n, order = labels.shape[k], labels.order_of(k)
     level, every = [labels.level(k, i) for i in range(n)], np.eye(n)
@@ -182,25 +190,25 @@ def _code(
     return np.vstack([rest, every[upper] - lower]), ["", *(f"{labels.mode(k)}[{name}]" for name in names)]
 
 
-def _below_all(cells: IntArray) -> IntArray:
-    """Put the first cell of the grid, that of the constant, before others."""
+def _with_bottom(cells: IntArray) -> IntArray:
+    """Put the bottom of the grid, the cell (0, ..., 0) to which the constant belongs, before some cells."""
     return np.pad(cells, ((1, 0), (0, 0)))
 
 
 def _combine(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -> FloatArray:
-    """Multiply weights on levels, one row of each variable's table; return the weights of the constant and of theta.
+    """Return the weights of the constant and of theta (m x (1 + |B|)) in m weighted sums of log means over all cells.
 
-    `rows` (m x N) says which row of each table is taken for each of m products.
+    The weight of a cell is a product over variables: of its level in row ``rows[i, k]`` of ``tables[k]``.
     """
     cells = np.ones((len(rows), 1 + len(fit.basis)))
-    for table, row, levels in zip(tables, rows.T, _below_all(fit.basis).T, strict=True):
-        above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]  # theta counts at all levels above its own
+    for table, row, levels in zip(tables, rows.T, _with_bottom(fit.basis).T, strict=True):
+        above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]  # theta_u is part of log mu at all levels >= u
         cells *= above[row][:, levels]
     return np.column_stack([cells[:, 0], cells[:, 1:] @ fit.model.terms.as_ties().matrix()])
 
 
 def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
-    """Write the logarithms of the means of some cells."""
+    """Write the logarithms of the means of some cells (m x N) as combinations of the constant and theta."""
     features = feature_rows(fit.model, fit.model.quotient.boxes(places))
     offsets: FloatArray | float = 0.0
     if fit.model.base is not None:
@@ -209,8 +217,8 @@ def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Com
     return Combinations(tuple(names), np.column_stack([np.ones(len(places)), features]), offsets)
 
 
-def _by_name(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArray, str]:
-    """Read weights of coefficients by their names; return them as a row, and written out."""
+def _read_named_weights(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArray, str]:
+    """Read weights of coefficients that a caller gives by name; return them as a row, and as text: ``2 a - b``."""
     row, terms = np.zeros(len(known)), []
     for name, weight in weights.items():
         if name not in known:
@@ -223,7 +231,10 @@ def _by_name(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArr
 def _list_rows(
     tables: Sequence[FloatArray], modes: Sequence[int], asked: str, advice: str, most: int = 10_000
 ) -> IntArray:
-    """List all rows of the tables of some variables, each with each; of the others the first row."""
+    """List all combinations of rows of the tables of some variables (m x N), the last variable's running fastest.
+
+    Of the other variables the first row is taken. More than `most` combinations are refused.
+    """
     sizes = [len(tables[k]) for k in modes]
     if (n := math.prod(sizes)) > most:
         raise InvalidQuery(f"{asked}: {n:,} rows; at most {most:,} are listed. {advice}")
@@ -236,23 +247,25 @@ def _list_rows(
 
 
 def recession_with_constant(fit: Decomposition) -> FloatArray:
-    """Return the direction in which theta runs to infinity, behind that of the constant; all 0 if theta is finite.
+    """Return the direction in which the constant and theta run to infinity (1 + |B|); all 0 if theta is finite.
 
-    The constant falls by as much as the direction raises the cells that keep probability, whose means stay.
+    The direction raises the sum of theta equally on all cells that keep probability. Their means stay finite, so the
+    constant falls by as much.
     """
-    return np.append(-fit.model.below(fit.recession)[_cells_that_stay(fit)].max(), fit.recession)
+    return np.append(-fit.model.below(fit.recession)[_mark_cells_that_stay(fit)].max(), fit.recession)
 
 
-def _cells_that_stay(fit: Decomposition) -> BoolArray:
-    """Return where on the merged grid the fit has probability."""
+def _mark_cells_that_stay(fit: Decomposition) -> BoolArray:
+    """Mark the merged cells that keep positive probability in the limit."""
     return fit.model.alive if fit._alive is None else fit.model.on_grid(fit._alive)
 
 
 def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatArray) -> Iterator[tuple[int, int]]:
-    """Find the combinations that change along some direction in theta that keeps Q where it has probability.
+    """Find the combinations that the cells with probability do not determine, each with the sign of its infinity.
 
-    With each comes the sign with which it diverges along every such direction that lowers the vanishing cells; 0 if
-    the sign differs from direction to direction.
+    These change along one of `directions` (d x |B|), which leave Q as it is where it is positive. In the limit the
+    cells that vanish go down. A combination goes to plus or minus infinity if it rises, or falls, along every direction
+    that lowers these cells: a linear program looks for a counterexample. If there is one, the sign is 0: no limit.
     """
     from scipy.optimize import linprog
 
@@ -263,11 +276,11 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
             f"{size_name(space.n_cells)} merged cells, where at most {limits.LARGEST_GRID:,} are looked through. "
             "Standard errors of the parameters that do are in standard_errors; elsewhere merge levels."
         )
-    alive = _cells_that_stay(fit)
+    alive = _mark_cells_that_stay(fit)
     grids = [space.below(direction) for direction in directions]
     level = np.array([grid[alive][0] for grid in grids])  # by how much each raises all cells with probability
     falls = np.stack([grid[space.alive & ~alive] - rise for grid, rise in zip(grids, level, strict=True)], axis=1)
-    falls = np.unique(falls.round(9), axis=0)
+    falls = np.unique(falls.round(9), axis=0)  # how each direction (column) changes the vanishing cells (rows)
     directions = np.column_stack([-level, directions])
     steepness = weights @ recession_with_constant(fit)
     changes, size = weights @ directions.T, np.abs(weights) @ np.abs(directions.T)
@@ -361,6 +374,7 @@ class Coefficients(Printed):
         return self._scale(self.ends[:, 1])
 
     def _scale(self, logs: FloatArray) -> FloatArray:
+        """Return factors, where these are asked for, in place of their logarithms."""
         with np.errstate(over="ignore"):
             return np.exp(logs) if self.exp else logs
 
@@ -375,7 +389,10 @@ class Coefficients(Printed):
         return [self.table()]
 
     def table(self, rows: int | None = None, more: int = 0) -> Columns:
-        """Lay the first `rows` out for printing; there are `more` of them elsewhere."""
+        """Lay the first `rows` out for printing; `more` estimates that are not in this table are counted below it.
+
+        A row that has a note shows its estimate, and dashes for the rest.
+        """
         tail, log = 50.0 * (1.0 - self.confidence), " of log" if self.exp else ""
         known = np.array(self.notes) == ""
         error, lower, upper = (np.where(known, v, np.nan) for v in (self.standard_error, self.lower, self.upper))
@@ -402,7 +419,7 @@ class Coefficients(Printed):
 
 
 def two_sided_p(z: FloatArray) -> FloatArray:
-    """Return the probability that a normal variable is as far from 0."""
+    """Return the probability that a standard normal variable is at least as far from 0 as z."""
     from scipy.special import ndtr
 
     return 2.0 * np.asarray(ndtr(-np.abs(z)), dtype=np.float64)
@@ -613,7 +630,7 @@ class Estimates(Storable):
             if cells is not None:
                 raise InvalidQuery("contrast: weights by name are of coefficients, so cells= has no meaning.")
             known = coefficients_of(fit, "treatment", None)
-            weights, called = _by_name(weights, known.names)
+            weights, called = _read_named_weights(weights, known.names)
         elif cells is not None:
             known, of = log_means(fit, (), read_cells(fit.labels, cells, "contrast")), "cells"
         else:
@@ -680,7 +697,7 @@ class Estimates(Storable):
         tables = [np.eye(n) if k in free else np.eye(n)[[fixed.get(k, 0)]] for k, n in enumerate(labels.shape)]
         names = dict[int, list[str]]()
         for k in pair:
-            coded, called = _code(labels, k, contrasts, own, against=True)
+            coded, called = _code_levels(labels, k, contrasts, own, against=True)
             tables[k], names[k] = coded[1:], called[1:]
         titles, rows = [], _list_rows(tables, [*fixed, *free, *pair], asked, "Use given=.")
         for row in rows:
@@ -690,9 +707,10 @@ class Estimates(Storable):
         return self._estimate(ratios, confidence, exp=True, what="odds ratio")
 
     def _estimate(self, asked: Combinations, confidence: float, *, exp: bool, what: str) -> Coefficients:
-        """Estimate combinations of theta and of the constant ``log N - psi``.
+        """Estimate combinations of theta and of the constant ``log N - psi``, with standard errors and Wald intervals.
 
-        Estimates are infinite, NaN or known beforehand where the notes say why.
+        All tables of estimates are made here. `what` is the head of their first column. Notes say which estimates are
+        infinite, not determined, or the same for all parameters.
         """
         check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
         fit, info, (names, weights, offsets) = self.fit, self.information, asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -162,7 +162,7 @@ class Inference(Estimates):
     def notes(self) -> tuple[str, ...]:
         """Warnings about the numbers in sentences, the gravest first; the summary prints them."""
         fit = self.fit
-        notes = [*_boundary(fit), *_small_counts(self), *_dispersion(self)]
+        notes = [*_warn_of_boundary(fit), *_warn_of_small_counts(self), *_warn_of_small_dispersion(self)]
         data = None if fit.data is None or fit.data.support.mask is None else fit.data.as_dense()
         if data is not None and (outside := int(np.nansum(np.where(data.support.on_grid(), 0, data.values)))):
             notes.append(f"{outside:,} cases lie outside the support, and were left out")
@@ -213,18 +213,19 @@ class Inference(Estimates):
                 f"bootstrap draws all cells of tables, and X {why}. Sum modes out or merge levels first."
             )
         cells = fit.model.support.cells()
+        tables: Iterable[FloatArray]
         if conditional:
-            margins = _product_margins(
+            margins = _find_product_margins(
                 fit,
                 "bootstrap(conditional=True) draws tables with the margins of X, which is done",
                 "Leave conditional out",
             )
             counts = self.counts.grid(fit.shape).astype(np.int64)
-            tables = map(np.ravel, tables_with_margins(counts, margins, n, random))
+            tables = map(np.ravel, draw_tables(counts, margins, n, random))
         else:
             q = np.exp(fit._distribution.log_prob(cells))
             check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
-            tables = iter(random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64))
+            tables = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
         for table in tables:
             other = fit if conditional else fit._fit_to(table)  # tables with the margins of X have its fit
             if other.converged:
@@ -263,12 +264,12 @@ class Inference(Estimates):
         fit = self.fit
         if (why := beyond_memory(fit.shape)) is not None:
             raise InvalidQuery(f"evidence needs every cell of the table, and X {why}. Sum modes out first.")
-        margins = _product_margins(fit, "evidence is known in closed form", "Compare other models by AIC or BIC")
+        margins = _find_product_margins(fit, "evidence is known in closed form", "Compare other models by AIC or BIC")
         counts = self.counts.grid(fit.shape)
         prior = np.full(fit.shape, float(alpha) / counts.size)
         ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # possible orders of the cases
         uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
-        own = _integrate_closed(counts + prior, margins) - _integrate_closed(prior, margins)
+        own = _log_integral(counts + prior, margins) - _log_integral(prior, margins)
         return ways + own - float(counts.sum()) * math.log(uniform)
 
     def residuals(self, kind: str = "pearson", cells: Any = None, *, indices: bool = False) -> Any:
@@ -339,10 +340,9 @@ class Inference(Estimates):
             ("cells", f"{count_name(fit.model.support.n_cells)}{vanishing}"),
             ("model", shorten(fit.recipe)),
             ("parameters", f"{fit.n_params}{dependent}"),
-            *self._statistic_rows("G2 (deviance)", "X2 (Pearson)"),
-            ("log-likelihood", f"{self.log_likelihood:.3f}  (multinomial)"),
-            ("AIC", f"{self.aic:.3f}"),
-            ("BIC", f"{self.bic:.3f}"),
+            *self._statistic_rows(
+                "G2 (deviance)", "X2 (Pearson)", ("log-likelihood", f"{self.log_likelihood:.3f}  (multinomial)")
+            ),
             *(("note", note) for note in self.notes),
         ]
         head = NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= 12)
@@ -355,14 +355,14 @@ class Inference(Estimates):
         listed = self._estimate(Combinations(names, weights), 0.95, exp=False, what="parameter")
         return [head, listed.table(more=fit.n_params - len(chosen))]
 
-    def _statistic_rows(self, g2: str, x2: str) -> list[tuple[str, str]]:
-        """Lay G2, X2 where there is one, and the dispersion out, under the names that the caller gives them."""
-        rows = [(g2, statistic_text(self.g2, self.df, self.g2_p_value))]
+    def _statistic_rows(self, g2: str, x2: str, *more: tuple[str, str]) -> list[tuple[str, str]]:
+        """Lay out for print: G2 and X2, if there is one, under the names given, the dispersion, `more`, AIC and BIC."""
+        rows = [(g2, statistic_text(self.g2, self.df))]
         if self.missing is None:
-            rows.append((x2, statistic_text(self.x2, self.df, self.x2_p_value)))
+            rows.append((x2, statistic_text(self.x2, self.df)))
         if self.scale != 1.0:
             rows.append(("dispersion", f"{self.scale:.4g}, by which variances are multiplied"))
-        return rows
+        return [*rows, *more, ("AIC", f"{self.aic:.3f}"), ("BIC", f"{self.bic:.3f}")]
 
     def summary(self, rows: int = 30) -> str:
         """Return tests of fit and the table of parameters: those with the largest `z` where there are over `rows`."""
@@ -423,12 +423,12 @@ class Bootstrap(Printed):
     @property
     def g2_p_value(self) -> float:
         """The share of tables with a `g2` at least that of X."""
-        return _share(self.g2, self.tests.g2)
+        return _share_beyond(self.g2, self.tests.g2)
 
     @property
     def x2_p_value(self) -> float:
         """The share of tables with an `x2` at least that of X."""
-        return _share(self.x2, self.tests.x2)
+        return _share_beyond(self.x2, self.tests.x2)
 
     def coef(
         self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None, confidence: float = 0.95
@@ -477,15 +477,18 @@ class Bootstrap(Printed):
         return [NamedValues("Exact test given the margins" if self.conditional else "Parametric bootstrap", rows)]
 
 
-def _share(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
-    """Return the share of statistics that are at least X's own; equal ones may differ by the share `same`."""
+def _share_beyond(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
+    """Return the share of statistics that are at least X's own, X among them: the p-value of a permutation test.
+
+    Statistics that are equal but for rounding differ by at most the share `same`.
+    """
     return (1.0 + float((drawn >= own * (1.0 - same) - same).sum())) / (1.0 + len(drawn))
 
 
-def _product_margins(fit: Decomposition, asked: str, instead: str) -> list[Modes]:
-    """List the margins of a model that is a product of them on a full grid, which closed forms need.
+def _find_product_margins(fit: Decomposition, asked: str, instead: str) -> list[Modes]:
+    """List the margins (groups of modes) of a decomposable model, which have closed forms on a full grid.
 
-    Others are refused: the error says what was asked for, and what to do instead.
+    Other models are refused: `asked` begins the error, and `instead` says what to do.
     """
     margins, merged = generating_margins(fit.model) if fit.n_params else [], fit.model.quotient.merged_shape
     if (
@@ -502,16 +505,15 @@ def _product_margins(fit: Decomposition, asked: str, instead: str) -> list[Modes
     return margins
 
 
-def tables_with_margins(
-    counts: IntArray, margins: list[Modes], n: int, random: np.random.Generator
-) -> Iterator[FloatArray]:
-    """Draw tables from the distribution of a decomposable model given its margins, which has no parameters.
+def draw_tables(counts: IntArray, margins: list[Modes], n: int, random: np.random.Generator) -> Iterator[FloatArray]:
+    """Draw n tables that have the margins of X, from their distribution under a decomposable model.
 
-    Cases are dealt again, one margin after the other: those that agree in what a margin shares with the ones before it
-    exchange their levels of what it adds. For two variables that is a permutation test.
+    Given these margins, it has no parameters: tests with such tables are exact. Cases are dealt again, one margin after
+    the other. A margin shares some modes with those before it and adds others; cases with the same levels of the shared
+    modes exchange their levels of the added ones at random. For two variables that is a permutation test.
     """
     cases = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)
-    # rows times these are numbers, the same for rows with the same levels of some modes
+    # the index of a case in the flattened table is its row times these
     strides = np.array(counts.strides) // counts.itemsize
     for _ in range(n):
         rows = np.zeros_like(cases)
@@ -528,8 +530,12 @@ def tables_with_margins(
         yield np.bincount(rows @ strides, minlength=counts.size).reshape(counts.shape).astype(np.float64)
 
 
-def _integrate_closed(counts: FloatArray, margins: list[Modes]) -> float:
-    """Integrate a product of Dirichlet densities: cliques less what they share with those before them."""
+def _log_integral(counts: FloatArray, margins: list[Modes]) -> float:
+    """Return the log normalising constant of the hyper-Dirichlet density with these parameters, one for each cell.
+
+    It is a product of constants of Dirichlet densities: one for each clique, divided by that of the modes which the
+    clique shares with those before it.
+    """
     from scipy.special import gammaln
 
     def of(modes: set[int]) -> float:
@@ -546,8 +552,11 @@ def _integrate_closed(counts: FloatArray, margins: list[Modes]) -> float:
 # --- notes -----------------------------------------------------------------------------------------------------------
 
 
-def _dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
-    """Name a dispersion that is small: its probability is below `surely`, on enough degrees of freedom."""
+def _warn_of_small_dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
+    """Warn if X varies much less than counts do: such a small X2 / df has a probability below `surely`.
+
+    With fewer than `least` degrees of freedom X2 is too noisy to say so.
+    """
     from scipy.special import chdtr
 
     ratio = tests.dispersion  # NaN where it is not known
@@ -559,7 +568,7 @@ def _dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list
     return []
 
 
-def _boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
+def _warn_of_boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
     """Say that there is no maximum likelihood estimate, which cells are the reason, and what is reported instead."""
     if fit.status is not Status.AT_BOUNDARY:
         return ()
@@ -579,7 +588,7 @@ def _boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
     )
 
 
-def _small_counts(tests: Inference) -> tuple[str, ...]:
+def _warn_of_small_counts(tests: Inference) -> tuple[str, ...]:
     """Warn of fitted counts that are too small for the chi-square distribution.
 
     Cochran's rule: it is trusted while all fitted counts are at least 1, and at most a fifth of them below 5.
@@ -591,11 +600,11 @@ def _small_counts(tests: Inference) -> tuple[str, ...]:
     if beyond_memory(fit.shape) is None:
         mu = np.exp(fit._distribution.log_prob(fit.model.support.cells())) * fit.total
         mu = mu[mu > 0]
-    else:  # so many cells without counts have small means
+    else:  # only cells with counts are listed: nearly all others have small means
         others = fit.model.support.n_cells - fit.n_vanishing - len(mu)
     n, below = len(mu) + others, int((mu < 5).sum()) + others
     least = min(float(mu.min(initial=np.inf)), counts.rest / others if others else np.inf)
-    least = float(f"{least:.9g}")  # without rounding errors
+    least = float(f"{least:.9g}")  # a mean of 1 may come out as 1 - 1e-16
     if below <= 0.2 * n and least >= 1:
         return ()
     firmer = "differences of G2 between two models with few parameters are more reliable."

@@ -209,7 +209,10 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
 
 
 def compare(small: Any, large: Any) -> LikelihoodRatio:
-    """Test a fit against a larger one of the same data that contains it."""
+    """Test a fit against a larger one of the same data that contains it.
+
+    The degrees of freedom are counted on the cells to which the smaller fit gives probability.
+    """
     one, other = _fit_of(small), _fit_of(large)
     _check_nested(one, other)
     if (em := getattr(small, "em", None)) is not None:  # the likelihood is that of rows that lack values
@@ -220,10 +223,18 @@ def compare(small: Any, large: Any) -> LikelihoodRatio:
                 "at another maximum, so the two cannot be compared."
             )
         return LikelihoodRatio(max(2.0 * gain, 0.0), df)
-    df, statistic = _count_added(one, other.model.terms), np.nan
+    degrees_of_freedom(one)  # refuses a rank that is only a bound
+    terms = other.model.terms
+    rank, statistic = _count_on_face(terms, one), np.nan
+    if not rank.exact:
+        raise InvalidQuery(
+            f"the degrees of freedom are not known: of {terms.n_params:,} parameters at most {rank.n:,} are "
+            f"independent where the smaller fit has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is "
+            "was not counted. Compare smaller bases, or merge levels."
+        )
     if one.data is not None and one.data.counts:
         statistic = max(2.0 * one.total * (one.kl - other.kl), 0.0)  # rounding may leave -1e-13
-    return LikelihoodRatio(statistic, df)
+    return LikelihoodRatio(statistic, rank.n - one.rank)
 
 
 def _fit_of(fit: Any) -> Decomposition:
@@ -237,10 +248,10 @@ def _fit_of(fit: Any) -> Decomposition:
 def _check_same_data(one: Any, other: Any) -> None:
     """Refuse two fits unless their variables, supports, base measures and tables, or rows, are equal."""
     mine, others = _data_of(one), _data_of(other)
-    if mine.keys() != others.keys():
-        raise InvalidQuery("anova: one of these models uses rows that lack values, the other does not.")
     for what, a in mine.items():
-        b = others[what]
+        b = others.get(what)
+        if b is None:
+            raise InvalidQuery("anova: one of these models uses rows that lack values, the other does not.")
         if not np.array_equal(a, b):
             where = ""
             if what == "variables":
@@ -252,7 +263,7 @@ def _check_same_data(one: Any, other: Any) -> None:
 
 
 def _data_of(model: Any) -> dict[str, AnyArray]:
-    """List what two fits of the same data have in common."""
+    """List, by name, what two fits of the same data have in common; refuse fits that cannot be compared."""
     fit = _fit_of(model)
     if not fit.converged:
         raise InvalidQuery(
@@ -279,7 +290,10 @@ def _data_of(model: Any) -> dict[str, AnyArray]:
 
 
 def _check_nested(small: Decomposition, large: Decomposition) -> None:
-    """Refuse two fits if the first is not contained in the second."""
+    """Refuse two fits unless the first is contained in the second: its features add nothing to the rank of the other's.
+
+    Features that occur in both bases need no computation.
+    """
     one, other = small.model.terms, large.model.terms
     place = one.places_in(other)
     if (place >= 0).all():
@@ -288,7 +302,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     if union.n_params > limits.LARGEST_MATRIX:
         raise InvalidQuery(f"whether the models are nested is not checked beyond {limits.LARGEST_MATRIX:,} parameters.")
     omega = small.model.support
-    if _rank(union, omega) == _rank(other, omega):
+    if _count_independent(union, omega) == _count_independent(other, omega):
         return
     strange = int(np.flatnonzero(place < 0)[0])
     title, cell = one.titles()[strange], one.own_cells()[strange]
@@ -299,31 +313,18 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     )
 
 
-def _count_added(small: Decomposition, basis: Terms) -> int:
-    """Count the parameters that a larger basis adds to a fit, on the cells to which the fit gives probability."""
-    degrees_of_freedom(small)  # refuses a rank that is only a bound
-    more = _rank_on_face(basis, small)
-    if not more.exact:
-        raise InvalidQuery(
-            f"the degrees of freedom are not known: of {basis.n_params:,} parameters at most {more.n:,} are "
-            f"independent where the smaller fit has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is "
-            "was not counted. Compare smaller bases, or merge levels."
-        )
-    return more.n - small.rank
-
-
-def _rank(basis: Terms, support: Support) -> Rank:
+def _count_independent(basis: Terms, support: Support) -> Rank:
     """Count independent features on the cells of a sample space."""
     model = Model.of(support, None, basis.cells, ties=basis.ties)
     return rank_of(model, independent(model))
 
 
-def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
+def _count_on_face(basis: Terms, fit: Decomposition) -> Rank:
     """Count independent features on the cells to which a fit gives probability."""
     support = fit.model.support
     if fit._alive is None:
-        return _rank(basis, support)
-    if (found := _rank_in_tables(basis, fit)) is not None:
+        return _count_independent(basis, support)
+    if (found := _count_in_cliques(basis, fit)) is not None:
         return found
     # each box between the cuts of both bases lies in one box of the fit, and carries probability where that does
     both = column_terms([*basis.columns(), *fit.model.terms.columns()], len(fit.shape))
@@ -336,8 +337,11 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     return rank_of(within, independent(within))
 
 
-def _rank_in_tables(basis: Terms, fit: Decomposition) -> Rank | None:
-    """Count them in tables over cliques, where the fit and the basis have such; ``None`` elsewhere."""
+def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
+    """Count the same from tables over the cliques of both junction trees, where the merged grid may be too large.
+
+    ``None`` if the fit or the basis has no such tables, or those of the fit do not lie in those of the basis.
+    """
     own = fit.model.on_face(fit._alive)
     other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
     if (

@@ -58,22 +58,21 @@ class FunctionTerm:
         """Make its basis, which finds its variables by name when it sees a table."""
         if self.feature is LOST:
             raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
-        made: Any
         if self.feature is not None:
-            made = features_of({self.text: self.feature}, modes=[name for _, name in self.args] or None)
-            return cast(Basis, replace(made, within=self.within))
-        make = getattr(ties, self.name)
-        try:
-            made = make(*(value for key, value in self.args if not key), **{key: v for key, v in self.args if key})
-            return cast(Basis, replace(made, within=self.within))
-        except TypeError:
-            wanted = ", ".join(signature(make).parameters)
-            raise InvalidBasis(f"the formula has {self}; write {self.name}({wanted}).") from None
+            made: Any = features_of({self.text: self.feature}, modes=[name for _, name in self.args] or None)
+        else:
+            make = getattr(ties, self.name)
+            try:
+                made = make(*(value for key, value in self.args if not key), **{key: v for key, v in self.args if key})
+            except TypeError:
+                wanted = ", ".join(signature(make).parameters)
+                raise InvalidBasis(f"the formula has {self}; write {self.name}({wanted}).") from None
+        return cast(Basis, replace(made, within=self.within))
 
 
 @dataclass(frozen=True)
 class Formula:
-    """What a formula over some variables stands for."""
+    """A model: what a formula over the variables of a table stands for."""
 
     names: tuple[str, ...]  # the variables, in the order of the table
     terms: frozenset[Term] = frozenset()
@@ -172,7 +171,7 @@ class Formula:
 
 
 def close(terms: Iterable[Iterable[int]]) -> frozenset[Term]:
-    """Add to each term all that it contains."""
+    """Add to each term all terms that it contains: a hierarchical model has them too."""
     sets = map(list, terms)
     return frozenset(Term(part) for own in sets for n in range(1, len(own) + 1) for part in combinations(own, n))
 
@@ -183,7 +182,9 @@ def _edges(terms: frozenset[Term]) -> frozenset[Term]:
 
 
 def terms_of_graph(edges: frozenset[Term], n: int) -> frozenset[Term]:
-    """List all sets of n variables that lie in a clique of a graph; one with long cycles gets more edges first.
+    """List all sets of n variables that lie in a clique of a graph: the terms of its graphical model.
+
+    If a cycle of four or more variables has no chord, edges are added first, so the answer has more edges then.
 
     >>> sorted(map(sorted, terms_of_graph(frozenset([Term([0, 1]), Term([1, 2])]), 3)))
     [[0], [0, 1], [1], [1, 2], [2]]
@@ -242,7 +243,7 @@ def read_formula(
         except RecursionError:
             raise InvalidBasis("the formula has too many brackets within each other.") from None
     else:
-        groups = (Term(_find(str(name), names) for name in group) for group in _groups(formula))
+        groups = (Term(_find(str(name), names) for name in group) for group in _read_groups(formula))
         found = replace(every, terms=frozenset(groups))
     for name in own.keys() - found.features.keys():
         raise InvalidBasis(
@@ -279,10 +280,13 @@ def left_side(formula: Any) -> str | None:
     return _unquote(found[1]) if found else None
 
 
-def names_in(formula: Any) -> list[str] | None:
-    """List the names that a formula speaks of, in order; ``None`` where it means all that there are (a dot)."""
+def list_names(formula: Any) -> list[str] | None:
+    """List the names of variables and features in a formula, in order: the columns of a data frame that it needs.
+
+    ``None`` stands for all columns: the formula has a dot, or generators in brackets, which may be initials.
+    """
     if not isinstance(formula, str):
-        return list(dict.fromkeys(str(name) for group in _groups(formula) for name in group))
+        return list(dict.fromkeys(str(name) for group in _read_groups(formula) for name in group))
     found = [match.group() for match in _split(formula)]
     pairs = zip(found, [*found[1:], ""], strict=True)
     named = [text for text, after in pairs if re.fullmatch(NAME, text) and after not in ("(", "=")]
@@ -302,8 +306,8 @@ def _unquote(name: str) -> str:
     return name[1:-1] if name[0] in "`\"'" else name
 
 
-def _groups(formula: Any) -> list[list[Any]]:
-    """Read generators from a list of names and lists of names."""
+def _read_groups(formula: Any) -> list[list[Any]]:
+    """Read generators from a caller's list of names and lists of names; empty ones are left out."""
     listed = entries(formula)
     if listed is None:
         raise InvalidBasis(
@@ -377,7 +381,7 @@ class _Reader:
         if self.next == "[":
             groups = set[Term]()
             while self.skip("["):
-                words = self.list_to("]", self.take)
+                words = self.read_list("]", self.take)
                 groups.add(Term(k for word in words for k in _find_all(_unquote(word), self.dot.names)))
             found = Formula(self.dot.names, frozenset(groups))
         else:
@@ -388,11 +392,11 @@ class _Reader:
 
     def read(self, least: int = 0) -> Formula:
         """Read terms that are joined by signs whose rank in `SIGNS` is at least this; higher ranks bind first."""
-        found = self.atom()
+        found = self.read_atom()
         while (rank := SIGNS.get(self.next, -1)) >= least:
             sign = self.take()
             if sign in ("^", "**"):
-                found = self.power(found, self.take())
+                found = self.raise_to(found, self.take())
                 continue
             other = self.read(rank + 1)
             if sign == "+":
@@ -407,7 +411,7 @@ class _Reader:
                 found = joint if sign == ":" else found + other + joint
         return found
 
-    def atom(self) -> Formula:
+    def read_atom(self) -> Formula:
         """Read a name, a function, a number, or what stands between brackets, with a sign before it or none."""
         nothing = Formula(self.dot.names)
         if self.skip("("):
@@ -415,9 +419,9 @@ class _Reader:
             self.take(")")
             return found
         if self.skip("-"):
-            return nothing - self.atom()
+            return nothing - self.read_atom()
         if self.skip("+"):
-            return self.atom()
+            return self.read_atom()
         if self.skip("0") or self.skip("1"):
             return replace(nothing, terms=frozenset([Term()]))
         if self.skip("."):
@@ -428,40 +432,43 @@ class _Reader:
         name, with_arguments = _unquote(start.group()), self.skip("(")
         if not with_arguments and name not in self.features:
             return replace(nothing, terms=frozenset([Term([_find(name, self.dot.names)])]))
-        args = self.list_to(")", self.argument) if with_arguments else []
+        args = self.read_list(")", self.read_argument) if with_arguments else []
         end = self.left[-1].start() if self.left else None
         function = FunctionTerm(start.string[start.start() : end].strip(), name, tuple(args), self.features.get(name))
-        self.check(function)
+        self.check_function(function)
         return replace(nothing, functions=(function,))
 
-    def list_to(self, end: str, read: Callable[[], Any]) -> list[Any]:
-        """Read what stands before a closing bracket, with commas between or without."""
+    def read_list(self, end: str, read: Callable[[], Any]) -> list[Any]:
+        """Read items up to a closing bracket; commas between them may be left out."""
         out = []
         while not self.skip(end):
             out.append(read())
             self.skip(",")
         return out
 
-    def argument(self) -> tuple[str, Any]:
-        """Read an argument, with its name where that stands before it."""
-        value = self.value()
-        return (str(value), self.value()) if self.skip("=") else ("", value)
+    def read_argument(self) -> tuple[str, Any]:
+        """Read an argument of a function: its name, or an empty one, and its value."""
+        value = self.read_value()
+        return (str(value), self.read_value()) if self.skip("=") else ("", value)
 
-    def value(self) -> Any:
+    def read_value(self) -> Any:
         """Read a name, a number, or a list of these."""
         text = self.take()
         if text == "[":
-            return tuple(self.list_to("]", self.value))
+            return tuple(self.read_list("]", self.read_value))
         if text == "-":
             if not self.next[:1].isdigit():
                 raise InvalidBasis("arguments of functions are names, numbers and lists.")
-            return -self.value()
+            return -self.read_value()
         if text[0].isdigit():
             return float(text) if "." in text else int(text)
         return _unquote(text)
 
     def join(self, one: Formula, other: Formula, most: int = 100_000) -> Formula:
-        """Return the terms of both, each with each."""
+        """Return the interactions of two formulas: each term of one with each of the other, as R's colon does.
+
+        A function of variables is taken for each level of the term that it is joined with.
+        """
         if one.functions and other.functions:
             raise InvalidBasis("functions can be added, and taken for each level of a variable: a:f(b, c).")
         functions = tuple(
@@ -475,8 +482,8 @@ class _Reader:
             raise InvalidBasis(f"it has more than {most:,} terms. Use a lower power.")
         return Formula(self.dot.names, terms, functions)
 
-    def power(self, found: Formula, exponent: str) -> Formula:
-        """Return all interactions of up to that many terms."""
+    def raise_to(self, found: Formula, exponent: str) -> Formula:
+        """Return all interactions of up to `exponent` terms, as R's ``^`` does."""
         if not exponent.isdigit() or exponent == "0":
             raise InvalidBasis("a power, after ^, must be a whole number >= 1.")
         out = found
@@ -484,8 +491,8 @@ class _Reader:
             out = out + self.join(out, found)
         return out
 
-    def check(self, function: FunctionTerm) -> None:
-        """Refuse functions that do not exist, and arguments that a feature of one's own does not take."""
+    def check_function(self, function: FunctionTerm) -> None:
+        """Refuse functions that do not exist, and arguments other than variables of a feature of the caller's."""
         name = function.name
         if name in self.features:
             if any(key or not isinstance(value, str) for key, value in function.args):

@@ -49,7 +49,7 @@ from legendre.tasks.loglinear.formula import (
     LOST,
     Formula,
     left_side,
-    names_in,
+    list_names,
     read_formula,
     update_formula,
 )
@@ -166,7 +166,7 @@ def loglinear(
         return fit_table(table, model, tol)
     if left is not None and counts is not None and not np.array_equal(counts, left):
         raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed too. Pass one.")
-    if columns is None and (named := names_in(formula)) is not None:
+    if columns is None and (named := list_names(formula)) is not None:
         columns = [name for name in named if not (isinstance(features, Mapping) and name in features)]
     how: Any = "keep" if missing == "em" else missing
     if isinstance(base, str):
@@ -185,7 +185,10 @@ def loglinear(
 
 
 def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
-    """Whether data is a frame with a row for each case or cell, not a table whose entries are counts."""
+    """Whether data is a frame with a row for each case or cell, not a table whose entries are counts.
+
+    Only pandas frames can be either: one whose columns are all numbers and whose index has labels is a cross table.
+    """
     root, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if isinstance(data, Mapping) or (isinstance(data, np.ndarray) and data.dtype.names is not None):
         return True
@@ -222,7 +225,7 @@ def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) ->
 
 
 def _read_incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any, base: Any) -> Incomplete:
-    """Take rows, some of which lack values, with their sample space and base measure."""
+    """Put rows, some of which lack values, together with the cells that can occur and the base measure."""
     if isinstance(support, str) and support != "all":
         raise InvalidSupport(
             f"support={support!r} with missing='em': which cells are empty is not known where rows lack values. Pass a "
@@ -399,7 +402,10 @@ class LogLinear(Inference):
 
     @cached_property
     def missing_information(self) -> float:
-        """The largest share of information that is lost to missing values; NaN where fitted counts tend to 0."""
+        """The largest share of information that is lost to missing values; NaN where fitted counts tend to 0.
+
+        It is the largest eigenvalue of the missing information relative to that of complete rows.
+        """
         from scipy.linalg import eigh
 
         if self.em is None or self.missing is None:
@@ -439,7 +445,7 @@ class LogLinear(Inference):
             seen = counts[counts > 0]
             best += float(seen @ np.log(seen / seen.sum()))
             df += int(data.inside.any(axis=lost).sum()) - 1
-        # g2 / 2: what the saturated model has beyond
+        # g2 / 2: by how much the saturated model's log-likelihood exceeds this model's
         return LikelihoodRatio(max(2.0 * (best - self.em.path[-1]) - self.g2, 0.0), df)
 
     # --- other models of the same table ------------------------------------------------------------------------------
@@ -556,20 +562,20 @@ class LogLinear(Inference):
             price = 2.0 if named == "aic" else float(np.log(self.fit.total))
         else:
             price = check_number(criterion, "step: criterion", 0.0, error=InvalidQuery)
-
         largest = self.model.read_scope(scope)
         unwanted = {"forward": "drop", "backward": "add"}.get(direction)
         best, path = self, list[Move]()
         while True:
             own = best.model
-            found = (
-                own.list_graphs(largest) if type == "decomposable" else own.list_smaller() + own.list_larger(largest)
-            )
+            if type == "decomposable":
+                found = own.list_graphs(largest)
+            else:
+                found = own.list_smaller() + own.list_larger(largest)
             moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
             changes = np.array([other._charge(price) - best._charge(price) for _, _, other in moves])
-            if changes.min(initial=0.0) >= -rounding:
+            if not changes.min(initial=0.0) < -rounding:  # also if ranks, and so criteria, are not known
                 return replace(best, path=tuple(path))
-            first = int(np.argmax(changes <= changes.min() + rounding))
+            first = int(np.argmax(changes <= changes.min() + rounding))  # of equal ones
             action, name, best = moves[first]
             path.append(Move(action, name, best._charge(price), float(changes[first]), best.formula))
 
@@ -579,15 +585,16 @@ class LogLinear(Inference):
         """List the tests of fit, then the coefficients; these only where the rows determine them."""
         check_int(rows, "summary: rows", 1, InvalidQuery)
         if not self.local_maximum:
-            return [self._head()]
-        return [self._head(), self.coef().table(rows)]
+            return [self._describe()]
+        return [self._describe(), self.coef().table(rows)]
 
     def __repr__(self) -> str:
-        return self._head().text()
+        return self._describe().text()
 
     __str__ = __repr__
 
-    def _head(self) -> NamedValues:
+    def _describe(self) -> NamedValues:
+        """Lay out the table, the tests of fit, the criteria and all warnings, for print; empty values are left out."""
         labels, share, mcar, rows = self.fit.labels, self.missing_information, self.mcar, []
         modes = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
         for pattern in sorted(self._patterns, key=lambda p: (len(p.modes) < len(self.names), -p.total)):
@@ -602,11 +609,9 @@ class LogLinear(Inference):
             ("table", f"{shorten(modes, 160)}, N = {self.fit.total:.0f}"),
             ("rows", shorten(", ".join(rows), 160)),
             *self._statistic_rows("G2", "X2"),
-            ("AIC", f"{self.aic:.3f}"),
-            ("BIC", f"{self.bic:.3f}"),
             ("missing information", lacking if rows else ""),
-            ("MCAR", statistic_text(mcar.statistic, mcar.df, mcar.p_value) if mcar.df > 0 else ""),
-            ("status", self._status()),
+            ("MCAR", statistic_text(mcar.statistic, mcar.df) if mcar.df > 0 else ""),
+            ("status", self._describe_status()),
         ]
         if absent and not self.model.functions:
             said.append(("note", f"not in the model, so all levels have equal means: {', '.join(absent)}"))
@@ -618,7 +623,8 @@ class LogLinear(Inference):
         model = shorten(brackets + functions if self.hierarchical else self.formula, 160)
         return NamedValues(f"Log-linear model {model}", [(name, value) for name, value in said if value])
 
-    def _status(self) -> str:
+    def _describe_status(self) -> str:
+        """Say whether the fit converged, and to what kind of maximum."""
         gone = self.fit.n_vanishing
         cells = "1 fitted count is" if gone == 1 else f"{gone:,} fitted counts are"
         if self.em is None:
