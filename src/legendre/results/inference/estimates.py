@@ -100,14 +100,15 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
             inverse = solve_triangular(factor.lower, np.diag(factor.scale), lower=True, check_finite=False)
             root[1 + chosen, 1 : 1 + len(chosen)] = inverse.T
         root[0] = -fit.eta @ root[1:]  # as theta rises, the constant log N - psi falls by eta
-    root[0, 0] = 1.0  # log N varies with 1 / N, independently of theta
+    root[0, 0] = 1.0  # the variance of log N is 1 / N, and it is independent of theta
+    root /= np.sqrt(fit.total)
     # the variance of what the factor left out is beyond float64: reported as not identified
     directions = np.eye(fit.n_params)[np.setdiff1d(columns, chosen)]
     if len(columns) < fit.n_params:
         directions = np.concatenate([open_directions(model, columns), directions])
     free = ~(directions != 0).any(axis=0)
     reasons = np.where(free, "", np.where(diverging(fit.recession), INFINITE, OPEN))
-    return Information(root / np.sqrt(fit.total), tuple(map(str, reasons)), directions)
+    return Information(root, tuple(map(str, reasons)), directions)
 
 
 # --- combinations ----------------------------------------------------------------------------------------------------
@@ -136,7 +137,9 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     if len(others):
         local = [_code_levels(labels, k, "local", {})[1] for k in modes]
         called += [titles[j] or _name_effect(cells[j], local) for j in others.tolist()]
-    return Combinations(tuple(called), np.vstack([coded, np.eye(1 + fit.n_params)[1 + others]]))
+    alone = np.zeros((len(others), 1 + fit.n_params))
+    alone[:, 1 + others] = np.eye(len(others))
+    return Combinations(tuple(called), np.vstack([coded, alone]))
 
 
 def _find_untied_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
@@ -204,7 +207,7 @@ def _combine(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -
     for table, row, levels in zip(tables, rows.T, _with_bottom(fit.basis).T, strict=True):
         above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]  # theta_u is part of log mu at all levels >= u
         cells *= above[row][:, levels]
-    return np.column_stack([cells[:, 0], cells[:, 1:] @ fit.model.terms.as_ties().matrix()])
+    return cells if fit.ties is None else np.column_stack([cells[:, 0], cells[:, 1:] @ fit.ties.matrix()])
 
 
 def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
