@@ -1,4 +1,4 @@
-"""Estimates with standard errors: the covariance of theta, combinations of parameters, and tables of them.
+"""Estimates with standard errors (`Estimates`): the covariance of theta, combinations of parameters, tables of them.
 
 The covariance is the inverse Fisher matrix over N, where theta is identified. At the boundary theta itself runs to
 infinity, but many combinations of it stay finite: all those that can be written with the cells that keep probability.

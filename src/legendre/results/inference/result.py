@@ -1,4 +1,4 @@
-"""`Inference`: what counts say about a model and its parameters."""
+"""`Inference`: what counts say about a model (tests of fit, bootstrap, residuals); estimates are in `estimates.py`."""
 
 from __future__ import annotations
 
