@@ -17,42 +17,42 @@ FEW_PAIRS = 20_000_000  # pairs of a cell and a basis cell up to which lists are
 
 def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
     """Sum, for each of the cells (m x N), the values of the basis cells (k x N) at or below it."""
-    if _sweeps(shape, cells, basis):
-        from legendre.core.sums.kernels.cell_sums import sweep
-
-        return sweep(shape, basis, values, cells, down=False)
-    if len(cells) < len(basis):  # one turn for each cell of the shorter list
-        return np.array([float(values[(basis <= v).all(axis=1)].sum()) for v in cells])
-    out = np.zeros(len(cells))
-    for u, value in zip(basis, values, strict=True):
-        out[above(cells, u)] += value
-    return out
+    return _sum_comparable(shape, basis, values, cells, down=False)
 
 
 def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
     """Sum, for each of the basis cells (k x N), the masses of the cells (m x N) at or above it."""
-    if _sweeps(shape, cells, basis):
+    return _sum_comparable(shape, cells, masses, basis, down=True)
+
+
+def _sum_comparable(
+    shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool
+) -> FloatArray:
+    """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`.
+
+    Long lists are swept by compiled code. Otherwise every cell of the shorter list is compared with the longer list.
+    """
+    if _sweeps(shape, adders, askers):
         from legendre.core.sums.kernels.cell_sums import sweep
 
-        return sweep(shape, cells, masses, basis, down=True)
-    if len(cells) < len(basis):
-        out = np.zeros(len(basis))
-        for v, mass in zip(cells, masses, strict=True):
-            out[(basis <= v).all(axis=1)] += mass
-        return out
-    return np.array([float(masses[above(cells, u)].sum()) for u in basis])
+        return sweep(shape, adders, values, askers, down=down)
+    mark_adders, mark_askers = (_mark_above, _mark_below) if down else (_mark_below, _mark_above)
+    if len(askers) <= len(adders):
+        return np.array([float(values[mark_adders(adders, cell)].sum()) for cell in askers])
+    out = np.zeros(len(askers))
+    for cell, value in zip(adders, values, strict=True):
+        out[mark_askers(askers, cell)] += value
+    return out
 
 
 def suffix_sums(x: AnyArray, cells: IntArray, few: int = 4) -> FloatArray:
     """Sum a grid at or above each of some of its cells (k x N), in the memory of one slab of it.
 
-    Slabs of the first mode are added up from the last to the first. Of a sum of slabs, rectangles above `few` cells for
-    each mode are summed one by one; for more all suffix sums are formed.
+    Slabs of the first mode are added up from the last to the first. Wherever a cell begins, the sum of the slabs so far
+    is summed over the rectangle above it. For more than `few` cells a mode all suffix sums of that slab are cheaper.
     """
     if x.flags.f_contiguous:
         x, cells = x.T, cells[:, ::-1]
-    if x.ndim == 1:
-        x, cells = x[:, None], np.column_stack([cells, np.zeros(len(cells), dtype=np.int64)])
     out, order = np.empty(len(cells)), np.argsort(-cells[:, 0], kind="stable")
     starts, first = np.unique(-cells[order, 0], return_index=True)
     slab, stop = np.zeros(x.shape[1:]), len(x)
@@ -75,7 +75,10 @@ def second_moments(
     out: FloatArray,
     together: int = 1 << 11,
 ) -> None:
-    """Fill `out` (k x k) with the mass at or above both of any two basis cells, `name_levels` cells at a time."""
+    """Fill `out` (k x k) with the mass at or above both of any two basis cells, `together` cells at a time.
+
+    These are sums at joins: the features of two cells multiply to that of their join.
+    """
     if len(basis) > 1 and _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep_joins
 
@@ -89,7 +92,7 @@ def second_moments(
 
 
 def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
-    """Rows of zeta for the given cells: 1 where u <= v."""
+    """Compute the rows of zeta (m x k) of some cells v (m x N): 1 where a basis cell u (k x N) is at or below v."""
     out = np.ones((len(cells), len(basis)))
     for k in range(cells.shape[1]):
         if basis[:, k].any():
@@ -98,14 +101,21 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
 
 
 def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
-    """Whether the compiled sweep is faster, and its tree fits."""
-    # the tree of compiled sums is the grid of all modes but the longest, at most 2^26 cells
+    """Decide whether to sweep in compiled code: where it is faster, and its tree takes at most 2^26 numbers (512 MiB).
+
+    The tree has a number for each cell of the grid of all modes but the longest.
+    """
     return len(cells) * len(basis) > FEW_PAIRS and math.prod(shape) // max(shape) <= 1 << 26
 
 
-def above(cells: IntArray, u: IntArray) -> BoolArray:
-    """Mark the cells at or above u; only u's coordinates away from 0 say anything."""
+def _mark_above(cells: IntArray, u: IntArray) -> BoolArray:
+    """Mark the cells (m x N) at or above u; coordinates of u that are 0 need no comparison."""
     mark: BoolArray = np.ones(len(cells), dtype=np.bool_)
     for k in np.flatnonzero(u):
         mark &= cells[:, k] >= u[k]
     return mark
+
+
+def _mark_below(cells: IntArray, v: IntArray) -> BoolArray:
+    """Mark the cells (m x N) at or below v."""
+    return np.asarray((cells <= v).all(axis=1))

@@ -7,10 +7,9 @@ both visit O(log) entries for each mode: the memory is that of one slab, and not
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legendre.core.compiled import available_threads, compiled, in_threads, inner
 from legendre.core.types import FloatArray, IntArray
@@ -76,7 +75,7 @@ def _add_up_to(plane, a, adders, values, tree, extents, strides, index):
 
 @compiled
 def _sweep(adders, values, askers, extents, strides, out):
-    """Meet both lists by rising plane, their first column; of one plane the adders come first."""
+    """Go through both lists by rising plane, their first column; of one plane the adders come before the askers."""
     tree, index = np.zeros(extents.prod()), np.empty(len(extents), np.int64)
     a = np.int64(0)  # a type, not a literal, for which numba would compile the callee once more
     for b in range(len(askers)):
@@ -98,50 +97,56 @@ def _sweep_joins(part, parts, adders, values, askers, extents, strides, out):
             out[b, other] = out[other, b] = _sum(tree, strides, where, index)
 
 
-def _slab(shape: tuple[int, ...]) -> tuple[list[int], NDArray[Any], NDArray[Any]]:
-    """Put the longest mode first; return the order of the modes, and extents and strides of the others."""
+class _Sweep(NamedTuple):
+    """Two lists of cells, laid out for a sweep: tables with the plane first, then the place in the slab."""
+
+    adders: IntArray  # sorted by plane
+    values: FloatArray  # of the adders
+    askers: IntArray  # sorted by plane
+    extents: IntArray  # the lengths of the slab's modes
+    strides: IntArray
+
+
+def _plan_sweep(
+    shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool
+) -> tuple[_Sweep, IntArray]:
+    """Put the longest mode first and sort both lists by it; return also where each sorted asker came from.
+
+    If `down`, coordinates are counted from the top, so that what lies above a cell comes to lie below it.
+    """
     longest = int(np.argmax(shape))
     order = [longest, *(k for k in range(len(shape)) if k != longest)]
     extents = np.array([shape[k] for k in order[1:]] or [1], dtype=np.int64)
     strides = np.cumprod([1, *extents[:0:-1]])[::-1].astype(np.int64)
-    return order, extents, strides
-
-
-def _sort_cells(cells: IntArray, order: list[int], shape: tuple[int, ...] | None) -> tuple[IntArray, IntArray]:
-    """Sort cells by plane; with a shape given, coordinates count down from the top, so that above becomes below."""
-    table = np.zeros((len(cells), max(2, len(order))), dtype=np.int64)
-    for column, k in enumerate(order):
-        table[:, column] = cells[:, k] if shape is None else shape[k] - 1 - cells[:, k].astype(np.int64)
-    place = np.argsort(table[:, 0], kind="stable")
-    return table[place], place
+    tables = []
+    for cells in (adders, askers):
+        table = np.zeros((len(cells), 1 + len(extents)), dtype=np.int64)
+        for column, k in enumerate(order):
+            table[:, column] = shape[k] - 1 - cells[:, k].astype(np.int64) if down else cells[:, k]
+        tables.append(table)
+    first, back = (np.argsort(table[:, 0], kind="stable") for table in tables)
+    return _Sweep(tables[0][first], values[first], tables[1][back], extents, strides), back
 
 
 def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
     """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`."""
-    order, extents, strides = _slab(shape)
-    top = shape if down else None
-    (added, place), (asked, back) = _sort_cells(adders, order, top), _sort_cells(askers, order, top)
+    plan, back = _plan_sweep(shape, adders, values, askers, down=down)
     sums, out = np.empty(len(askers)), np.empty(len(askers))
-    _sweep(added, values[place], asked, extents, strides, sums)
+    _sweep(*plan, sums)
     out[back] = sums
     return out
 
 
 def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
-    """Fill `out` with the mass at or above the join of any two basis cells."""
-    order, extents, strides = _slab(shape)
-    adders, place = _sort_cells(cells, order, shape)
-    askers, back = _sort_cells(basis, order, shape)
-    tables = adders, masses[place], askers, extents, strides, out
-    work = float(len(basis)) ** 2 * len(extents)
-    several = len(basis) ** 2 > max(len(cells), int(extents.prod()))
+    """Fill `out` (k x k) with the mass at or above the join of any two basis cells."""
+    plan, back = _plan_sweep(shape, cells, masses, basis, down=True)
+    several = len(basis) ** 2 > max(len(cells), int(plan.extents.prod()))
     parts = available_threads() if several else 1  # each part adds all cells to a tree of its own
 
     def run(first: int, last: int) -> None:
         for part in range(first, last):
-            _sweep_joins(part, parts, *tables)
+            _sweep_joins(part, parts, *plan, out)
 
-    in_threads(work, parts, run)
-    if not np.array_equal(back, np.arange(len(back))):
-        forth = np.argsort(back)
-        out[:] = out[np.ix_(forth, forth)]
+    in_threads(float(len(basis)) ** 2 * len(plan.extents), parts, run)
+    forth = np.argsort(back)
+    out[:] = out[np.ix_(forth, forth)]
