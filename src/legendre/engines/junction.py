@@ -64,23 +64,20 @@ class JunctionEngine(Engine):
         given these, so its derivative is margin x (z - mean given the shared modes) + (derivative of the shared
         margin) x given.
         """
-        tables, beliefs, rest = self.tables, self._beliefs(point), vector.shape[1:]
+        tables, beliefs = self.tables, self._beliefs(point)
         inside = tables.sums_below(vector)
-        below: list[FloatArray] = [np.empty(0)] * len(tables.tree.cliques)
-        for c in reversed(range(len(below))):
-            (where, shape), link = tables.matrices[c], tables.links[c]
-            below[c] = np.einsum(
-                "sr,sr...->s...", beliefs.given[where].reshape(shape), inside[where].reshape(*shape, *rest)
-            )
+        matrices, given, margins = (tables.matrices(part) for part in (inside, beliefs.given, beliefs.margins))
+        means: list[FloatArray] = [np.empty(0)] * len(matrices)
+        for c, link in reversed(list(enumerate(tables.links))):
+            means[c] = np.einsum("sr,sr...->s...", given[c], matrices[c])
             if link is not None:
-                link.add(below[c], inside[tables.parents[c]])
-        for c, (where, shape) in enumerate(tables.matrices):
-            # `inside` becomes the change of the tables' margins
-            here, link, sides = inside[where].reshape(*shape, *rest), tables.links[c], (*shape, *[1] * len(rest))
-            here -= below[c][:, None]
-            here *= beliefs.margins[where].reshape(sides)
+                link.add(means[c], matrices[link.above])
+        wide = (..., *[None] * (vector.ndim - 1))  # broadcasts a table against those of all columns
+        for c, (change, link) in enumerate(zip(matrices, tables.links, strict=True)):
+            change -= means[c][:, None]  # z becomes the change of the margins
+            change *= margins[c][wide]
             if link is not None:
-                here += link.reduce(inside[tables.parents[c]])[:, None] * beliefs.given[where].reshape(sides)
+                change += link.reduce(matrices[link.above])[:, None] * given[c][wide]
         return tables.sums_above(inside)
 
     def _beliefs(self, point: Point) -> Beliefs:

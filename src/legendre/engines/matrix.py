@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -64,23 +64,25 @@ class MatrixEngine(Engine):
 
     def at(self, theta: FloatArray) -> Point:
         """Add up theta along both axes and multiply W by the exponentials."""
-        f, g = (np.concatenate([[0.0], np.cumsum(theta[line])]) for line in self.lines)
-        return self.scaled_by(f, g, self.log_product(f, 0), theta)
+        f, g = self._log_factors(theta)
+        return replace(self.scaled_by(f, g, self.log_product(f, 0)), theta=theta)
 
-    def scaled_by(self, f: FloatArray, g: FloatArray, per_column: FloatArray, theta: FloatArray | None = None) -> Point:
+    def _log_factors(self, vector: FloatArray) -> tuple[FloatArray, ...]:
+        """Add up a vector of parameters along both axes: the log factors of rows and columns, up to a constant."""
+        return tuple(np.concatenate([[0.0], np.cumsum(vector[line])]) for line in self.lines)
+
+    def scaled_by(self, f: FloatArray, g: FloatArray, per_column: FloatArray) -> Point:
         """Evaluate W with log factors of its rows and columns; `per_column` is the product of W with those of rows."""
         per_row = self.log_product(g, 1)
         log_rows, log_columns = f + per_row, g + per_column
         peak = float(log_rows.max())
         log_mass = peak + float(np.log(np.exp(log_rows - peak).sum()))
         rows, columns = np.exp(log_rows - log_mass), np.exp(log_columns - log_mass)
-        eta = np.empty(self.n_params)
-        own = np.empty(self.n_params) if theta is None else theta
+        theta, eta = np.empty(self.n_params), np.empty(self.n_params)
         for line, margin, factor in zip(self.lines, (rows, columns), (f, g), strict=True):
             eta[line] = np.cumsum(margin[::-1])[-2::-1]
-            if theta is None:
-                own[line] = np.diff(factor)
-        return Point(own, eta, log_mass - float(f[0] + g[0]), Scaled(f, g, rows, columns, log_mass, per_row))
+            theta[line] = np.diff(factor)
+        return Point(theta, eta, log_mass - float(f[0] + g[0]), Scaled(f, g, rows, columns, log_mass, per_row))
 
     def log_product(self, log_factor: FloatArray, axis: int) -> FloatArray:
         """Compute ``log sum of W exp(log_factor)`` along an axis; in the log domain only where it might underflow."""
@@ -113,5 +115,5 @@ class MatrixEngine(Engine):
 
     def swing(self, vector: FloatArray) -> float:
         """Bound the range of ``zeta(vector)``: the ranges of rows and columns add up."""
-        sums = [np.concatenate([[0.0], np.cumsum(vector[line])]) for line in self.lines]
-        return float(sum(np.ptp(s[seen]) for s, seen in zip(sums, self._seen, strict=True)))
+        pairs = zip(self._log_factors(vector), self._seen, strict=True)
+        return float(sum(np.ptp(factors[seen]) for factors, seen in pairs))

@@ -43,12 +43,9 @@ class TiedEngine(Engine):
             a = self.ties.matrix()
             g[:] = a.T @ (a.T @ self.inner.fisher(point.cache)).T
         else:
-            unit = np.zeros(self.n_params)
-            for j, row in enumerate(g):
-                unit[j] = 1.0
+            for row, unit in zip(g, np.eye(self.n_params), strict=True):
                 row[:] = self.fisher_product(point, unit)
-                unit[j] = 0.0
-        g += g.T.copy()
+        g += g.T.copy()  # rounding errors are not symmetric
         g *= 0.5
         return g
 
@@ -75,14 +72,12 @@ class TiedEngine(Engine):
 
     @cached_property
     def _design(self) -> FloatArray | None:
-        """The features on the merged cells, ``zeta A``, n x m; ``None`` where that is too large."""
+        """The features on the merged cells that carry probability, ``zeta A``, n x m; ``None`` where too large."""
         space = self.model
         # up to 32 MiB the features are kept as a matrix: exact to the last digit where probabilities are small
         if isinstance(space, Cliques) or space.n_cells * self.n_params > (1 << 22):
             return None
-        design, unit = np.empty((self.model.n_alive, self.n_params)), np.zeros(self.n_params)
-        for j in range(self.n_params):
-            unit[j] = 1.0
-            design[:, j] = space.below(unit)[self.model.alive]
-            unit[j] = 0.0
+        design = np.empty((space.n_alive, self.n_params))
+        for j, unit in enumerate(np.eye(self.n_params)):
+            design[:, j] = space.below(unit)[space.alive]
         return design

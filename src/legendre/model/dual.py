@@ -72,8 +72,7 @@ def from_theta(theta: ArrayLike, support: str | ArrayLike = "all") -> Any:
     """
     from scipy.special import logsumexp
 
-    grid, mask = _parameters(theta, support)
-    log_q = np.where(mask, _log_density(grid), -np.inf)
+    log_q = _log_density(theta, support)
     return device_of(theta).bring(np.exp(log_q - logsumexp(log_q)))
 
 
@@ -92,8 +91,7 @@ def psi(theta: ArrayLike, support: str | ArrayLike = "all") -> float:
     """
     from scipy.special import logsumexp
 
-    grid, mask = _parameters(theta, support)
-    return float(logsumexp(_log_density(grid)[mask]))
+    return float(logsumexp(_log_density(theta, support)))
 
 
 def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
@@ -186,6 +184,7 @@ def read_point(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -
 
 
 def _read_mask(values: AnyArray, support: str | ArrayLike) -> BoolArray:
+    """Read the argument `support` as a mask, also where it is the full grid."""
     mask = support_mask(values, None, support)
     return np.ones(values.shape, dtype=np.bool_) if mask is None else mask
 
@@ -197,6 +196,7 @@ def probabilities(data: Dense) -> FloatArray:
 
 
 def _parameters(grid: ArrayLike, support: str | ArrayLike) -> tuple[FloatArray, BoolArray]:
+    """Read a grid of theta or eta, as a copy that is 0 outside the support, and the support."""
     values = check_numeric(grid, "theta or eta", InvalidTensor)
     if not np.isfinite(values).all():
         raise InvalidTensor("theta and eta are grids of finite numbers.")
@@ -204,13 +204,19 @@ def _parameters(grid: ArrayLike, support: str | ArrayLike) -> tuple[FloatArray, 
     return np.where(mask, values, 0.0), mask
 
 
-def _log_density(grid: FloatArray) -> FloatArray:
+def _log_density(theta: ArrayLike, support: str | ArrayLike) -> FloatArray:
+    """Compute log q + psi at every cell, eq. (2); -inf outside the support."""
+    grid, mask = _parameters(theta, support)
     grid[(0,) * grid.ndim] = 0.0
-    return zeta(grid)
+    return np.where(mask, zeta(grid), -np.inf)
 
 
 def _solve_triangular(values: FloatArray, mask: BoolArray) -> FloatArray:
-    """Solve ``sum of x_u over u <= v in Omega = values_v``: cells of one coordinate sum are incomparable."""
+    """Solve ``sum of x_u over u <= v in Omega = values_v`` for x: Möbius inversion on a support that is not a grid.
+
+    Cells with the same sum of coordinates are incomparable, so the cells of each such level are solved for at once,
+    from the lowest level to the highest.
+    """
     level = np.indices(values.shape).sum(axis=0)
     x = np.zeros(values.shape)
     for s in range(int(level.max()) + 1):

@@ -276,8 +276,8 @@ class Cliques(Model):
         if alive is None or not self._on_tables(alive):
             return super().carries(boxes, alive)
         out = np.ones(len(boxes), dtype=np.bool_)
-        for c, (where, _) in enumerate(self.tables.matrices):
-            out &= alive[where][self.tables.flat(c, boxes.T)]
+        for c, marks in enumerate(self.tables.matrices(alive)):
+            out &= marks.take(self.tables.flat(c, boxes.T))
         return out
 
     def _on_tables(self, marks: BoolArray) -> bool:

@@ -32,7 +32,6 @@ class Problem:
     clique_sums: FloatArray | None = None  # P summed over the cells of the cliques' tables, where no more is known
     mode_margins: tuple[FloatArray, ...] | None = None  # P summed over the intervals of each mode, if that is all
     prescribed: dict[Modes, FloatArray] | None = None  # margins of P, if nothing else is known; ``None``: P is X
-    full: Problem | None = None  # the problem that this is a part of: the same merged cells, all parameters
 
     def __post_init__(self) -> None:
         self.eta_hat.setflags(write=False)
@@ -86,8 +85,6 @@ class Problem:
         """P summed over each merged cell, when it is first needed."""
         if self.given is not None:
             return self.given
-        if self.full is not None:
-            return self.full.mass
         if not self.known:
             raise InvalidSetting(
                 f"this solver needs X on each of {size_name(self.model.n_cells)} merged cells, of which at most "
@@ -147,7 +144,7 @@ class Problem:
             return self
         model = self.model.on_face(alive)
         model = model if len(columns) == len(self.eta_hat) else model.with_columns(columns)
-        return replace(self, model=model, eta_hat=self.eta_hat[columns], full=self.full or self)
+        return replace(self, model=model, eta_hat=self.eta_hat[columns])
 
 
 def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:

@@ -212,7 +212,7 @@ class CliqueDistribution:
             home = tables.tree.home_of(coupled)
             clique = tables.tree.cliques[home]
             others = tuple(axis for axis, k in enumerate(clique.modes) if k not in coupled)
-            sums = beliefs.margins[tables.matrices[home][0]].reshape(clique.shape).sum(axis=others)
+            sums = tables.matrices(beliefs.margins)[home].reshape(clique.shape).sum(axis=others)
             in_order = [k for k in clique.modes if k in coupled]
             joint = sums.transpose([in_order.index(k) for k in coupled]).reshape(joint.shape)
         lengths = [quotient.lengths[k] for k in kept]
@@ -254,10 +254,10 @@ class CliqueDistribution:
         `choose` takes the table of the clique, a row for each state of what is shared, and the rows of interest.
         """
         boxes = np.zeros((len(self.model.support.shape), n), dtype=np.int64)
-        for c, (where, shape) in enumerate(self.tables.matrices):
+        for c, table in enumerate(self.tables.matrices(values)):
             clique = self.tables.tree.cliques[c]
-            rows = self.tables.flat(c, boxes) // shape[1]  # own modes are still 0
-            chosen = choose(values[where].reshape(shape), rows)
+            rows = self.tables.flat(c, boxes) // table.shape[1]  # own modes are still 0
+            chosen = choose(table, rows)
             for axis in reversed(range(clique.shared, len(clique.modes))):
                 chosen, boxes[clique.modes[axis]] = np.divmod(chosen, clique.shape[axis])
         return boxes

@@ -5,8 +5,7 @@ Cholesky, pivoted where that fails, never an inverse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -26,7 +25,7 @@ class Factor:
     columns: IntArray
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """Solve ``G x = right``, k or k x m; dependent entries of x are 0, and infinite what float64 cannot hold."""
+        """Solve ``G x = right`` (k or k x m); entries of dependent rows are 0, entries beyond float64 are infinite."""
         out = np.zeros_like(right)
         if len(self.columns):
             scale = self.scale if right.ndim == 1 else self.scale[:, None]
@@ -72,11 +71,19 @@ def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
 
 
 def rounding_level(size: int, n_cells: int) -> float:
-    """Pivots of a unit-diagonal matrix below this are indistinguishable from 0."""
+    """Bound the rounding error of a pivot of a matrix with unit diagonal: smaller pivots count as 0.
+
+    `size` is the number of rows. An entry was summed over `n_cells` cells, whose errors grow with the square root of
+    their number.
+    """
     return float(np.finfo(np.float64).eps) * max(size, int(np.sqrt(n_cells)), 16)
 
 
 def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
+    """Scale rows and columns of a Gram matrix, in place, so that its diagonal is 1; return the factors.
+
+    Pivots then say how much of a feature's variance is left, whatever that variance is.
+    """
     diagonal = np.diagonal(g)
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.where(diagonal > 0, 1.0 / np.sqrt(diagonal), 0.0)
@@ -86,31 +93,27 @@ def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
 
 
 def _factorise_pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
+    """Return the rows whose pivots are above the tolerance, and the Cholesky factor L of these rows and columns."""
     lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1)
     return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
 
 
-@contextmanager
-def limit_blas(rows: int = 0, large: int = 2_000) -> Iterator[None]:
+def limit_blas(rows: int = 0, large: int = 2_000) -> AbstractContextManager[None]:
     """Let BLAS and LAPACK use one thread inside, unless matrices have at least `large` rows.
 
     On a busy machine two threads were up to 50 times slower on smaller factors. A fit, and whatever else multiplies
     small matrices many times, sets the limit once (30 microseconds), not for each product. Compiled kernels have their
     own number of threads, see `legendre.core.compiled`.
     """
-    if rows >= large:
-        yield
-        return
-    limit = _blas_limit()
-    limit.enter()
-    try:
-        yield
-    finally:
-        limit.leave()
+    return nullcontext() if rows >= large else _blas_limit()
 
 
 class _BlasLimit:
-    """One BLAS thread for the process until the last of the fits that ask for it, in any thread, has ended."""
+    """One BLAS thread for the process until the last of the fits that ask for it, in any thread, has ended.
+
+    The limits of threadpoolctl itself do not count: of two fits that overlap, the second would restore the limit of
+    the first.
+    """
 
     def __init__(self) -> None:
         from threadpoolctl import ThreadpoolController
@@ -119,20 +122,21 @@ class _BlasLimit:
         self._before: list[int] = []
         self._lock, self._users = Lock(), 0
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             self._users += 1
             if self._users == 1:
                 self._before = [library.num_threads for library in self._libraries]
                 self._set([1] * len(self._libraries))
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
                 self._set(self._before)
 
     def _set(self, numbers: list[int]) -> None:
+        """Set the number of threads of each library."""
         for library, number in zip(self._libraries, numbers, strict=True):
             if hasattr(library, "clear_controlling_thread"):  # else it obeys only the thread that set it first
                 library.clear_controlling_thread(force=True)

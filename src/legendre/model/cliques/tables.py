@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, S
 from legendre.data.sparse import Sparse
 from legendre.model.cliques.graph import Clique, CliqueTree
 
@@ -21,6 +22,7 @@ from legendre.model.cliques.graph import Clique, CliqueTree
 class Link:
     """How a clique's table lies in its parent's: axes of the parent that follow each other are taken together."""
 
+    above: int  # the number of the parent
     parent: tuple[int, ...]  # the shape of the parent's table, axes taken together
     kept: tuple[int, ...]  # the same with length 1 where the child does not share the axes
     summed: tuple[int, ...]  # those axes
@@ -29,26 +31,28 @@ class Link:
     def of(cls, child: Clique, parent: Clique) -> Link:
         """Compare the modes of two cliques."""
         common = set(child.modes[: child.shared])
-        lanes: list[list[int]] = []
+        lanes: list[list[int]] = []  # runs of axes of the parent: how many cells they have, whether they are shared
         for k, length in zip(parent.modes, parent.shape, strict=True):
             if lanes and lanes[-1][1] == (k in common):
                 lanes[-1][0] *= length
             else:
                 lanes.append([length, int(k in common)])
         return cls(
+            child.parent,
             tuple(length for length, _ in lanes),
             tuple(length if shared else 1 for length, shared in lanes),
             tuple(axis for axis, (_, shared) in enumerate(lanes) if not shared),
         )
 
     def add(self, values: FloatArray, table: FloatArray) -> None:
-        """Add what is said of the shared modes to the parent's table; a second axis numbers tables."""
-        view = table.reshape(*self.parent, *table.shape[1:])
-        view += values.reshape(*self.kept, *table.shape[1:])
+        """Add a message, a number for each cell of the shared modes, to the parent's table; see `Tables.matrices`."""
+        rest = table.shape[2:]
+        view = table.reshape(*self.parent, *rest)
+        view += values.reshape(*self.kept, *rest)
 
     def reduce(self, table: FloatArray, by: np.ufunc = np.add) -> FloatArray:
-        """Sum a parent's table over what is not shared, or take its maximum there; a second axis numbers tables."""
-        rest = table.shape[1:]
+        """Sum the parent's table over the modes that are not shared, or take the maximum over them."""
+        rest = table.shape[2:]
         return np.asarray(by.reduce(table.reshape(*self.parent, *rest), axis=self.summed)).reshape(-1, *rest)
 
 
@@ -76,7 +80,7 @@ class Tables:
         return out
 
     @cached_property
-    def matrices(self) -> list[tuple[slice, tuple[int, int]]]:
+    def _places(self) -> list[tuple[slice, tuple[int, int]]]:
         """Where each table lies, and its shape as a matrix: cells of the shared modes by cells of its own."""
         free, out = {shape: start for start, _, shape in self.groups}, []
         for clique in self.tree.cliques:
@@ -86,6 +90,13 @@ class Tables:
             out.append((slice(start, stop), (rows, own)))
         return out
 
+    def matrices(self, tables: NDArray[S]) -> list[NDArray[S]]:
+        """View the table of each clique as a matrix: rows are cells of the shared modes, columns cells of its own modes.
+
+        `tables` holds all tables; a second axis of it, which numbers vectors, becomes the third of the matrices.
+        """
+        return [tables[where].reshape(*shape, *tables.shape[1:]) for where, shape in self._places]
+
     @cached_property
     def links(self) -> list[Link | None]:
         """How each table lies in its parent's; ``None`` for roots."""
@@ -93,16 +104,11 @@ class Tables:
         return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
 
     @cached_property
-    def parents(self) -> list[slice]:
-        """Where the table of each one's parent lies; of no meaning for roots."""
-        return [self.matrices[clique.parent][0] for clique in self.tree.cliques]
-
-    @cached_property
     def positions(self) -> IntArray:
         """Where each parameter stands in the array."""
         out = np.empty(len(self.basis), dtype=np.int64)
         for c, rows in self.by_clique():
-            out[rows] = self.matrices[c][0].start + self.flat(c, self.basis[rows].T)
+            out[rows] = self._places[c][0].start + self.flat(c, self.basis[rows].T)
         return out
 
     def by_clique(self) -> Iterator[tuple[int, IntArray]]:
@@ -142,23 +148,23 @@ class Tables:
     def counts(self, cells: IntArray, weights: FloatArray | None = None) -> FloatArray:
         """Count the cells (n x N, not merged) that fall on each cell of each table, or add up their weights."""
         columns, out = self.columns(cells), np.empty(self.size)
-        for c, (where, _) in enumerate(self.matrices):
-            out[where] = np.bincount(self.flat(c, columns), weights, where.stop - where.start)
+        for c, table in enumerate(self.matrices(out)):
+            table[:] = np.bincount(self.flat(c, columns), weights, table.size).reshape(table.shape)
         return out
 
     def at(self, tables: FloatArray, cells: IntArray) -> FloatArray:
         """Add up, for each cell (n x N, not merged), what the tables hold at it."""
         columns, out = self.columns(cells), np.zeros(len(cells))
-        for c, (where, _) in enumerate(self.matrices):
-            out += tables[where].take(self.flat(c, columns))
+        for c, table in enumerate(self.matrices(tables)):
+            out += table.take(self.flat(c, columns))
         return out
 
     @cached_property
     def log_lengths(self) -> FloatArray:
         """The logarithm of how many levels each merged level stands for, in the table that the mode is own to."""
         out = np.zeros(self.size)
-        for (where, _), clique in zip(self.matrices, self.tree.cliques, strict=True):
-            table = out[where].reshape(clique.shape)
+        for matrix, clique in zip(self.matrices(out), self.tree.cliques, strict=True):
+            table = matrix.reshape(clique.shape)
             for axis in range(clique.shared, len(clique.shape)):
                 sides = np.log(self.quotient.lengths[clique.modes[axis]])
                 table += sides.reshape(-1, *[1] * (len(clique.shape) - axis - 1))
@@ -199,45 +205,44 @@ def clique_sums(entries: Sparse, tables: Tables, total: float) -> FloatArray:
     out = tables.counts(entries.cells, entries.values.astype(np.float64))
     if entries.even:  # each cell of each table stands for a share of the full grid
         shares = [lengths / lengths.sum() for lengths in tables.quotient.lengths]
-        for clique, (where, _) in zip(tables.tree.cliques, tables.matrices, strict=True):
-            out[where] += entries.even * reduce(np.multiply.outer, [shares[k] for k in clique.modes]).ravel()
+        for clique, table in zip(tables.tree.cliques, tables.matrices(out), strict=True):
+            table += entries.even * reduce(np.multiply.outer, [shares[k] for k in clique.modes]).reshape(table.shape)
     return out / total
 
 
 def lay_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
     """Put the table of each clique, in the order of its modes, in its place."""
     out = np.empty(tables.size)
-    for (where, _), table in zip(tables.matrices, sums, strict=True):
-        out[where] = table.ravel()
+    for matrix, table in zip(tables.matrices(out), sums, strict=True):
+        matrix[:] = table.reshape(matrix.shape)
     return out
 
 
 def sum_onto_modes(tables: Tables, sums: FloatArray) -> list[FloatArray]:
     """Sum P onto each mode, in the table of the mode's home clique."""
-    out = []
+    out, matrices = [], tables.matrices(sums)
     for k, home in enumerate(tables.tree.home):
         if home < 0:  # one merged level: no parameter concerns this mode
             out.append(np.ones(1))
             continue
-        (where, _), clique = tables.matrices[home], tables.tree.cliques[home]
+        clique = tables.tree.cliques[home]
         others = tuple(axis for axis, j in enumerate(clique.modes) if j != k)
-        out.append(sums[where].reshape(clique.shape).sum(axis=others))
+        out.append(matrices[home].reshape(clique.shape).sum(axis=others))
     return out
 
 
 def is_saturated(tables: Tables) -> bool:
     """Whether every cell of every clique's table has a parameter."""
     # each parameter is counted in one clique, where its own modes are not all 0; the others belong to the parent
-    return sum(states * (inside - 1) for _, (states, inside) in tables.matrices) == len(tables.basis)
+    return sum(states * (inside - 1) for _, (states, inside) in tables._places) == len(tables.basis)
 
 
 def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
     """Return theta of the distribution that has these margins on the cliques, positive on all cells that count."""
     out = _log(sums)
-    for c, (where, shape) in enumerate(tables.matrices):
-        table = out[where].reshape(shape)
-        if tables.links[c] is not None:
-            table -= _log(sums[where].reshape(shape).sum(axis=1))[:, None]
+    for table, own, link in zip(tables.matrices(out), tables.matrices(sums), tables.links, strict=True):
+        if link is not None:
+            table -= _log(own.sum(axis=1))[:, None]
     out -= tables.log_lengths
     return theta_of(tables, out)
 
@@ -254,12 +259,12 @@ def theta_of(tables: Tables, out: FloatArray) -> FloatArray:
         for axis in range(1, stack.ndim):
             stack = np.diff(stack, axis=axis, prepend=0.0)
         out[start:stop] = stack.ravel()
-    for c in reversed(range(len(tables.tree.cliques))):
-        link, (where, shape) = tables.links[c], tables.matrices[c]
-        if link is not None:
-            above = out[tables.parents[c]].reshape(link.parent)
+    matrices = tables.matrices(out)
+    for table, link in zip(reversed(matrices), reversed(tables.links), strict=True):
+        if link is not None:  # parameters of the shared modes alone belong to the parent
+            above = matrices[link.above].reshape(link.parent)
             bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
-            above[bottom] += out[where].reshape(shape)[:, 0].reshape(link.kept)
+            above[bottom] += table[:, 0].reshape(link.kept)
     return np.asarray(out[tables.positions])
 
 
@@ -269,13 +274,12 @@ def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float
     Both are products of conditional margins on the tree: their divergences add up, and so do their log ratios.
     """
     gap = drift = 0.0
-    for where, shape in tables.matrices:
-        p, q = sums[where].reshape(shape), margins[where].reshape(shape)
-        seen = p.sum(axis=1) > 0  # what vanishes has no mass in either
-        p, q = p[seen], q[seen]
-        ratio = np.log(np.divide(p, q, out=np.ones_like(p), where=p > 0))
-        ratio -= np.where(p > 0, np.log(p.sum(axis=1) / q.sum(axis=1))[:, None], 0.0)
-        gap += float((p * ratio).sum())
+    for m, q in zip(tables.matrices(sums), tables.matrices(margins), strict=True):
+        seen = m.sum(axis=1) > 0  # what vanishes has no mass in either
+        m, q = m[seen], q[seen]
+        ratio = np.log(np.divide(m, q, out=np.ones_like(m), where=m > 0))
+        ratio -= np.where(m > 0, np.log(m.sum(axis=1) / q.sum(axis=1))[:, None], 0.0)
+        gap += float((m * ratio).sum())
         drift += float(np.abs(ratio).max())
     return max(gap, 0.0), float(np.expm1(drift))
 
@@ -290,21 +294,22 @@ def parts_of(tables: Tables) -> tuple[Part, ...]:
     """List the tables in which cells have no probability."""
     if tables.alive is None:
         return ()
-    pairs = zip(tables.tree.cliques, tables.matrices, strict=True)
-    every = ((clique.modes, tables.alive[where].reshape(clique.shape)) for clique, (where, _) in pairs)
-    return tuple((modes, alive) for modes, alive in every if not alive.all())
+    pairs = zip(tables.tree.cliques, tables.matrices(tables.alive), strict=True)
+    return tuple((clique.modes, alive.reshape(clique.shape)) for clique, alive in pairs if not alive.all())
 
 
 def with_parts(tables: Tables, parts: Iterable[Part]) -> Tables:
     """Mark the same cells in tables of another layout, in which some clique holds all modes of each part."""
-    marks: BoolArray | None = None
-    for modes, alive in parts:
+    listed = list(parts)
+    if not listed:
+        return tables
+    marks = np.ones(tables.size, dtype=np.bool_)
+    for modes, alive in listed:
         home = tables.tree.home_of(modes)
-        clique, where = tables.tree.cliques[home], tables.matrices[home][0]
-        marks = np.ones(tables.size, dtype=np.bool_) if marks is None else marks
-        table = marks[where].reshape(clique.shape)
+        clique = tables.tree.cliques[home]
+        table = tables.matrices(marks)[home].reshape(clique.shape)
         table &= _broadcast_table(alive, modes, clique.modes)
-    return tables if marks is None else replace(tables, alive=marks)
+    return replace(tables, alive=marks)
 
 
 def on_grid(parts: Iterable[Part], merged_shape: tuple[int, ...]) -> BoolArray:
@@ -325,8 +330,7 @@ def _broadcast_table(table: BoolArray, modes: tuple[int, ...], every: tuple[int,
 def n_free(tables: Tables) -> int:
     """Count the independent parameters where B fits all tables exactly: what is free in each, given what it shares."""
     assert tables.alive is not None
-    marks = (tables.alive[where].reshape(shape) for where, shape in tables.matrices)
-    return sum(int(table.sum()) - int(table.any(axis=1).sum()) for table in marks)
+    return sum(int(table.sum()) - int(table.any(axis=1).sum()) for table in tables.matrices(tables.alive))
 
 
 # Messages between the tables: exact sums and maxima over grids of any size. What two neighbouring cliques
@@ -344,29 +348,25 @@ class Beliefs:
 
 def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
     """Compute psi and Q on the cliques: logarithms upwards; downwards there is nothing to divide."""
-    links, matrices = tables.links, tables.matrices
     given = tables.sums_below(theta)
     given += tables.log_lengths
     if tables.alive is not None:
         given[~tables.alive] = -np.inf
-    psi = tables.log_rest
-    for c in reversed(range(len(links))):
-        (where, shape), link = matrices[c], links[c]
-        message = _normalise(given[where].reshape(shape), partial=tables.alive is not None)
+    psi, links, matrices = tables.log_rest, tables.links, tables.matrices(given)
+    for table, link in zip(reversed(matrices), reversed(links), strict=True):
+        message = _normalise(table, partial=tables.alive is not None)
         top = float(message.max())  # taken out, so that what is passed on stays small
         psi += top
         if top == -np.inf:  # no cell is left that carries probability
             return psi, Beliefs(np.zeros(tables.size), np.zeros(tables.size))
         if link is not None:
             message -= top
-            link.add(message, given[tables.parents[c]])
+            link.add(message, matrices[link.above])
     margins = np.empty(tables.size)
-    for c, ((where, shape), link) in enumerate(zip(matrices, links, strict=True)):
-        if link is None:
-            margins[where] = given[where]
-        else:
-            shared = link.reduce(margins[tables.parents[c]])
-            np.multiply(given[where].reshape(shape), shared[:, None], out=margins[where].reshape(shape))
+    filled = tables.matrices(margins)
+    for table, margin, link in zip(matrices, filled, links, strict=True):
+        shared = 1.0 if link is None else link.reduce(filled[link.above])[:, None]
+        np.multiply(table, shared, out=margin)
     return psi, Beliefs(given, margins)
 
 
@@ -403,23 +403,21 @@ def n_carrying(tables: Tables) -> int:
 
 def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
     """Return the largest value of a sum over cliques; overwrite its terms `parts` with the largest sum at each cell."""
-    links, matrices = tables.links, tables.matrices
     if tables.alive is not None:
         parts[~tables.alive] = -np.inf
-    messages: list[FloatArray] = [np.empty(0)] * len(links)
+    links, matrices = tables.links, tables.matrices(parts)
+    messages: list[FloatArray] = []  # from the last clique to the first
     total = 0.0
-    for c in reversed(range(len(links))):
-        (where, shape), link = matrices[c], links[c]
-        messages[c] = parts[where].reshape(shape).max(axis=1)
+    for table, link in zip(reversed(matrices), reversed(links), strict=True):
+        messages.append(table.max(axis=1))
         if link is None:
-            total += float(messages[c][0])
+            total += float(messages[-1][0])
         else:
-            link.add(messages[c], parts[tables.parents[c]])
-    for c, ((where, shape), link) in enumerate(zip(matrices, links, strict=True)):
+            link.add(messages[-1], matrices[link.above])
+    for table, message, link in zip(matrices, reversed(messages), links, strict=True):
         if link is None:
-            parts[where] += total - float(messages[c][0])
+            table += total - float(message[0])
         else:
-            table = parts[where].reshape(shape)
-            inside = np.where(messages[c] > -np.inf, messages[c], 0.0)  # of rows without a cell nothing is taken out
-            table += (link.reduce(parts[tables.parents[c]], np.maximum) - inside)[:, None]
+            inside = np.where(message > -np.inf, message, 0.0)  # of rows without a cell nothing is taken out
+            table += (link.reduce(matrices[link.above], np.maximum) - inside)[:, None]
     return total, parts

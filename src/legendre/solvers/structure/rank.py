@@ -109,10 +109,9 @@ def _free_in_tables(tables: Tables) -> IntArray:
     in their own table are none of other features either.
     """
     assert tables.alive is not None
-    kept = []
+    kept, marks = [], tables.matrices(tables.alive)
     for c, rows in tables.by_clique():
-        (where, shape), clique = tables.matrices[c], tables.tree.cliques[c]
-        alive = tables.alive[where].reshape(shape)
+        alive, clique = marks[c], tables.tree.cliques[c]
         if not alive.all():
             cells = np.argwhere(alive.reshape(clique.shape))
             features = zeta_rows(cells, tables.basis[rows][:, clique.modes])
