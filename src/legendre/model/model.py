@@ -348,9 +348,6 @@ def fitted_margins(model: Model) -> list[Modes]:
     if model.every_cell:
         return [tuple(k for k, n in enumerate(model.quotient.merged_shape) if n > 1)]
     closed = _collect_closed(model)
-    every = tuple(range(len(model.quotient.merged_shape)))
-    if every in closed:
-        return [every]
     # what lies in a closed set is closed: one that is not largest lacks a single mode of another
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
 
@@ -373,8 +370,6 @@ def _collect_closed(model: Model) -> set[Modes]:
     """Collect the sets of modes whose cells, and those of all their subsets, are all in B."""
     shape = model.quotient.merged_shape
     complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
-    if len(complete) == 2 ** len(shape) - 1:
-        return complete
     closed: set[Modes] = set()
     for s in sorted(complete, key=len):  # parts of one mode less are closed: so are theirs
         if all(part in closed for part in combinations(s, len(s) - 1) if part):
@@ -388,18 +383,12 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
     >>> in_running_order([(0, 1), (2, 3), (1, 2)])
     [(0, 1), (1, 2), (2, 3)]
     """
-    holders: dict[int, list[int]] = {}  # for each mode the sets that hold it
-    for i, group in enumerate(modes):
-        for k in group:
-            holders.setdefault(k, []).append(i)
-    common = np.zeros(len(modes))  # how many of each set's modes have been seen; -inf where the set has been taken
-    ordered: list[Modes] = []
-    for _ in modes:
-        best = int(common.argmax())
-        ordered.append(modes[best])
-        common[best] = -np.inf
-        for k in modes[best]:
-            common[holders.pop(k, [])] += 1
+    left, ordered, seen = list(modes), list[Modes](), set[int]()
+    while left:
+        best = max(left, key=lambda group: len(seen.intersection(group)))
+        left.remove(best)
+        ordered.append(best)
+        seen.update(best)
     return ordered
 
 
@@ -412,9 +401,9 @@ def is_decomposable(margins: list[Modes]) -> bool:
     if len(margins) > len({k for group in margins for k in group}):  # a tree has at most one clique for each mode
         return False
     before: list[set[int]] = []
-    for group in in_running_order(margins):
-        shared = set(group) & set().union(*before)
+    for group in map(set, in_running_order(margins)):
+        shared = group & set().union(*before)
         if before and not any(shared <= other for other in before):
             return False
-        before.append(set(group))
+        before.append(group)
     return True

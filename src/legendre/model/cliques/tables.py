@@ -91,7 +91,7 @@ class Tables:
         return out
 
     def matrices(self, tables: NDArray[S]) -> list[NDArray[S]]:
-        """View the table of each clique as a matrix: rows are cells of the shared modes, columns cells of its own modes.
+        """View the table of each clique as a matrix: rows are cells of the shared modes, columns of its own modes.
 
         `tables` holds all tables; a second axis of it, which numbers vectors, becomes the third of the matrices.
         """

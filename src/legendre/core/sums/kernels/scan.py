@@ -61,6 +61,7 @@ def _scan_rows(first, last, x, bounds, rows, columns, low, high, best, at):
 
 @ParallelKernel
 def _smallest_positive(first, last, x, bounds, out):
+    """Find the smallest positive entry of each block, in a pass of its own: an X without zeros does not need it."""
     for b in range(first, last):
         least = np.inf
         for i in range(bounds[b], bounds[b + 1]):
@@ -91,21 +92,20 @@ def scan_large(
     at = np.repeat(bounds[:-1, None], ranked, axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         _scan_rows(x.size, n, flat, bounds, rows, columns, low, high, best, at)
-        margins = _margins(rows.reshape(x.shape[:lead] or (1,)))[:lead] + _margins(columns.sum(axis=0).reshape(sides))
+        margins = _margins(rows.reshape(x.shape[:lead])) + _margins(columns.sum(axis=0).reshape(sides))
         total = float(rows.sum())
-    by_mode: list[FloatArray] = [np.empty(0)] * x.ndim
-    for k, margin in zip(order, margins, strict=True):
-        by_mode[k] = margin
+    by_mode = tuple(margins[order.index(k)] for k in range(x.ndim))
     smallest = positive = float(low.min())
     if smallest <= 0:
         least = np.empty(n)
         _smallest_positive(x.size, n, flat, bounds * width, least)
         positive = float(least.min())
     ranking = _first_places(best, at * (width // sides[-1]), sides[-1]) if ranked else None
-    return total, smallest, positive, float(high.max()), tuple(by_mode), ranking
+    return total, smallest, positive, float(high.max()), by_mode, ranking
 
 
 def _margins(x: FloatArray) -> list[FloatArray]:
+    """Sum an array over all modes but one, for each mode."""
     return [x.sum(axis=tuple(j for j in range(x.ndim) if j != k)) for k in range(x.ndim)]
 
 
@@ -118,9 +118,9 @@ def _first_places(high: FloatArray, at: IntArray, n: int) -> IntArray:
 
 def in_memory_order(values: AnyArray) -> tuple[NDArray[Any], list[int]]:
     """Return X with its modes in the order of its memory, in a type that is compiled for; and that order."""
-    order = sorted(range(values.ndim), key=lambda k: (-abs(values.strides[k]), k))
-    if values.flags.c_contiguous:
-        order = list(range(values.ndim))
+    order = list(range(values.ndim))
+    if not values.flags.c_contiguous:
+        order.sort(key=lambda k: -abs(values.strides[k]))
     x = values.transpose(order)
     if x.dtype.kind not in "iuf" or x.dtype.itemsize not in (1, 2, 4, 8) or x.dtype == np.float16:
         x = x.astype(np.float64)
