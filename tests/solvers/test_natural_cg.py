@@ -118,7 +118,7 @@ def vecchia_at(case: Case, theta: FloatArray, m: int, candidates: int, gain: flo
     """Build the factor and the Fisher matrix."""
     engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
     point = engine.at(theta)
-    factor = Vecchia(engine._corner, engine._flat, engine.model.positions, m=m, candidates=candidates, gain=gain)
+    factor = Vecchia(engine._corner, engine.model.positions, m=m, candidates=candidates, gain=gain)
     factor.refresh(point, point.cache.above.ravel())
     return factor, engine.fisher(point)
 

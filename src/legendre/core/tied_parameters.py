@@ -134,14 +134,12 @@ class Terms:
 
     def own_cells(self) -> IntArray:
         """Return the cell of each parameter that is a single cell's own, m x N; rows of -1 for the others."""
-        if self.ties is None:
-            return self.cells
-        own = self.ties.own
+        own = self.as_ties().own
         return np.where((own >= 0)[:, None], self.cells[own] if len(self.cells) else -1, -1)
 
     def titles(self) -> tuple[str, ...]:
         """Return the name of each tied parameter; empty for those that their cells name."""
-        return ("",) * len(self.cells) if self.ties is None else self.ties.names
+        return self.as_ties().names
 
     def columns(self) -> list[Column]:
         """List the features: the cells, the coefficients and the name of each."""

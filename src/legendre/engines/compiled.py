@@ -30,7 +30,7 @@ class DenseEngine(ReferenceEngine):
         kernels.sum_grid(grid, back=back)
 
     def preconditioner(self, point: Point, last: Vecchia | None = None) -> Vecchia:
-        made = Vecchia(self._corner, self._flat, self.model.positions) if last is None else last
+        made = Vecchia(self._corner, self.model.positions) if last is None else last
         made.refresh(point, point.cache.above.ravel())
         return made
 
@@ -114,7 +114,6 @@ class Vecchia:
     """
 
     places: IntArray  # N x k: what each coordinate of a cell of B adds to its place in the grid
-    flat: IntArray  # these places
     positions: IntArray  # the cells of B, k x N
     m: int = 64  # most neighbours per feature
     candidates: int = 240  # nearest features looked at, predecessors or not
@@ -123,12 +122,14 @@ class Vecchia:
     gain: float = 0.002
 
     def __post_init__(self) -> None:
-        self.order = np.argsort(self.flat, kind="stable")  # neighbours are then near in memory
+        """Sort the features by their place in the grid, so that neighbours are near in memory, and rank them.
+
+        A feature is regressed on features of lower rank: those with a smaller sum of coordinates.
+        """
+        self.order = np.argsort(self.places.sum(axis=0), kind="stable")
         self.cells, self.corner = self.positions[self.order], np.ascontiguousarray(self.places[:, self.order].T)
-        k = len(self.cells)
-        self.rank = np.empty(k, dtype=np.int64)
-        self.rank[np.argsort(self.cells.sum(axis=1), kind="stable")] = np.arange(k)
-        self.selected_at = self.factored_at = np.full(k, np.nan)
+        self.rank = np.argsort(np.argsort(self.cells.sum(axis=1), kind="stable"))
+        self.selected_at = self.factored_at = np.full(len(self.cells), np.nan)
 
     def refresh(self, point: Point, eta: FloatArray, reselect: float = 0.3, refactor: float = 0.1) -> None:
         """Bring U up to date where the features' variances moved; weighing them by q would miss rare events.
@@ -146,17 +147,18 @@ class Vecchia:
             self.factored_at = spread
 
     def select(self, eta: FloatArray, ref: FloatArray, rows: int = 32768) -> None:
-        """Choose the neighbours at the given suffix sums; candidates are found `rows` features at a time."""
-        k = len(ref)
+        """Choose the neighbours of each feature, at suffix sums `eta` of the grid and means `ref` of the features.
+
+        They are kept as the rows of a sparse matrix, in `ptr` and `nbr`. Candidates are found `rows` features at a
+        time.
+        """
         points = self.cells.astype(np.float64)
         tree = cKDTree(points)
         parts, counts = [], []
-        for start in range(0, k, rows):
-            stop = min(k, start + rows)
-            near = tree.query(points[start:stop], k=min(k, self.candidates), p=1, workers=-1)[1]
-            near = near.reshape(stop - start, -1)
-            chosen = np.full((stop - start, self.m), -1, dtype=np.int32)
-            count = np.empty(stop - start, dtype=np.int64)
+        for start in range(0, len(points), rows):
+            some = points[start : start + rows]
+            near = tree.query(some, k=min(len(points), self.candidates), p=1, workers=-1)[1].reshape(len(some), -1)
+            chosen, count = np.empty((len(some), self.m), dtype=np.int32), np.empty(len(some), dtype=np.int64)
             settings = self.rank, self.m, self.gain, self.corner
             work = near.size * self.m
             vecchia_kernels.select(work, len(near), start, near, *settings, eta, ref, chosen, count)
@@ -164,14 +166,15 @@ class Vecchia:
             counts.append(count)
         self.ptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
         self.nbr: NDArray[np.int32] = np.concatenate(parts)
-        self.width = int(np.diff(self.ptr).max(initial=0))
 
     def factor(self, eta: FloatArray, ref: FloatArray) -> None:
-        """Compute U at the given suffix sums (single precision: half the traffic, still a fixed positive operator)."""
-        k, self.off = ref.size, np.empty(self.nbr.size, dtype=np.float32)
-        self.diag = np.empty(k)
-        rows, work = (self.ptr, self.nbr, self.width), self.nbr.size * self.width
-        vecchia_kernels.factor(work, k, *rows, self.corner, eta, ref, self.diag, self.off)
+        """Compute U at suffix sums `eta` of the grid and means `ref` of the features.
+
+        Off the diagonal it is in single precision, which halves the traffic; it stays a fixed positive operator.
+        """
+        k, work = len(ref), self.nbr.size * self.m
+        self.diag, self.off = np.empty(k), np.empty(self.nbr.size, dtype=np.float32)
+        vecchia_kernels.factor(work, k, self.ptr, self.nbr, self.m, self.corner, eta, ref, self.diag, self.off)
         # the columns, so that U' too is applied without two threads writing one entry
         self.columns = csr_array((self.off, self.nbr, self.ptr), shape=(k, k)).tocsc()
 

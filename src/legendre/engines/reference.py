@@ -95,18 +95,14 @@ class ReferenceEngine(CellListEngine):
     """A dense merged grid, by running sums."""
 
     @cached_property
-    def _shape(self) -> tuple[int, ...]:
-        return self.model.quotient.merged_shape
-
-    @cached_property
     def _corner(self) -> IntArray:
-        """By mode, what each cell's coordinate adds to its place in the grid (N x k)."""
-        strides = np.cumprod((1, *self._shape[:0:-1]))[::-1].astype(np.int64)
+        """By mode, what each cell's coordinate adds to its place in the grid (N x k): the largest of two for joins."""
+        strides = np.cumprod((1, *self.model.quotient.merged_shape[:0:-1]))[::-1].astype(np.int64)
         return np.ascontiguousarray((self.model.positions * strides).T)
 
     @cached_property
     def _flat(self) -> IntArray:
-        """Where the cells of B stand."""
+        """The place of each cell of B in the flattened grid."""
         return np.asarray(self._corner.sum(axis=0))
 
     def _accumulate(self, grid: FloatArray, *, back: bool) -> None:
@@ -114,7 +110,7 @@ class ReferenceEngine(CellListEngine):
         accumulate(grid[(slice(None, None, -1),) * grid.ndim] if back else grid)
 
     def _below(self, vector: FloatArray) -> FloatArray:
-        grid = np.zeros(self._shape)
+        grid = np.zeros(self.model.quotient.merged_shape)
         grid.ravel()[self._flat] = vector
         self._accumulate(grid, back=False)
         return grid

@@ -53,11 +53,8 @@ class TiedEngine(Engine):
         return self.ties.collect(self.inner.fisher_product(point.cache, self.ties.spread(vector)))
 
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
-        """Invert the variances of the features, or of a sum of independent cells where that is quicker."""
+        """Invert what the variances of the features would be if the features of cells were independent."""
         del last
-        if self._design is not None:
-            q = self.probabilities(point)[self.model.alive]
-            return Diagonal.inverting(q @ np.square(self._design - q @ self._design))
         eta, ties = point.cache.eta, self.ties
         return Diagonal.inverting(replace(ties, values=ties.values**2).collect(eta * (1.0 - eta)))
 

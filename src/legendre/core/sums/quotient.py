@@ -124,9 +124,11 @@ class BoxTotals:
         >>> totals.over(Quotient((6,), (np.array([0, 3]),))) is None
         True
         """
-        if not all(np.isin(cut, own).all() for cut, own in zip(larger.cuts, self.quotient.cuts, strict=True)):
-            return None
-        kept = (np.searchsorted(own, cut) for cut, own in zip(larger.cuts, self.quotient.cuts, strict=True))
+        kept = []
+        for cut, own in zip(larger.cuts, self.quotient.cuts, strict=True):
+            if not np.isin(cut, own).all():
+                return None
+            kept.append(np.searchsorted(own, cut))
         return Quotient(self.quotient.merged_shape, tuple(kept)).merge(self.values)
 
 

@@ -81,7 +81,7 @@ class CliqueTree:
 
 
 def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Sequence[int] = ()) -> CliqueTree:
-    """Arrange the modes that B couples in a tree of cliques, one of which holds the modes `name_levels`."""
+    """Arrange the modes that B couples in a tree of cliques, one of which holds all modes of `together`."""
     used = (positions > 0).astype(np.float32)
     graph = used.T @ used > 0
     graph[np.ix_(together, together)] = True
@@ -158,8 +158,7 @@ def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) 
     shared: list[set[int]] = []
     parents: list[int] = []
     for k, around in zip(reversed(order), reversed(neighbours), strict=True):
-        first = min(around, key=lambda j: int(turn[j]), default=-1)
-        above = int(home[first]) if around else -1
+        above = int(home[min(around, key=lambda j: int(turn[j]))]) if around else -1
         if above >= 0 and len(members[above]) == len(around):
             members[above].append(k)
             home[k] = above

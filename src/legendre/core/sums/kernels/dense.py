@@ -15,7 +15,10 @@ BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-leve
 
 @inner
 def _sum_rows(slab, n, back):
-    """Sum along the rows of length n; four rows at once hide the latency of the dependent additions."""
+    """Replace each row of length n by its running sums, from its end if `back`.
+
+    Four rows at once hide the latency of the dependent additions.
+    """
     rows = slab.size // n
     for r in range(0, rows - 3, 4):
         o = r * n
@@ -38,11 +41,11 @@ def _sum_rows(slab, n, back):
 
 @inner
 def _sum_slab(slab, modes, back):
-    """Prefix sums over every mode of one slab (modes 2..N of the grid); suffix sums if `back`."""
+    """Compute prefix sums over every mode of one slab (all modes of the grid but the first); suffix sums if `back`."""
     if modes.size == 0:
         return
     _sum_rows(slab, modes[-1], back)
-    post = modes[-1]
+    post = modes[-1]  # cells of the modes that are summed already: how far neighbours are apart in memory
     for d in range(modes.size - 2, -1, -1):
         block = post * modes[d]
         before = post if back else -post
@@ -56,14 +59,14 @@ def _sum_slab(slab, modes, back):
 
 @ParallelKernel
 def sum_slabs(first, last, grid, modes, back):
-    """Prefix sums within slabs first..last-1; suffix sums if `back`."""
+    """Compute prefix sums within the slabs first..last-1; suffix sums if `back`."""
     for i in range(first, last):
         _sum_slab(grid[i], modes, back)
 
 
 @ParallelKernel
 def sum_columns(first, last, grid, back):
-    """Prefix sums over mode 1 in blocks of columns; suffix sums if `back`."""
+    """Compute prefix sums over the first mode, of the blocks first..last-1 of columns; suffix sums if `back`."""
     rows, width = grid.shape
     for b in range(first, last):
         lo, hi = b * BLOCK, min(width, (b + 1) * BLOCK)
@@ -74,7 +77,7 @@ def sum_columns(first, last, grid, back):
 
 
 def sum_grid(grid: FloatArray, *, back: bool) -> None:
-    """Prefix sums over every mode, in place; suffix sums if `back`."""
+    """Replace a grid by its prefix sums over every mode, in place; by its suffix sums if `back`."""
     rows, modes = grid.reshape(len(grid), -1), np.array(grid.shape[1:], dtype=np.int64)
     work = 6.0 * grid.size  # visits of cells by a pair of sweeps, roughly: small grids are swept by one thread
     sum_slabs(work, len(rows), rows, modes, back)
