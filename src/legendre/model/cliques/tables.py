@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +32,16 @@ class Link:
     def of(cls, child: Clique, parent: Clique) -> Link:
         """Compare the modes of two cliques."""
         common = set(child.modes[: child.shared])
-        lanes: list[list[int]] = []  # runs of axes of the parent: how many cells they have, whether they are shared
-        for k, length in zip(parent.modes, parent.shape, strict=True):
-            if lanes and lanes[-1][1] == (k in common):
-                lanes[-1][0] *= length
-            else:
-                lanes.append([length, int(k in common)])
+        axes = zip(parent.modes, parent.shape, strict=True)
+        runs = [
+            (shared, math.prod(length for _, length in run))
+            for shared, run in groupby(axes, key=lambda axis: axis[0] in common)
+        ]
         return cls(
             child.parent,
-            tuple(length for length, _ in lanes),
-            tuple(length if shared else 1 for length, shared in lanes),
-            tuple(axis for axis, (_, shared) in enumerate(lanes) if not shared),
+            tuple(length for _, length in runs),
+            tuple(length if shared else 1 for shared, length in runs),
+            tuple(number for number, (shared, _) in enumerate(runs) if not shared),
         )
 
     def add(self, values: FloatArray, table: FloatArray) -> None:
@@ -115,10 +115,8 @@ class Tables:
         """List the parameters of each clique that has some."""
         homes = self.tree.homes(self.basis)
         order = np.argsort(homes, kind="stable")
-        ends = np.searchsorted(homes[order], np.arange(len(self.tree.cliques) + 1))
-        for c in range(len(self.tree.cliques)):
-            if ends[c + 1] > ends[c]:
-                yield c, order[ends[c] : ends[c + 1]]
+        found, first = np.unique(homes[order], return_index=True)
+        yield from zip(found.tolist(), np.split(order, first[1:]), strict=False)  # without parameters there is none
 
     def columns(self, cells: IntArray, block: int = 1 << 12) -> IntArray:
         """Find the boxes of cells (n x N) as `flat` wants them: N x n, since it reads mode after mode.
@@ -161,13 +159,11 @@ class Tables:
 
     @cached_property
     def log_lengths(self) -> FloatArray:
-        """The logarithm of how many levels each merged level stands for, in the table that the mode is own to."""
-        out = np.zeros(self.size)
+        """The logarithm of how many cells of its own modes each cell of a table stands for."""
+        out = np.empty(self.size)
         for matrix, clique in zip(self.matrices(out), self.tree.cliques, strict=True):
-            table = matrix.reshape(clique.shape)
-            for axis in range(clique.shared, len(clique.shape)):
-                sides = np.log(self.quotient.lengths[clique.modes[axis]])
-                table += sides.reshape(-1, *[1] * (len(clique.shape) - axis - 1))
+            own = [np.log(self.quotient.lengths[k]) for k in clique.modes[clique.shared :]]
+            matrix[:] = reduce(np.add.outer, own).ravel()
         return out
 
     @cached_property
