@@ -30,6 +30,7 @@ class DenseEngine(ReferenceEngine):
         kernels.sum_grid(grid, back=back)
 
     def preconditioner(self, point: Point, last: Vecchia | None = None) -> Vecchia:
+        """Approximate the inverse of G by sparse factors; those of `last` are brought up to date where they need it."""
         made = Vecchia(self._corner, self.model.positions) if last is None else last
         made.refresh(point, point.cache.above.ravel())
         return made
@@ -37,13 +38,13 @@ class DenseEngine(ReferenceEngine):
 
 @dataclass(frozen=True, eq=False)
 class SlabEngine(Engine):
-    """Full grids in the memory of a few slabs (and of G)."""
+    """Full grids without a base measure, in the memory of a few slabs (and of G): see `core.sums.kernels.slabs`."""
 
     model: Model  # one for which `applies` is true
 
     @staticmethod
     def applies(model: Model) -> bool:
-        """Whether the grid is full and G takes less memory than grids of cells do."""
+        """Decide whether the grid is full and G takes less memory than eight grids of cells."""
         k = model.n_params
         return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells
 
@@ -52,11 +53,12 @@ class SlabEngine(Engine):
         return slabs.plan_slabs(self.model.quotient.lengths, self.model.positions)
 
     def at(self, theta: FloatArray) -> Point:
+        """Compute psi and eta in one sweep, without the Fisher matrix: the last points of a fit need none."""
         psi, eta = self._evaluate(theta, None)
         return Point(theta, eta, psi, None)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Read G from eta at joins, eq. (5), on the way of a sweep."""
+        """Return the Fisher matrix, eq. (5), read from eta at joins during another sweep."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         self._evaluate(point.theta, g)
         return g
@@ -78,12 +80,12 @@ class SlabEngine(Engine):
         return psi, eta
 
     def _evaluate(self, theta: FloatArray, g: FloatArray | None) -> tuple[float, FloatArray]:
-        """Compute psi and eta, and fill g; on a formed grid, in the log domain, where q is too wide for products."""
+        """Compute psi and eta, and fill g (k x k) with the Fisher matrix if it is given."""
         if not theta.any():
             return self._evaluate_uniform(g)
         order = self._plan.order
         swept = slabs.evaluate(self._plan, theta[order], g)
-        if swept is None:
+        if swept is None:  # products overflow or underflow: a formed grid is summed in the log domain
             grid = form_grid(self.model)
             point = grid.at(theta)
             if g is not None:
@@ -95,8 +97,9 @@ class SlabEngine(Engine):
         return swept[0], swept[1][back]
 
     def swing(self, vector: FloatArray) -> float:
+        """Bound the range of ``zeta(vector)``: a small vector by its absolute sum, since a sweep takes long."""
         bound = float(np.abs(vector).sum())
-        return bound if bound <= 0.1 else self._plan.log_range(vector[self._plan.order])  # a sweep takes long
+        return bound if bound <= 0.1 else self._plan.log_range(vector[self._plan.order])
 
 
 def form_grid(model: Model) -> DenseEngine:
@@ -132,10 +135,11 @@ class Vecchia:
         self.selected_at = self.factored_at = np.full(len(self.cells), np.nan)
 
     def refresh(self, point: Point, eta: FloatArray, reselect: float = 0.3, refactor: float = 0.1) -> None:
-        """Bring U up to date where the features' variances moved; weighing them by q would miss rare events.
+        """Bring U up to date with a point, whose suffix sums on the grid are `eta` (flat), if it has moved far enough.
 
-        Neighbours are chosen anew after a mean change of log variance by `reselect`, and U is computed anew after a
-        largest change by `refactor`.
+        Neighbours are chosen anew once the log variances of the features have changed by `reselect` on average, and U
+        is computed anew once one has changed by `refactor`. The average is not weighted by q, which would miss rare
+        events.
         """
         ref = point.eta[self.order]
         spread = np.log(np.maximum(ref * (1.0 - ref), np.finfo(float).tiny))
@@ -175,7 +179,7 @@ class Vecchia:
         k, work = len(ref), self.nbr.size * self.m
         self.diag, self.off = np.empty(k), np.empty(self.nbr.size, dtype=np.float32)
         vecchia_kernels.factor(work, k, self.ptr, self.nbr, self.m, self.corner, eta, ref, self.diag, self.off)
-        # the columns, so that U' too is applied without two threads writing one entry
+        # U by columns too, so that its transpose is applied without two threads that write to one entry
         self.columns = csr_array((self.off, self.nbr, self.ptr), shape=(k, k)).tocsc()
 
     def apply(self, vector: FloatArray) -> FloatArray:

@@ -28,13 +28,13 @@ from legendre.model.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class JunctionEngine(Engine):
-    """Exactly, in time and memory of the cliques' tables, however many cells there are."""
+    """Full grids of any size, exactly: time and memory are those of the tables over the cliques."""
 
     model: Model  # on a full grid without a base measure; the tables of its cliques fit into memory
 
     @cached_property
     def tables(self) -> Tables:
-        """The tables of the model's cliques; laid out here for a model that sums in another form."""
+        """The tables of the model's cliques: its own, or made for a model that is kept as a grid (of single modes)."""
         space = self.model
         if isinstance(space, Cliques):
             return space.tables
@@ -86,6 +86,7 @@ class JunctionEngine(Engine):
         return found
 
     def probabilities(self, point: Point) -> FloatArray:
+        """Compute the probability of each merged cell; refuse a grid that cannot be formed."""
         if not self.model.formable:
             raise InvalidSetting(
                 f"this solver needs all of {size_name(self.model.n_cells)} probabilities, which are never formed. "
@@ -94,19 +95,22 @@ class JunctionEngine(Engine):
         return super().probabilities(point)
 
     def swing(self, vector: FloatArray) -> float:
-        """Pass messages that are maxima."""
+        """Find the range of ``zeta(vector)`` by messages that are maxima instead of sums."""
         high, low = (largest_sum(self.tables, self.tables.sums_below(sign * vector))[0] for sign in (1.0, -1.0))
         return high + low
 
     def closed_form(self, problem: Problem) -> FloatArray | None:
-        """Return theta of the product of conditional margins, where B fits all tables whole and each cell has data."""
+        """Return theta of the product of conditional margins, which attains the minimum; ``None`` where it does not.
+
+        It does if B has a parameter for every cell of every table, and every cell that can carry probability has data.
+        """
         sums, alive = self._sums(problem), self.tables.alive
         if sums is None or not is_saturated(self.tables) or not (sums[... if alive is None else alive] > 0).all():
             return None
         return closed_form(self.tables, sums)
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        """Bound KL(P, Q) above its minimum at a point near that answer; and the tilt, see `solvers.loop.State`."""
+        """Bound how far KL(P, Q) is above its minimum, and the tilt (`solvers.loop.State`), near the closed form."""
         sums = self._sums(problem)
         return (np.inf, np.inf) if sums is None else excess(self.tables, sums, self._beliefs(point).margins)
 

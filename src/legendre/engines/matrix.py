@@ -33,7 +33,7 @@ class MatrixEngine(Engine):
 
     @staticmethod
     def applies(model: Model) -> bool:
-        """Whether two modes of the merged grid have more than one level and B is all of both axes."""
+        """Decide whether two modes of the merged grid have more than one level and B is all cells of both axes."""
         sides = [length for length in model.quotient.merged_shape if length > 1]
         one_body = bool(((model.positions > 0).sum(axis=1) == 1).all())
         return len(sides) == 2 and one_body and model.n_params == sum(sides) - 2
@@ -59,7 +59,8 @@ class MatrixEngine(Engine):
 
     @cached_property
     def _floor(self) -> float:
-        """The least sum that has surely lost no term that counts to underflow, of a factor or of its product with W."""
+        """The least sum that has surely lost nothing to underflow, of a factor or of its product with W."""
+        # factors are at most 1; lost terms are below 1e-308, so less than 1e-18 of a sum of at least 1e-290
         return 1e-200 * max(float(self.weights.max()), 1e-90)
 
     def at(self, theta: FloatArray) -> Point:
@@ -103,6 +104,7 @@ class MatrixEngine(Engine):
         return np.where(np.isnan(sums), -np.inf, sums)
 
     def probabilities(self, point: Point) -> FloatArray:
+        """Multiply W by the factors of rows and columns."""
         at: Scaled = point.cache
         # no cell of the support has a factor as large as e^700; where W is 0 it may have any
         q: FloatArray = self.weights * np.exp(np.minimum((at.f - at.log_mass)[:, None] + at.g, 700.0))

@@ -54,6 +54,7 @@ class CellListEngine(Engine):
         return sums
 
     def at(self, theta: FloatArray) -> Point:
+        """Compute log q by sums below, normalise it, and sum q above the cells of B."""
         q = self._below(theta)
         if self._log_weights is not None:
             q += self._log_weights
@@ -66,6 +67,7 @@ class CellListEngine(Engine):
         return Point(theta, self._on_basis(above), peak + math.log(mass), Sums(q, above))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        """Compute G, eq. (5): second moments of the features less the products of their means."""
         assert isinstance(self.model, CellList)
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         second_moments(self.model.quotient.merged_shape, self.model.cells, self.model.positions, point.cache.q, g)
@@ -74,6 +76,7 @@ class CellListEngine(Engine):
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        """Compute ``G x`` by one sum below and one above, without G."""
         change = self._below(vector)
         change -= float(point.eta @ vector)
         change *= point.cache.q
@@ -83,8 +86,9 @@ class CellListEngine(Engine):
         return np.asarray(point.cache.q)
 
     def swing(self, vector: FloatArray) -> float:
+        """Return the range of ``zeta(vector)`` over the support; of a tiny vector its absolute sum, which bounds it."""
         bound = float(np.abs(vector).sum())
-        if bound <= 1e-3:  # what is tiny need not be known better
+        if bound <= 1e-3:
             return bound
         change = self._below(vector)
         return float(np.ptp(change if self.model.measure is None else change[self.model.alive]))
@@ -110,12 +114,14 @@ class ReferenceEngine(CellListEngine):
         accumulate(grid[(slice(None, None, -1),) * grid.ndim] if back else grid)
 
     def _below(self, vector: FloatArray) -> FloatArray:
+        """Put a vector on the cells of B into a grid of zeros and form its running sums."""
         grid = np.zeros(self.model.quotient.merged_shape)
         grid.ravel()[self._flat] = vector
         self._accumulate(grid, back=False)
         return grid
 
     def _above(self, masses: FloatArray) -> FloatArray:
+        """Form the suffix sums above every merged cell: the Fisher matrix needs them at joins."""
         sums = masses.copy()
         self._accumulate(sums, back=True)
         return sums
@@ -140,7 +146,10 @@ class ReferenceEngine(CellListEngine):
         return list(self._joins())
 
     def _joins(self) -> Iterator[IntArray]:
-        """Compute the flat positions of max(u, v), block row by block row up to the diagonal."""
+        """Compute the places of the joins max(u, v) in the flattened grid, for blocks of rows u and all v before them.
+
+        A block is (rows of the block) x (columns up to the diagonal block).
+        """
         k, small = len(self._flat), np.int32 if self.model.n_cells < 2**31 else np.int64
         scaled = self._corner.astype(small)  # half the memory to go through
         for start in range(0, k, BLOCK):

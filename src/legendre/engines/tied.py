@@ -29,11 +29,12 @@ class TiedEngine(Engine):
         return self.model.ties
 
     def at(self, theta: FloatArray) -> Point:
+        """Evaluate the model of the cells at ``A theta``; its point is kept in the cache."""
         point = self.inner.at(self.ties.spread(theta))
         return Point(theta, self.ties.collect(point.eta), point.psi, point)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute ``A' G A``: from the features, from G of the cells, or column by column."""
+        """Compute ``A' G A``: from the features on cells, from G of the cells, or by columns if both are large."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self.probabilities(point)[self.model.alive]

@@ -94,12 +94,12 @@ class Model:
 
     @property
     def whole(self) -> bool:
-        """Whether every cell of a full grid counts, and each alike."""
+        """Whether all cells of the grid are in the support, with a base measure of 1."""
         return self.measure is None
 
     @cached_property
     def plain(self) -> bool:
-        """Whether B is independent by its form: on a full grid without a base measure no cell depends on others."""
+        """Whether the parameters are surely independent: those of cells are on a full grid without a base measure."""
         return self.whole and self.ties is None
 
     @property
@@ -152,7 +152,7 @@ class Model:
         return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
 
     def on_grid(self, marks: BoolArray) -> BoolArray:
-        """Give marks of the space, such as a face, an entry for every merged cell that it sums over."""
+        """Return marks of cells, such as a face, as an array over the merged cells: here they already are."""
         return marks
 
     def on_face(self, alive: BoolArray | None) -> Model:
@@ -160,7 +160,7 @@ class Model:
         return self if alive is None else self.on_measure(np.where(alive, self.weights, 0.0))
 
     def on_measure(self, weights: FloatArray) -> Model:
-        """Take other weights on the merged cells; what they are 0 on is left out."""
+        """Take other weights on the merged cells; cells of weight 0 are left out."""
         return replace(self._as_grid(), measure=freeze(weights))
 
     def on_full_grid(self) -> Model:
@@ -259,7 +259,7 @@ class Cliques(Model):
         return every if self.whole else freeze(every * on_grid(parts_of(self.tables), self.quotient.merged_shape))
 
     def on_grid(self, marks: BoolArray) -> BoolArray:
-        """Give marks an entry for every merged cell."""
+        """Return marks, also those of the tables' cells, as an array over the merged cells."""
         if not self._on_tables(marks):
             return marks
         check_room(self.n_cells, 1, "marks of a merged grid", "Ask about some cells only.")
@@ -323,7 +323,10 @@ def _choose_full(grid: Model) -> Model:
 
 
 def _of_points(grid: Model, points: IntArray) -> Model:
-    """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
+    """Merge a support that is a list of cells (n x N): count the cells of each box.
+
+    The counts are on the merged grid where that is small; otherwise the model is a list of the boxes that hold any.
+    """
     quotient, n = grid.quotient, grid.quotient.n_merged
     formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)
     if formed and len(quotient.shape) <= limits.MOST_AXES:

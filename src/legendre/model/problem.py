@@ -75,7 +75,7 @@ class Problem:
 
     @property
     def known(self) -> bool:
-        """Whether P can be summed over each merged cell: all of X is at hand, or its cells are few enough."""
+        """Whether P can be summed over each merged cell: X is in memory, or the merged cells are few enough."""
         if self.given is not None or self.data.whole or self.model.measure is not None:
             return True
         return self.model.formable and self.model.n_cells <= self.data.largest_grid
@@ -139,7 +139,10 @@ class Problem:
         return bool((self.data.at(cells) > 0).all())
 
     def reduce(self, alive: BoolArray | None, columns: IntArray) -> Problem:
-        """Keep the merged cells of a face and independent parameters only."""
+        """Restrict the problem to the merged cells of a face (``None``: all) and to some parameters.
+
+        A fit on the face with independent parameters has a unique, finite answer.
+        """
         if alive is None and len(columns) == len(self.eta_hat):
             return self
         model = self.model.on_face(alive)

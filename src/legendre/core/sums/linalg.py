@@ -116,6 +116,7 @@ class _BlasLimit:
     """
 
     def __init__(self) -> None:
+        """Find the BLAS libraries that are loaded; nothing is limited yet."""
         from threadpoolctl import ThreadpoolController
 
         self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
@@ -123,6 +124,7 @@ class _BlasLimit:
         self._lock, self._users = Lock(), 0
 
     def __enter__(self) -> None:
+        """Set the limit if no other fit has; remember the numbers of threads before."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -130,6 +132,7 @@ class _BlasLimit:
                 self._set([1] * len(self._libraries))
 
     def __exit__(self, *_: object) -> None:
+        """Restore these numbers if no other fit needs the limit."""
         with self._lock:
             self._users -= 1
             if self._users == 0:

@@ -59,7 +59,7 @@ class CliqueTree:
         return self.n_cells <= limits.LARGEST_CLIQUES
 
     def homes(self, positions: IntArray) -> IntArray:
-        """Find for each cell of B the clique that holds the modes it concerns."""
+        """Find for each cell of B (k x N) the clique that holds its modes: the home of the one eliminated first."""
         found: IntArray = self.home[np.where(positions > 0, self.turn, len(self.turn)).argmin(axis=1)]
         return found
 
@@ -102,13 +102,18 @@ def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
 
 
 def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], list[list[int]]]:
-    """Eliminate modes by fewest new edges, then by the smallest clique: the order, and the neighbours at that time."""
-    # sets of modes are the bits of integers, which is fast
+    """Eliminate the modes one by one; return their order, and the neighbours of each when it was eliminated.
+
+    A mode that is eliminated has its neighbours joined to each other. The next is always one that adds the fewest
+    edges, and of these one with the smallest clique (the min-fill rule). Sets of modes are the bits of integers, which
+    is fast.
+    """
     kept = [k for k, size in enumerate(log_sizes) if size > 0]
     every = sum(1 << k for k in kept)
     near = {k: sum(1 << int(j) for j in np.flatnonzero(graph[k])) & every & ~(1 << k) for k in kept}
 
     def cost(k: int) -> tuple[float, float, int]:
+        """Return twice the edges that eliminating k adds, the logarithm of its clique's size, and k itself for ties."""
         around = _members(near[k])
         fill = sum((near[k] & ~near[j]).bit_count() - 1 for j in around)
         size = sum(log_sizes[j] for j in around) + log_sizes[k]
@@ -120,7 +125,7 @@ def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], l
     neighbours: list[list[int]] = []
     while costs:
         k = (best := heappop(waiting))[2]
-        if costs.get(k) != best:  # it has changed since
+        if costs.get(k) != best:  # an outdated entry: the mode is gone, or its cost has changed since
             continue
         if len(costs) > 256 and best[1] > math.log(limits.LARGEST_CLIQUES):
             left = sorted(costs)  # no table that fits comes of these, and finding the best takes long: one clique
@@ -151,7 +156,11 @@ def _members(bits: int) -> list[int]:
 
 
 def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) -> CliqueTree:
-    """Put the modes back in reverse order: each joins the clique of its neighbours, or starts one that hangs on it."""
+    """Build the tree of cliques from an elimination, in reverse order.
+
+    A mode joins the clique that its neighbours make up alone. If they are only a part of a clique, it starts a new
+    clique with them, whose parent is that one.
+    """
     turn, home = np.full(len(levels), len(levels), dtype=np.int64), np.full(len(levels), -1, dtype=np.int64)
     turn[order] = np.arange(len(order))
     members: list[list[int]] = []
