@@ -13,9 +13,9 @@ from scipy.spatial import cKDTree
 
 from legendre.core import limits
 from legendre.core.memory import check_room
-from legendre.core.sums.kernels import dense as kernels
 from legendre.core.sums.kernels import preconditioner as vecchia_kernels
 from legendre.core.sums.kernels import slabs
+from legendre.core.sums.kernels.dense import sum_grid
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
@@ -26,8 +26,16 @@ from legendre.model.model import Model
 class DenseEngine(ReferenceEngine):
     """As `ReferenceEngine`, with compiled sums and a preconditioner for large bases."""
 
-    def _accumulate(self, grid: FloatArray, *, back: bool) -> None:
-        kernels.sum_grid(grid, back=back)
+    def _below(self, vector: FloatArray) -> FloatArray:
+        grid = np.zeros(self.model.quotient.merged_shape)
+        grid.ravel()[self.model.places] = vector
+        sum_grid(grid, back=False)
+        return grid
+
+    def _above(self, masses: FloatArray) -> FloatArray:
+        sums = masses.copy()
+        sum_grid(sums, back=True)
+        return sums
 
     def preconditioner(self, point: Point, last: Vecchia | None = None) -> Vecchia:
         """Approximate the inverse of G by sparse factors; those of `last` are brought up to date where they need it."""

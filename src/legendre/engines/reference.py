@@ -11,7 +11,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.cell_sums import second_moments
-from legendre.core.sums.zeta import accumulate
+from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import CellList, Model
@@ -104,30 +104,12 @@ class ReferenceEngine(CellListEngine):
         strides = np.cumprod((1, *self.model.quotient.merged_shape[:0:-1]))[::-1].astype(np.int64)
         return np.ascontiguousarray((self.model.positions * strides).T)
 
-    @cached_property
-    def _flat(self) -> IntArray:
-        """The place of each cell of B in the flattened grid."""
-        return np.asarray(self._corner.sum(axis=0))
-
-    def _accumulate(self, grid: FloatArray, *, back: bool) -> None:
-        """Replace a grid by its sums at or below each cell, in place; at or above each if `back`."""
-        accumulate(grid[(slice(None, None, -1),) * grid.ndim] if back else grid)
-
-    def _below(self, vector: FloatArray) -> FloatArray:
-        """Put a vector on the cells of B into a grid of zeros and form its running sums."""
-        grid = np.zeros(self.model.quotient.merged_shape)
-        grid.ravel()[self._flat] = vector
-        self._accumulate(grid, back=False)
-        return grid
-
     def _above(self, masses: FloatArray) -> FloatArray:
         """Form the suffix sums above every merged cell: the Fisher matrix needs them at joins."""
-        sums = masses.copy()
-        self._accumulate(sums, back=True)
-        return sums
+        return zeta_adjoint(masses)
 
     def _on_basis(self, sums: FloatArray) -> FloatArray:
-        return np.asarray(sums.ravel()[self._flat])
+        return np.asarray(sums.ravel()[self.model.places])
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
@@ -150,7 +132,7 @@ class ReferenceEngine(CellListEngine):
 
         A block is (rows of the block) x (columns up to the diagonal block).
         """
-        k, small = len(self._flat), np.int32 if self.model.n_cells < 2**31 else np.int64
+        k, small = len(self.model.places), np.int32 if self.model.n_cells < 2**31 else np.int64
         scaled = self._corner.astype(small)  # half the memory to go through
         for start in range(0, k, BLOCK):
             stop = min(start + BLOCK, k)

@@ -131,19 +131,24 @@ class Model:
         """Mark those of some merged cells (n x N) that can carry probability, or belong to a face."""
         return np.asarray((self.alive if alive is None else alive)[tuple(boxes.T)])
 
+    @cached_property
+    def places(self) -> IntArray:
+        """The place of each cell of B in the flattened merged grid, of a grid that can be formed."""
+        return np.ravel_multi_index(tuple(self.positions.T), self.quotient.merged_shape)
+
     def below(self, vector: FloatArray) -> FloatArray:
         """Sum a vector of parameters at or below each merged cell."""
         vector = self.on_cells(vector)
         if not self.quotient.small:
             check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
         grid = np.zeros(self.quotient.merged_shape)
-        grid[tuple(self.positions.T)] = vector
+        grid.ravel()[self.places] = vector
         accumulate(grid)
         return grid
 
     def above(self, masses: FloatArray) -> FloatArray:
         """Sum what merged cells hold at or above each cell of B, and add up what is tied."""
-        return self.on_params(np.asarray(zeta_adjoint(masses)[tuple(self.positions.T)]))
+        return self.on_params(zeta_adjoint(masses).ravel()[self.places])
 
     def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
         """Sum a vector of parameters at or below each of some merged cells (n x N)."""

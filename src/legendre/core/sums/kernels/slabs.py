@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legendre.core.compiled import U, compiled, inner
 from legendre.core.sums.zeta import zeta
@@ -52,14 +51,17 @@ class SlabPlan(NamedTuple):
         return float(high - low)
 
 
-def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any]) -> SlabPlan:
-    """Prepare sweeps along the longest mode; lengths[k]: weight of each box of mode k, positions: (k, N) boxes of B."""
+def plan_slabs(lengths: Sequence[FloatArray], positions: IntArray) -> SlabPlan:
+    """Prepare sweeps along the longest mode.
+
+    ``lengths[d]`` holds the length of each interval of mode d, `positions` (k x N) the boxes of the cells of B.
+    """
     mode = int(np.argmax([len(n) for n in lengths]))
     order = np.argsort(positions[:, mode], kind="stable")
-    first = np.searchsorted(positions[order, mode], np.arange(len(lengths[mode]) + 1)).astype(np.int64)
-    tails = np.append(np.cumsum(np.asarray(lengths[mode], float)[::-1])[::-1], 0.0)
+    first = np.searchsorted(positions[order, mode], np.arange(len(lengths[mode]) + 1))
+    tails = np.append(np.cumsum(lengths[mode][::-1])[::-1], 0.0)
     missing = max(0, 3 - len(lengths))  # a slab has at least two modes: those that are added have one box
-    sides = [np.ones(1)] * missing + [np.asarray(n, float) for d, n in enumerate(lengths) if d != mode]
+    sides = [np.ones(1)] * missing + [n for d, n in enumerate(lengths) if d != mode]
     places = np.hstack([np.zeros((len(order), missing), np.int64), np.delete(positions[order], mode, axis=1)])
     weights = reduce(np.multiply.outer, sides)
     strides = np.array(weights.strides) // weights.itemsize
