@@ -26,7 +26,7 @@ def cell_name(cell: Any) -> str:
 
 
 def cell_keys(cells: AnyArray) -> IntArray:
-    """One integer per index vector, in C order: equal exactly when the vectors are equal.
+    """Give each index vector (n x N) an integer; they sort as C order does, and only equal vectors have equal ones.
 
     Mixed-radix numbers where they fit 63 bits (sorting integers is far cheaper than sorting rows), ranks otherwise.
     """

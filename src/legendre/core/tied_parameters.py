@@ -73,7 +73,7 @@ class Ties:
         return np.bincount(self.columns, self.values * vector[self.rows], self.n_params).astype(np.float64, copy=False)
 
     def collect_sizes(self, vector: FloatArray) -> FloatArray:
-        """Compute ``|A|' x``: how large the terms of `collect` are altogether."""
+        """Compute ``|A|' x``, the sums of the absolute terms of `collect`: they bound its rounding errors."""
         return replace(self, values=np.abs(self.values)).collect(vector)
 
     def matrix(self) -> Any:

@@ -119,9 +119,9 @@ class Tables:
         yield from zip(found.tolist(), np.split(order, first[1:]), strict=False)  # without parameters there is none
 
     def columns(self, cells: IntArray, block: int = 1 << 12) -> IntArray:
-        """Find the boxes of cells (n x N) as `flat` wants them: N x n, since it reads mode after mode.
+        """Find the boxes of cells (n x N), transposed to N x n: `flat` reads mode after mode.
 
-        So many cells are read at a time that neighbouring columns stay in the processor's cache.
+        Cells are read a `block` at a time: their columns then stay in the processor's cache.
         """
         quotient = self.quotient
         short = np.uint8 if max(quotient.merged_shape, default=1) <= 256 else np.int64
@@ -228,13 +228,16 @@ def sum_onto_modes(tables: Tables, sums: FloatArray) -> list[FloatArray]:
 
 
 def is_saturated(tables: Tables) -> bool:
-    """Whether every cell of every clique's table has a parameter."""
+    """Decide whether every cell of every clique's table has a parameter, so that Q has the data's tables exactly."""
     # each parameter is counted in one clique, where its own modes are not all 0; the others belong to the parent
     return sum(states * (inside - 1) for _, (states, inside) in tables._places) == len(tables.basis)
 
 
 def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
-    """Return theta of the distribution that has these margins on the cliques, positive on all cells that count."""
+    """Return theta of the distribution with these margins on the cliques, a product of conditional margins.
+
+    The margins must be positive wherever the tables' cells can carry probability.
+    """
     out = _log(sums)
     for table, own, link in zip(tables.matrices(out), tables.matrices(sums), tables.links, strict=True):
         if link is not None:
@@ -343,7 +346,11 @@ class Beliefs:
 
 
 def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
-    """Compute psi and Q on the cliques: logarithms upwards; downwards there is nothing to divide."""
+    """Compute psi and Q on the cliques by messages: first from the leaves to the roots, then back.
+
+    Upwards, each table is normalised given what it shares with its parent; the logarithms of the sums are added to the
+    parent. Downwards, these conditional distributions are multiplied by the margins of the parents.
+    """
     given = tables.sums_below(theta)
     given += tables.log_lengths
     if tables.alive is not None:

@@ -42,7 +42,11 @@ def _load(n, ids, corner, ref, place, mean):
 
 @inner(fastmath=FAST)
 def _covariance(b, lo, hi, place, mean, eta, at, row):
-    """row[a] = G_ab for lo <= a < hi: the suffix sum at the elementwise maximum, less the product of the means."""
+    """Fill row[a] with the covariance G_ab of features a and b, for lo <= a < hi.
+
+    It is the suffix sum `eta` at the join of their cells less the product of their means. `at` has room for the places
+    of joins.
+    """
     for a in range(lo, hi):
         at[a] = 0
     for d in range(place.shape[0]):
@@ -55,7 +59,10 @@ def _covariance(b, lo, hi, place, mean, eta, at, row):
 
 @inner(fastmath=FAST)
 def _eliminate(rows, s, b, lo, hi):
-    """rows[s] -= sum over t < s of rows[t, b] rows[t], four at a time to spare loads and stores."""
+    """Subtract from rows[s] the sum of rows[t, b] * rows[t] over t < s: one step of a Cholesky factorisation.
+
+    Four rows at a time spare loads and stores.
+    """
     row = rows[s]
     t = 0
     while t + 4 <= s:
@@ -110,7 +117,11 @@ def _choose_greedily(n, m, gain, eta, place, mean, at, rows, var, out):
 
 @ParallelKernel
 def select(first, last, start, near, rank, m, gain, corner, eta, ref, chosen, count):
-    """`_choose_greedily` for features start, start+1, ...; row r of `near` lists the nearest features of start + r."""
+    """Choose the neighbours of the features start + first, ..., start + last - 1 greedily, among lower ranks.
+
+    Row r of `near` lists the nearest features of start + r. Its neighbours go to row r of `chosen`, their number to
+    ``count[r]``.
+    """
     width = near.shape[1]
     ids, place, mean, at = _scratch(corner.shape[1], width + 1)
     var, rows, out = np.empty(width + 1), np.empty((m + 1, width + 1)), np.empty(m, np.int64)
@@ -157,7 +168,9 @@ def _regress(n, eta, place, mean, at, low, c):
 
 @ParallelKernel
 def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
-    """Rows of U: diag (k) and off-diagonal values along `nbr`.
+    """Compute the rows first..last-1 of U: `diag` (k), and `off` with the value at each neighbour of `nbr`.
+
+    Each feature is regressed on its neighbours, those of row i at ``nbr[ptr[i]:ptr[i + 1]]``, at most `width`.
 
     A feature found dependent keeps its diagonal only, a constant one a zero row. (Keeping the coefficients over a
     floored variance is unstable: their single precision times 1 / floor sends theta along the null space.)
@@ -182,7 +195,7 @@ def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
 
 @ParallelKernel
 def multiply(first, last, ptr, index, value, diag, x, out):
-    """out_i = diag_i x_i - sum_a value_a x_index[a] over row i."""
+    """Multiply a sparse matrix by x: ``out_i = diag_i x_i - sum of value_a x[index_a]`` over the entries a of row i."""
     for i in range(first, last):
         total = diag[i] * x[i]
         for a in range(ptr[i], ptr[i + 1]):

@@ -14,7 +14,7 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 
 @inner(fastmath={"reassoc"})
 def _sum_row(x, begin, n):
-    """Sum a row, in vectors."""
+    """Sum n entries from `begin` on; the order of additions is free, so that they run in vectors."""
     total = 0.0
     for j in range(n):
         total += np.float64(x[begin + j])
@@ -74,9 +74,11 @@ def _smallest_positive(first, last, x, bounds, out):
 def scan_large(
     values: AnyArray, *, rank: bool = False, wide: int = 64, blocks: int = 8
 ) -> tuple[float, float, float, float, tuple[FloatArray, ...], IntArray | None]:
-    """Scan an X in any order of memory for what `data.checks.Scan` holds; with `rank`, rank slices of one in C order.
+    """Read an X in any order of memory, and return the fields of `data.checks.Scan`.
 
-    Trailing modes are read as one until a row has `wide` entries.
+    With `rank`, the place of the largest entry in each slice of the last mode is found too, if X is in C order. X is
+    read as a matrix: its last modes make a row, as many as it takes to have `wide` entries. Threads read `blocks` of
+    rows.
     """
     x, order = in_memory_order(values)
     lead = x.ndim - 1
