@@ -134,7 +134,7 @@ class Model:
     @cached_property
     def places(self) -> IntArray:
         """The place of each cell of B in the flattened merged grid, of a grid that can be formed."""
-        return np.ravel_multi_index(tuple(self.positions.T), self.quotient.merged_shape)
+        return np.asarray(np.ravel_multi_index(tuple(self.positions.T), self.quotient.merged_shape))
 
     def below(self, vector: FloatArray) -> FloatArray:
         """Sum a vector of parameters at or below each merged cell."""
