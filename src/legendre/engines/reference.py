@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -36,8 +36,10 @@ class CellListEngine(Engine):
     @cached_property
     def _log_weights(self) -> FloatArray | None:
         """The logarithm of the measure of each merged cell; ``None`` where all are 1."""
-        if self.model.measure is None and self.model.quotient.merged_shape == self.model.quotient.shape:
-            return None
+        quotient = self.model.quotient
+        if self.model.measure is None:  # a product over modes: fewer logarithms are needed
+            merges = quotient.merged_shape != quotient.shape
+            return reduce(np.add.outer, [np.log(lengths) for lengths in quotient.lengths]) if merges else None
         with np.errstate(divide="ignore"):
             return np.log(self.model.weights)
 

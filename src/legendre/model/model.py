@@ -143,7 +143,8 @@ class Model:
             check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
         grid = np.zeros(self.quotient.merged_shape)
         grid.ravel()[self.places] = vector
-        accumulate(grid)
+        if vector.any():  # most fits begin at theta = 0, where all sums are 0
+            accumulate(grid)
         return grid
 
     def above(self, masses: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -120,7 +121,7 @@ class _BlasLimit:
         from threadpoolctl import ThreadpoolController
 
         self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-        self._before: list[int] = []
+        self._before: list[tuple[Any, int]] = []  # libraries that use several threads, and how many
         self._lock, self._users = Lock(), 0
 
     def __enter__(self) -> None:
@@ -128,22 +129,24 @@ class _BlasLimit:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._before = [library.num_threads for library in self._libraries]
-                self._set([1] * len(self._libraries))
+                self._before = [(one, n) for one in self._libraries if (n := one.num_threads) > 1]
+                for library, _ in self._before:
+                    _set_threads(library, 1)
 
     def __exit__(self, *_: object) -> None:
         """Restore these numbers if no other fit needs the limit."""
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                self._set(self._before)
+                for library, number in self._before:
+                    _set_threads(library, number)
 
-    def _set(self, numbers: list[int]) -> None:
-        """Set the number of threads of each library."""
-        for library, number in zip(self._libraries, numbers, strict=True):
-            if hasattr(library, "clear_controlling_thread"):  # else it obeys only the thread that set it first
-                library.clear_controlling_thread(force=True)
-            library.set_num_threads(number)
+
+def _set_threads(library: Any, number: int) -> None:
+    """Set the number of threads of a BLAS library, from any thread."""
+    if hasattr(library, "clear_controlling_thread"):  # else it obeys only the thread that set it first
+        library.clear_controlling_thread(force=True)
+    library.set_num_threads(number)
 
 
 @cache

@@ -23,8 +23,9 @@ class Quotient:
     @classmethod
     def of(cls, shape: tuple[int, ...], basis: IntArray) -> tuple[Quotient, IntArray]:
         """Cut each mode where a cell of the basis starts; return the boxes of its cells too, as merged coordinates."""
-        cuts, places = zip(*(np.unique(np.append(0, column), return_inverse=True) for column in basis.T), strict=True)
-        return cls(shape, tuple(cut.astype(np.int64) for cut in cuts)), np.column_stack(places)[1:]
+        cuts = tuple(np.unique(np.append(0, column)) for column in basis.T)
+        boxes = [np.searchsorted(cut, column) for cut, column in zip(cuts, basis.T, strict=True)]
+        return cls(shape, cuts), np.column_stack(boxes)
 
     @cached_property
     def merged_shape(self) -> tuple[int, ...]:
