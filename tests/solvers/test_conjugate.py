@@ -49,8 +49,7 @@ def test_products_bound_the_gap_as_a_factor_does(off: float) -> None:
     point = target.at(theta)
     scale = 1.0 + off * np.random.default_rng(0).random(len(theta))
     found = bound_nearby(target, point, Near(fisher * scale[:, None] * scale))
-    work = Workspace()
-    gap, tilt = bound(target, point, work.solve(target, point), work)
+    gap, tilt = bound(target, point, Workspace().factorise(target, point))
     assert found is not None
     assert found[0] == pytest.approx(gap, rel=1e-9)
     assert found[1] == pytest.approx(tilt, rel=1e-4)

@@ -226,9 +226,7 @@ def _plan(
             columns = independent(model)
     some = len(columns) < len(every)
     reduced = problem.reduce(face.alive, columns) if some else full
-    # of an outer product the margins of P itself decide: entries of X may be too small for a share of its sum
-    seen = reduced.all_margins_positive if reduced.model.one_body else face.certain
-    solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
+    solvers = choose(reduced, seen=face.certain) if settings.solver is None else [settings.solver]
     inverse = None if some else inverse
     engine = choose_engine(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
     target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)

@@ -33,21 +33,23 @@ def read_solver(solver: str | Solver) -> Solver | None:
 
 
 def choose(problem: Problem, *, seen: bool) -> list[Solver]:
-    """Choose by structure and size; a solver after the first goes on from where the one before it gave up.
+    """Choose solvers by structure and size; each goes on from where the one before it gave up.
 
-    Where P cannot be summed over the merged cells there is no scaling, but a closed form where B fits the tables of a
-    tree of cliques whole, and every cell of them is `seen`. Nor has an outer product a theta if a level is not seen.
+    A closed form comes first where there is one: the outer product of the modes' margins, or the product of the tables
+    of a junction tree if B fits all of each table. It needs positive margins or tables; `seen` says that no cell of the
+    tables vanishes. Scaling comes first where it pays, and where P can be summed over the merged cells. Newton steps
+    are next: with the Fisher matrix, or by conjugate gradients for many parameters.
     """
     model = problem.model
     newton: Solver = Natural() if len(problem.eta_hat) <= limits.LARGEST_MATRIX else NaturalCG()
     if model.ties is not None:  # closed forms and scaling fit whole margins
         return [newton]
-    closed = model.one_body
-    if not closed:
-        in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
-        if not in_tables and scaling_pays(problem):
-            return [Scaling(max_iter=limits.SCALING_CYCLES), newton]
-        closed = isinstance(model, Cliques) and (in_tables or not problem.known) and is_saturated(model.tables)
+    if model.one_body:  # the margins of P decide: entries of X may be too small for a share of its sum
+        return [Closed(), newton] if problem.all_margins_positive else [newton]
+    in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
+    if not in_tables and scaling_pays(problem):
+        return [Scaling(max_iter=limits.SCALING_CYCLES), newton]
+    closed = isinstance(model, Cliques) and (in_tables or not problem.known) and is_saturated(model.tables)
     return [Closed(), newton] if seen and closed else [newton]
 
 

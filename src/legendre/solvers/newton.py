@@ -15,7 +15,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import Factor, rounding_level, solve
+from legendre.core.sums.linalg import Factor, factorise, rounding_level, solve
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.protocol import Preconditioner
@@ -51,10 +51,10 @@ class Natural(Solver):
         # Step with the last factor, if the last step's contraction promises that this ends the fit, and it does: on all
         # of B, not only for the parameters that are fitted, else such steps may go back and forth indefinitely.
         if work.factor is not None and point.residual**2 <= target.tol * work.point.residual:
-            after = target.at(point.theta - work.factor.solve(point.gradient))
+            after = target.at(point.theta + work.step(point))
             if after.residual <= target.tol and target.residual(after) <= target.tol:
                 return State(after, memory=work, step=1.0)
-        return search(target, point, -work.solve(target, point), work)
+        return search(target, point, work.factorise(target, point).step(point), work)
 
     def finish(self, target: Target, state: State) -> State:
         """Correct with the last factor while that pays, so that cells far below tol gain their digits too.
@@ -62,45 +62,51 @@ class Natural(Solver):
         Only what is within tol is corrected: a budget that is spent, or a callback that stopped, is not overstepped.
         """
         point, work = state.point, state.memory or Workspace()
-        if work.factor is None:
-            found = None
-            if target.inverse is not None and target.attained:  # else the tilt is to prove something
-                found = bound_nearby(target, point, target.inverse)
+        if work.factor is None:  # the start was the answer
+            # if cells may vanish, the tilt is to prove that none does, which takes an exact factor
+            found = bound_nearby(target, point, target.inverse) if target.inverse and target.attained else None
             if found is None:
-                found = bound(target, point, work.solve(target, point), work)
+                found = bound(target, point, work.factorise(target, point))
             return replace(state, gap=found[0], tilt=found[1])
         # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
         for _ in range(4 if point.residual <= target.tol else 0):
-            corrected = target.at(point.theta - work.factor.solve(point.gradient))
+            corrected = target.at(point.theta + work.step(point))
             if corrected.residual >= point.residual:
                 break
             pays = corrected.residual < 0.2 * point.residual
             point = corrected
             if not pays or point.residual < enough:
                 break
-        gap, tilt = bound(target, point, work.factor.solve(point.gradient), work)
+        gap, tilt = bound(target, point, work)
         return replace(state, point=point, gap=gap, tilt=tilt)
 
 
 @dataclass(eq=False)
 class Workspace:
-    """The one k x k matrix of a fit, shared by all its states; what was last factorised in it, and at which point."""
+    """The Fisher matrix G that was factorised last, and the point that it belongs to; all states of a fit share it.
+
+    The memory of the matrix (k x k) is used again by the next factorisation.
+    """
 
     matrix: FloatArray | None = None
-    factor: Factor | None = None
-    n_summed: int = 0
-    point: Evaluation = None  # type: ignore[assignment]  # of the factor
+    factor: Factor = None  # type: ignore[assignment]  # None before the first factorisation
+    n_summed: int = 0  # cells that are summed over to get an entry of G, which determines its rounding error
+    point: Evaluation = None  # type: ignore[assignment]  # where G was computed
 
-    def solve(self, target: Target, point: Evaluation) -> FloatArray:
-        """Compute and factorise G at a point, in place of the last one; solve for minus the Newton step."""
+    def factorise(self, target: Target, point: Evaluation) -> Workspace:
+        """Compute G at a point and factorise it, in place of the last one; return this workspace."""
         self.matrix, self.point = target.engine.fisher(point, self.matrix), point
         self.n_summed = self.n_summed or target.problem.model.n_summed
-        self.factor, direction = solve(self.matrix, self.n_summed, point.gradient)
-        return direction
+        self.factor = factorise(self.matrix, self.n_summed)
+        return self
+
+    def step(self, point: Evaluation) -> FloatArray:
+        """Solve ``G delta = eta_hat - eta`` with the last factor: the Newton step if the factor is of this point."""
+        return -self.factor.solve(point.gradient)
 
     def noise(self, target: Target, point: Evaluation) -> FloatArray:
-        """Return the rounding error of each eta."""
+        """Estimate the rounding error of each eta: what is below it cannot be told from 0."""
         return rounding_level(len(point.theta), self.n_summed) * target.engine.sizes(point)
 
 
@@ -164,10 +170,8 @@ class NaturalCG(Solver):
             return replace(state, gap=newton_gap(target, point))
         pre = target.engine.preconditioner(point, state.memory and state.memory[0])
         direction, left = self._solve(target, point, pre, 0.01, ROUNDING)
-        tilt = target.engine.swing(direction)
-        if tilt > 1.0:  # m would be negative somewhere, which proves nothing: the gap stays infinite
-            return state
-        return replace(state, gap=max(-float(point.gradient @ direction) + left, 0.0), tilt=tilt)
+        gap, tilt = bound_along(target, point, direction, left)
+        return replace(state, gap=gap, tilt=tilt)
 
 
 @dataclass(frozen=True)
@@ -219,8 +223,20 @@ def newton_gap(target: Target, point: Evaluation) -> float:
     expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
     minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
-    work = Workspace()
-    return bound(target, point, work.solve(target, point), work)[0]
+    return bound(target, point, Workspace().factorise(target, point))[0]
+
+
+def bound_along(
+    target: Target, point: Evaluation, direction: FloatArray, unsolved: float = 0.0
+) -> tuple[float, float]:
+    """Bound the gap as `newton_gap` does, given the Newton step; and the tilt, ``max|m / q - 1|``.
+
+    `unsolved` is the squared norm of what an inexact step leaves of its equations, which is added to the gap. Where the
+    tilt is above 1, m is negative in some cell and proves nothing: both bounds are then infinite.
+    """
+    tilt = target.engine.swing(direction)
+    gap = max(unsolved - float(point.gradient @ direction), 0.0)
+    return (gap, tilt) if tilt <= 1.0 else (np.inf, np.inf)
 
 
 def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
@@ -237,8 +253,8 @@ def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
     return target.engine.swing(direction)
 
 
-def bound(target: Target, point: Evaluation, direction: FloatArray, work: Workspace) -> tuple[float, float]:
-    """Bound the gap at `point` by a direction solved with the factor of q0, an earlier one; and ``|m / q - 1|``.
+def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, float]:
+    """Bound the gap and the tilt at `point`, q, with the factor of an earlier point, q0.
 
     With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no
     probability changed by more than a factor e^r between q0 and q, ``m >= 0`` if ``|a| <= e^-r``, and
@@ -246,21 +262,20 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
     of which rounding leaves too little. Its solution is d all the same if ``G d`` is what it should be for the dropped
     parameters too, up to the rounding error of eta; the tilt then proves nothing.
     """
-    assert work.factor is not None
+    direction = work.step(point)
     full = len(work.factor.columns) == len(point.theta)
     if not full:
         with np.errstate(over="ignore", invalid="ignore"):
-            left = np.abs(point.gradient - target.engine.fisher(work.point) @ direction)
+            left = np.abs(point.gradient + target.engine.fisher(work.point) @ direction)
         if not (left <= work.noise(target, point)).all():
             return np.inf, np.inf
     if not np.isfinite(direction).all():  # of cells whose probability is nearly 0: no bound is known
         return np.inf, np.inf
     drift = target.engine.swing(point.theta - work.point.theta)
     factor = float(np.exp(drift)) if drift < 700.0 else np.inf  # e^710 overflows
-    tilt = target.engine.swing(direction) * factor
+    gap, tilt = (value * factor for value in bound_along(target, point, direction))
     if not tilt <= 1.0:
         return np.inf, np.inf
-    gap = max(float(point.gradient @ direction), 0.0) * factor
     if not full:
         return gap, np.inf
     if not target.attained:
@@ -276,9 +291,10 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
 def bound_nearby(
     target: Target, point: Evaluation, inverse: Preconditioner, *, unsolved: float = 1e-6, max_products: int = 12
 ) -> tuple[float, float] | None:
-    """Bound the gap as `newton_gap` does, and the tilt, with something near the inverse of G in place of G's.
+    """Bound the gap and the tilt by conjugate gradients, given something near the inverse of G.
 
-    What the solution leaves of the right-hand side is computed anew, and measured twice: in the norm of the inverse,
+    The fit of a basis that was grown begins at its answer. Growing has a preconditioner, and a few products with G then
+    cost far less than a factor of a large G. What the solution leaves of the right-hand side is computed anew, and measured twice: in the norm of the inverse,
     and in units of the features' standard deviations, since an approximate inverse that is nearly 0 in some direction
     would hide an error there. ``None`` if more is left than the share `unsolved`: the bound would lack digits.
     """
@@ -295,5 +311,4 @@ def bound_nearby(
     plain = float(point.gradient / variance @ point.gradient)
     if not (0.0 <= rest <= unsolved**2 * size and float(left / variance @ left) <= unsolved**2 * plain):
         return None
-    tilt = target.engine.swing(direction)
-    return (max(-float(point.gradient @ direction) + rest, 0.0), tilt) if tilt <= 1.0 else None
+    return bound_along(target, point, direction, rest)

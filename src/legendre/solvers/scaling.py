@@ -27,6 +27,7 @@ from legendre.model.model import Modes, generating_margins, in_running_order
 from legendre.model.problem import Problem, list_within
 from legendre.solvers.linesearch import search
 from legendre.solvers.loop import Solver, State, Target
+from legendre.solvers.newton import bound_along
 
 WINDOW = 5  # residuals over which the rate of convergence is measured
 
@@ -90,8 +91,7 @@ class Scaling(Solver):
     def advance(self, target: Target, state: State) -> State | None:
         scales: Scales = state.memory
         residuals = (*scales.residuals, state.point.residual)[-WINDOW:]
-        factor = None if self.horizon is None else rate(residuals)
-        if factor is not None and cycles_left(residuals[-1], target.tol, factor) > (self.horizon or 0):
+        if self.horizon is not None and cycles_left(residuals[-1], target.tol, rate(residuals)) > self.horizon:
             return None
         q, logs = scales.q.copy(), []
         for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
@@ -136,7 +136,7 @@ def _gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
 
 
 def _margins(problem: Problem) -> tuple[Margin, ...]:
-    """List the margins in the order in which they are fitted; refuse a basis that is not a set of margins."""
+    """List the margins in the order in which they are fitted; raise InvalidSetting if B is not a set of margins."""
     modes = generating_margins(problem.model)
     if modes is None:
         raise InvalidSetting(
@@ -151,7 +151,11 @@ def _margins(problem: Problem) -> tuple[Margin, ...]:
 
 
 def _point(scales: Scales) -> Point:
-    """Read eta and theta from the margins, far cheaper than a sweep, and psi from the bottom cell's factors."""
+    """Compute theta, eta and psi of the current tensor; margins are small, so that this costs less than a sweep.
+
+    log q is the sum of the factors' logarithms: theta is their Moebius inverse, and psi is minus the value at the
+    bottom cell, up to the logarithm of the total.
+    """
     total, theta, eta = float(scales.q.sum()), scales.start.copy(), np.empty_like(scales.start)
     for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
         eta[margin.rows] = zeta_adjoint(scales.q.sum(axis=margin.others, keepdims=True) / total)[margin.cells]
@@ -161,26 +165,27 @@ def _point(scales: Scales) -> Point:
 
 
 class CycleMemory(NamedTuple):
-    """The margins to meet; how many more cycles cost less than Newton's steps, -1 for no more; the last residuals.
+    """What `MatrixScaling` carries from cycle to cycle."""
 
-    A cycle moves omega times as far as Sinkhorn's does; `residuals` are those since omega was set.
-    """
-
-    rows: FloatArray
+    rows: FloatArray  # the margins to meet
     columns: FloatArray
-    left: int
-    residuals: tuple[float, ...] = ()
-    omega: float = 1.0
+    left: int  # how many more cycles cost less than Newton's steps; -1: Newton's method has taken over
+    residuals: tuple[float, ...] = ()  # the last ones since omega was set
+    omega: float = 1.0  # a cycle moves this many times as far as Sinkhorn's does
 
     def update(self, residual: float, tol: float) -> CycleMemory:
-        """Count a cycle; overstep more where that helps; leave cycles for good where too many would be left even so."""
+        """Count a cycle, and set omega anew once the rate of convergence is known.
+
+        Where more cycles than are worth their time would be left even with the best omega, Newton's method takes over.
+        """
         memory = self._replace(residuals=(*self.residuals, residual)[-WINDOW:], left=max(self.left - 1, -1))
-        factor = rate(memory.residuals)
-        if factor is None or memory.left < 0:
+        if len(memory.residuals) < WINDOW or memory.left < 0:
             return memory
+        factor = rate(memory.residuals)
         omega = relaxation(factor, memory.omega)
         if factor >= 1 or cycles_left(residual, tol, omega - 1.0) > memory.left:
             return memory._replace(left=-1)
+        # a smaller change of omega is not worth the cycles that it takes to measure the new rate
         return memory._replace(omega=omega, residuals=()) if omega > memory.omega + 0.02 else memory
 
 
@@ -232,14 +237,15 @@ class MatrixScaling(Solver):
         """Bound the gap as `newton.newton_gap` does."""
         if not self.prove:
             return state
-        direction = _direction(target, state)
-        tilt = target.engine.swing(direction)
-        gap = max(-float(state.point.gradient @ direction), 0.0)
-        return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
+        gap, tilt = bound_along(target, state.point, _direction(target, state))
+        return replace(state, gap=gap, tilt=tilt)
 
 
 def _affordable(target: Target) -> int:
-    """As many cycles as cost as much as the few Newton steps that would replace them."""
+    """Estimate how many cycles cost as much as the few Newton steps that would replace them.
+
+    A Newton step on an n x n matrix takes n^3 operations and a cycle n^2: their number grows with n.
+    """
     return 20 + int(min(_engine(target).weights.shape)) // 4
 
 
@@ -307,18 +313,15 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     return df, dg
 
 
-def rate(residuals: tuple[float, ...]) -> float | None:
-    """Return the mean factor from one residual to the next; ``None`` while too few have been seen.
+def rate(residuals: tuple[float, ...]) -> float:
+    """Return the mean factor from one residual to the next; 0 while fewer than `WINDOW` have been seen.
 
     >>> round(rate((16.0, 8.0, 4.0, 2.0, 1.0)), 12)
     0.5
     """
-    if len(residuals) < WINDOW:
-        return None
-    if not residuals[0] > 0:
+    if len(residuals) < WINDOW or not residuals[0] > 0:
         return 0.0
-    factor: float = (residuals[-1] / residuals[0]) ** (1 / (WINDOW - 1))
-    return factor
+    return float((residuals[-1] / residuals[0]) ** (1 / (WINDOW - 1)))
 
 
 def relaxation(factor: float, omega: float) -> float:
