@@ -84,20 +84,27 @@ def is_basis(value: object) -> TypeIs[Basis]:
     return isinstance(value, Basis)
 
 
+class TieableBasis(Basis):
+    """A basis whose parameters may act on several cells at once: it defines `terms`, and `select` follows."""
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells if each has its own parameter; otherwise raise InvalidBasis."""
+        return require_untied(self.terms(data), self)
+
+
 @dataclass(frozen=True)
-class Pair(Basis):
+class Pair(TieableBasis):
     """Two bases combined as sets: union ``|``, intersection ``&`` or difference ``-``."""
 
     left: Basis
     sign: Sign
     right: Basis
 
-    def select(self, data: Observation) -> IntArray:
-        """List the cells in the order of the left basis; in a union, those that the right one adds follow."""
-        return require_untied(self.terms(data), self)
-
     def terms(self, data: Observation) -> Terms:
-        """Combine the parameters of both as sets: two are the same that have the same feature."""
+        """Combine the parameters of both as sets; parameters with the same feature are the same parameter.
+
+        The order is that of the left basis; in a union, those that the right one adds follow.
+        """
         one, other = self.left.terms(data), self.right.terms(data)
         if self.sign == "|":
             if one.ties is None and other.ties is None:
@@ -126,14 +133,11 @@ def require_untied(terms: Terms, basis: Basis) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells(Basis):
+class Cells(TieableBasis):
     """Exactly these cells, tied or not. They may lie outside the support: zeta is defined on the full grid."""
 
     index: IntArray = field(repr=False)
     ties: Ties | None = None
-
-    def select(self, data: Observation) -> IntArray:
-        return require_untied(self.terms(data), self)
 
     def terms(self, data: Observation) -> Terms:
         found = check_inside(self.index, data.shape)

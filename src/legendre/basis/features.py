@@ -6,19 +6,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, require_untied
+from legendre.basis.basis import Basis, TieableBasis
 from legendre.basis.interactions import look_up_modes, mode_sets
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import Origin, read_array
 from legendre.core.sums.zeta import moebius
-from legendre.core.tied_parameters import Terms, column_terms
+from legendre.core.tied_parameters import Terms, box_corners, column_terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import align_with
@@ -28,7 +27,7 @@ Column = tuple[str, IntArray, FloatArray]  # its name, its cells (n x the modes)
 
 
 @dataclass(frozen=True, eq=False)
-class Tied(Basis):
+class Tied(TieableBasis):
     """A basis of some modes whose parameters act on several cells at once."""
 
     name: str  # of the builder, for messages
@@ -37,34 +36,33 @@ class Tied(Basis):
     arguments: str = ""  # the arguments of the builder, as a caller writes them
     within: tuple[Mode, ...] = ()  # modes: each of their levels has its own parameters
 
-    def select(self, data: Observation) -> IntArray:
-        """Refuse: what takes cells only cannot take this basis."""
-        return require_untied(self.terms(data), self)
-
     def terms(self, data: Observation) -> Terms:
-        """Put the columns of its modes on the cells of X: at the first level of all other modes."""
+        """List the parameters on the grid of X: each is a sum of features of cells, with coefficients.
+
+        `columns` gives cells of the named modes only. All other modes are at their first level, so that a parameter
+        acts on all of their levels alike. With `within`, each level of those modes gets parameters of its own.
+        """
         order, labels = len(data.shape), data.labels
         modes = look_up_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
         part = labels.part(modes)
         if part.names is None:  # modes without names keep their numbers
             part = replace(part, names=tuple(labels.mode(k) for k in modes))
-        groups = look_up_modes(self.name, [self.within], order, labels)[0] if self.within else ()
+        (groups,) = look_up_modes(self.name, [self.within], order, labels)
+        lengths = np.array([labels.shape[k] for k in groups], dtype=np.int64)
         columns = []
-        for level in product(*(range(labels.shape[k]) for k in groups)):
+        for level in np.ndindex(*lengths):
             inside = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in zip(groups, level, strict=True))
+            # the indicator of these levels as a sum of features; the product of two features is that of their join
+            low = np.array(level, dtype=np.int64)
+            corners, signs = box_corners(low, low + 1, lengths)
             for name, own, coefficients in self.columns(part):
-                placed, signs = np.zeros((len(own), order), dtype=np.int64), coefficients
-                placed[:, list(modes)] = own
-                for k, i in zip(groups, level, strict=True):  # 1 at level i, which is a step up and one down
-                    after = np.where(np.arange(order) == k, i + 1, placed)
-                    placed = np.where(np.arange(order) == k, i, placed)
-                    if i + 1 < labels.shape[k]:
-                        placed, signs = np.concatenate([placed, after]), np.concatenate([signs, -signs])
+                placed = np.zeros((len(corners), len(own), order), dtype=np.int64)
+                placed[:, :, modes] = own
+                placed[:, :, groups] = corners[:, None]
                 if groups:
-                    cell = own[0] if name == "" else ()
-                    said = name or ", ".join(part.from_on(k, int(u)) for k, u in enumerate(cell) if u)
+                    said = name or ", ".join(part.from_on(k, int(u)) for k, u in enumerate(own[0]) if u)
                     name = f"{inside}: {said}"
-                columns.append((placed, signs, name))
+                columns.append((placed.reshape(-1, order), np.outer(signs, coefficients).ravel(), name))
         return column_terms(columns, order)
 
     def __repr__(self) -> str:
@@ -113,6 +111,7 @@ def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode |
 
 
 def _feature_columns(functions: dict[str, Feature], labels: Labels) -> Iterator[Column]:
+    """Evaluate the functions on the levels of their modes; yield each as a sum of features of cells."""
     check_room(math.prod(labels.shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
     for name, f in functions.items():
         yield name, *corners(_values(name, f, labels))
@@ -133,7 +132,7 @@ def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
-    """Read a feature as a table over its modes."""
+    """Evaluate a caller's function, or read a caller's array, as a table with an entry for each cell of its modes."""
     shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(len(labels.shape)))
     if callable(f):
         sides = [

@@ -29,7 +29,7 @@ class Interactions(Basis):
     sets: int | tuple[tuple[Mode, ...], ...]
 
     def select(self, data: Observation, most_sets: int = 1 << 17) -> IntArray:
-        """List the cells; of more than `most_sets` sets of modes it would take too long."""
+        """List the cells, set of modes by set of modes; more than `most_sets` sets would take too long."""
         shape, order = data.support.shape, len(data.support.shape)
         if isinstance(self.sets, int):
             if self.sets > order:
@@ -118,9 +118,8 @@ def blocks(shape: tuple[int, ...], parts: Iterable[tuple[int, ...]]) -> IntArray
     """List, for each part, all cells whose non-zero coordinates are exactly its modes."""
     out = [np.empty((0, len(shape)), dtype=np.int64)]
     for part in parts:
-        sizes = [shape[k] - 1 for k in part]
-        cells = np.zeros((math.prod(sizes), len(shape)), dtype=np.int64)
-        if len(cells):
-            cells[:, part] = np.indices(sizes).reshape(len(part), -1).T + 1
+        coordinates = np.argwhere(np.ones([shape[k] - 1 for k in part])) + 1
+        cells = np.zeros((len(coordinates), len(shape)), dtype=np.int64)
+        cells[:, part] = coordinates
         out.append(cells)
     return np.concatenate(out)

@@ -226,9 +226,7 @@ def newton_gap(target: Target, point: Evaluation) -> float:
     return bound(target, point, Workspace().factorise(target, point))[0]
 
 
-def bound_along(
-    target: Target, point: Evaluation, direction: FloatArray, unsolved: float = 0.0
-) -> tuple[float, float]:
+def bound_along(target: Target, point: Evaluation, direction: FloatArray, unsolved: float = 0.0) -> tuple[float, float]:
     """Bound the gap as `newton_gap` does, given the Newton step; and the tilt, ``max|m / q - 1|``.
 
     `unsolved` is the squared norm of what an inexact step leaves of its equations, which is added to the gap. Where the

@@ -35,17 +35,19 @@ LOWERED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Face:
-    """The smallest face that holds eta_hat."""
+    """The smallest face of the polytope that holds eta_hat: which cells keep positive probability."""
 
-    alive: (
-        BoolArray | None
-    )  # marks what carries probability in the limit, see `Cliques`; ``None`` when all of Omega does
+    # True where probability stays positive: merged cells, or cells of tables, see `Cliques`; None: everywhere in Omega
+    alive: BoolArray | None
     recession: FloatArray  # a direction in theta along which KL falls indefinitely; 0 when the minimum is attained
     certain: bool = True  # False: more cells may vanish; those that surely do are left out all the same
 
 
 def diverging(recession: FloatArray) -> BoolArray:
-    """Mark the parameters that run to infinity: a direction of recession changes them by about 1, or not at all."""
+    """Mark the parameters that run to infinity as KL falls to its infimum.
+
+    A direction of recession changes them by about 1, and others by rounding errors: 1e-6 lies far from both.
+    """
     return np.asarray(np.abs(recession) > 1e-6, dtype=np.bool_)
 
 
@@ -102,7 +104,11 @@ def _is_product(model: Model, margins: list[Modes]) -> bool:
 
 
 def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
-    """Where B fits a whole margin, the cells of its empty entries vanish: the direction is minus their indicator."""
+    """Return a direction in theta that lowers log q in all cells that belong to an empty entry of a margin.
+
+    If B fits all of a margin, the cells of its empty entries vanish. The direction is minus the indicator of these
+    entries, written as a sum of features by its Moebius inverse.
+    """
     model = problem.model
     direction = np.zeros(model.weights.shape)
     for modes in margins:
@@ -180,7 +186,7 @@ def search_face(problem: Problem, face: Face) -> Face:
     if model.n_params > limits.LARGEST_MATRIX:
         return face
     columns = independent(reduced)
-    directions = unseen_directions(reduced.with_columns(columns), positive)
+    directions = open_directions(reduced.with_columns(columns).on_face(positive))
     if not len(directions):
         return replace(face, certain=True)
     everywhere = np.zeros((len(directions), model.n_params))
@@ -189,26 +195,25 @@ def search_face(problem: Problem, face: Face) -> Face:
 
 
 def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
-    """Whether the cells with data determine all others; looked for where it is cheap, in a large basis of margins."""
+    """Whether the cells with data determine log q in all others, so that no cell without data can vanish alone.
+
+    It is tried only where it is cheaper than the search: in a large basis that is a set of margins.
+    """
     margins = generating_margins(model) if model.n_params >= limits.TABLES_FROM else None
     functions = None if margins is None else from_tables(margins, positive)
     return functions is not None and float(np.abs(functions[:, model.alive]).max()) <= SURELY_ZERO
 
 
-def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
-    """Span the directions in theta that change no observed cell (relative to the others) but some other one."""
-    seen = model.on_face(positive)
-    g = covariance(seen)
-    return _dependences(g, independent_columns(g.copy(), seen.n_cells))
+def open_directions(model: Model, kept: IntArray | None = None) -> FloatArray:
+    """Span the directions in theta that change log q alike in all cells of a model, and so leave Q as it is there.
 
-
-def open_directions(model: Model, kept: IntArray) -> FloatArray:
-    """Span the directions in theta that change all cells of a model alike; `kept` is a maximal independent set."""
-    return _dependences(covariance(model), kept)
-
-
-def _dependences(g: FloatArray, kept: IntArray) -> FloatArray:
-    """Write each parameter that is not kept as a combination of those that are, by the covariance of the features."""
+    The result is n x parameters; n is the number of parameters that depend on others. Each of those is written as a
+    combination of the independent ones by least squares, with the covariance of the features. `kept` are the
+    independent parameters, if they are known.
+    """
+    g = covariance(model)
+    if kept is None:
+        kept = independent_columns(g.copy(), model.n_cells)
     lost = np.setdiff1d(np.arange(len(g)), kept)
     directions = np.zeros((len(lost), len(g)))
     if len(lost):
@@ -218,11 +223,12 @@ def _dependences(g: FloatArray, kept: IntArray) -> FloatArray:
 
 
 def _exact(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_000) -> FloatArray:
-    """Give directions back their last digits, where they are fractions: of 0, 1 and tied features of integers.
+    """Round directions to exact multiples of integer vectors, where they are known to be rational.
 
-    A direction may have any length, so that a common denominator makes it integers. Otherwise what cancels exactly,
-    such as -2/3 and 2/3, would not in a linear program. Fractions of denominators up to `largest` differ by more than
-    `rounding`.
+    Features take the values 0 and 1 (or integers, if tied), so directions that solve equations in them are fractions.
+    A direction may have any length: a common denominator turns it into integers. Entries such as -2/3 and 2/3 then
+    cancel exactly in a linear program, which rounded ones would not. Two fractions with denominators up to `largest`
+    differ by more than `rounding`, so that the fraction next to an entry is the right one.
 
     >>> _exact(np.array([[1.0, 1 / 3, -0.5], [0.1234567, 1.0, 0.0]])).tolist()
     [[6.0, 2.0, -3.0], [0.1234567, 1.0, 0.0]]
@@ -247,7 +253,12 @@ def round_near(numbers: FloatArray, rounding: float = 1e-9) -> FloatArray:
 
 
 def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
-    """Find all empty cells that can fall while none rises; such combinations form a cone."""
+    """Find all cells that vanish: the empty ones whose log q some combination of the directions lowers and none raises.
+
+    The directions (n x parameters) change no observed cell. A sum of two combinations that raise nothing raises
+    nothing either, so that one combination lowers all cells that can be lowered. Cells on which all directions act
+    alike are one row of the linear program.
+    """
     empty = model.alive & ~positive
     if float(empty.sum()) * len(directions) > limits.LARGEST_FACE_PROGRAM:
         return face
@@ -269,7 +280,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
 
 
 def _outweighing(model: Model, face: Face, positive: BoolArray, direction: FloatArray) -> float:
-    """Return a multiple of the first direction that lowers what it lowers by more than the second one raises it."""
+    """Return a factor for the recession of a face, such that adding `direction` to it raises no cell that it lowers."""
     fall, rise = model.below(face.recession), model.below(direction)
     fall, rise = fall[positive].max() - fall, rise - rise[positive].max()
     gone = fall > LOWERED
@@ -277,9 +288,10 @@ def _outweighing(model: Model, face: Face, positive: BoolArray, direction: Float
 
 
 def _falling_rows(rows: FloatArray, max_programs: int = 300) -> tuple[BoolArray, FloatArray] | None:
-    """Mark the rows that some combination lowers while it raises none, and find one that lowers them all.
+    """Mark the rows r for which some x has ``r . x < 0`` while ``rows @ x <= 0``; find one such x for all of them.
 
-    Rows that fall are left out and the rest is searched again, until none falls.
+    Rows are changes of log q in empty cells (cells x directions), and x combines directions. Rows that fall are left
+    out and the rest is searched again, until none falls. ``None`` if a linear program fails or too many are needed.
     """
     falls, combination = np.zeros(len(rows), dtype=np.bool_), np.zeros(rows.shape[1])
     for _ in range(max_programs):
@@ -297,9 +309,10 @@ def _falling_rows(rows: FloatArray, max_programs: int = 300) -> tuple[BoolArray,
 
 
 def _lower_some(rows: FloatArray, max_programs: int) -> FloatArray | None:
-    """Find a combination that lowers the sum of the rows and raises none; 0 if there is none, ``None`` if undecided.
+    """Find an x that minimises the sum of ``rows @ x`` and makes no entry positive; 0 if the sum cannot be negative.
 
-    Few rows bind: begin with some, and add those that rise. If the sum cannot fall even with these alone, none falls.
+    Few of the constraints bind: begin with some rows, and add those that rise. If the sum cannot fall even under these
+    alone, no row falls. ``None`` if a linear program fails or too many are needed.
     """
     from scipy.optimize import linprog
 

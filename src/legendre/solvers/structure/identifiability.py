@@ -75,9 +75,10 @@ def _clear(functions: FloatArray, seen: BoolArray) -> bool:
 def from_covariance(
     model: Model, seen: BoolArray, *, n_draws: int = 4, every: bool = False, most_directions: int = 300
 ) -> FloatArray | None:
-    """Find them through the covariance of the features on the observed cells; with `every`, a basis of them all.
+    """Draw functions that are 0 on the observed cells, by the covariance of the features there.
 
-    The chance that all of `n_draws` random functions are near 0 at a cell where one need not be is nil. Coefficients of
+    With `every` the result is a basis of all such functions, or ``None`` if it has more than `most_directions`. The
+    chance that all of `n_draws` random functions are near 0 at a cell where one need not be is nil. Coefficients of
     dependent features are drawn freely, those of the others follow; a second solve removes what rounding left.
     """
     observed = model.on_face(seen)
@@ -103,37 +104,40 @@ def from_covariance(
 def from_tables(
     margins: list[Modes], seen: BoolArray, *, n_draws: int = 4, max_visits: float = 1e11
 ) -> FloatArray | None:
-    """Find them without a matrix, for models that are all functions of some margins, in `max_visits` of cells.
+    """Draw functions that are 0 on the observed cells, without a matrix, for a basis that is a set of margins.
 
-    Random tables, one per margin, less the shortest that agree with them on the observed cells (by LSQR) are 0 there.
+    The functions of such a model are sums of tables, one for each margin. Draw random tables, and subtract the shortest
+    ones that agree with them on the observed cells (LSQR finds them). ``None`` if that would visit cells more than
+    `max_visits` times.
     """
     from scipy.sparse.linalg import LinearOperator, lsqr
 
     shapes = [tuple(n if k in modes else 1 for k, n in enumerate(seen.shape)) for modes in margins]
     others = [tuple(k for k in range(seen.ndim) if k not in modes) for modes in margins]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    where = np.flatnonzero(seen)
 
     def spread(tables: FloatArray) -> FloatArray:
+        """Add the tables up on the grid."""
         out = np.zeros(seen.shape)
-        for part, shape in zip(np.split(tables.ravel(), ends[:-1]), shapes, strict=True):
+        for part, shape in zip(np.split(tables, ends[:-1]), shapes, strict=True):
             out += part.reshape(shape)
         return out
 
     def collect(values: FloatArray) -> FloatArray:
+        """Sum values on the observed cells onto the margins: the transpose of `spread` on those cells."""
         grid = np.zeros(seen.shape)
-        grid.flat[where] = values.ravel()
+        grid[seen] = values
         return np.concatenate([grid.sum(axis=axes).ravel() for axes in others])
 
-    size = len(where), int(ends[-1])
+    size = np.count_nonzero(seen), int(ends[-1])
     # a step of LSQR visits every cell twice for each margin
     most = min(2_000, int(max_visits / (2.0 * n_draws * len(margins) * seen.size)))
-    operator = LinearOperator(size, lambda tables: spread(tables).ravel()[where], collect, dtype=np.float64)
+    operator = LinearOperator(size, lambda tables: spread(tables)[seen], collect, dtype=np.float64)
     rng = np.random.default_rng(0)
     functions = np.empty((n_draws, *seen.shape))
     for function in functions:
         function[...] = spread(rng.normal(size=size[1]))
-        answer = lsqr(operator, function.ravel()[where], atol=1e-14, btol=1e-14, conlim=0, iter_lim=most)
+        answer = lsqr(operator, function[seen], atol=1e-14, btol=1e-14, conlim=0, iter_lim=most)
         if answer[1] == 7:  # out of products
             return None
         function -= spread(answer[0])
@@ -172,5 +176,5 @@ def _in_cone(
 
 
 def _unit(columns: FloatArray) -> FloatArray:
-    """Return the columns as rows of length 1."""
+    """Transpose a matrix and scale its rows to length 1: rays that differ by a factor become the same row."""
     return np.asarray(columns.T / np.linalg.norm(columns, axis=0)[:, None])
