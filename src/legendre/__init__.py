@@ -48,6 +48,7 @@ __all__ = sorted({name for names in _PLACES.values() for name in names.split()} 
 
 
 def __getattr__(name: str) -> object:
+    """Import a public name or submodule when it is first used, and keep it."""
     place = next((place for place, names in _PLACES.items() if name in names.split()), _SUBMODULES.get(name))
     if place is None:
         raise AttributeError(f"module 'legendre' has no attribute {name!r}")

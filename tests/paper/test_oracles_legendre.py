@@ -101,7 +101,7 @@ class PlainNewton(ld.solvers.Natural):
 
     def advance(self, target: Target, state: State) -> State | None:
         work = state.memory or Workspace()
-        return search(target, state.point, work.factorise(target, state.point).step(state.point), work)
+        return search(target, state.point, work.solve(target, state.point), work)
 
 
 def test_the_authors_run_is_the_run_without_chord_steps() -> None:

@@ -13,7 +13,7 @@ from legendre.basis.basis import Cells
 from legendre.core import limits
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.fit import Settings, plan_on
+from legendre.fitting.fit import Known, Settings, plan_on
 from legendre.solvers.loop import Target
 from legendre.solvers.newton import Workspace, bound, bound_nearby
 
@@ -36,7 +36,7 @@ def target_and_fisher(*, products: bool) -> tuple[Target, FloatArray, FloatArray
     data = observe(rng.random((6, 7, 5)) + 0.1)
     cells = np.unique(rng.integers(0, 5, (40, 3)), axis=0)[1:]
     near = Near(np.eye(len(cells))) if products else None
-    plan = plan_on(data, Cells(cells), Settings(), inverse=near)
+    plan = plan_on(data, Cells(cells), Settings(), Known(inverse=near))
     answer = ld.decompose(data.values, cells)
     theta = answer.theta + 1e-7 * rng.normal(size=len(cells))
     return plan.target, theta, plan.target.engine.fisher(plan.target.at(theta))
@@ -49,7 +49,8 @@ def test_products_bound_the_gap_as_a_factor_does(off: float) -> None:
     point = target.at(theta)
     scale = 1.0 + off * np.random.default_rng(0).random(len(theta))
     found = bound_nearby(target, point, Near(fisher * scale[:, None] * scale))
-    gap, tilt = bound(target, point, Workspace().factorise(target, point))
+    work = Workspace()
+    gap, tilt = bound(target, point, work.solve(target, point), work)
     assert found is not None
     assert found[0] == pytest.approx(gap, rel=1e-9)
     assert found[1] == pytest.approx(tilt, rel=1e-4)

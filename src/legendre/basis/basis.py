@@ -178,6 +178,7 @@ class Full(Basis):
     """Omega without the bottom."""
 
     def select(self, data: Observation) -> IntArray:
+        """List all cells of Omega but the bottom; raise InvalidBasis before more than 2^33 are formed."""
         if (n := data.support.n_cells) > 1 << 33:
             raise InvalidBasis(
                 f"full() has a parameter for every cell, and there are about 10^{int(math.log10(n))} of them. "
@@ -312,6 +313,7 @@ class B2(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
+        """List the cells of the lines through C_k(l) along the slices, mode by mode."""
         slices = self._slices(data.support.shape, data)
         counts = {k: min(int(self.l), length) for k, length in enumerate(data.support.shape) if k != slices}
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
@@ -353,7 +355,11 @@ class B3(_Sliced):
 
 
 def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
-    """List the cells of some lines that lie in the support, in C order, without the bottom."""
+    """List the cells of some lines that lie in the support, in C order, without the bottom.
+
+    On a grid the cells of the lines are listed and looked up in the support. If the support is a list of points, modes
+    may be too long for that: the points are tested one by one instead.
+    """
     points = data.support.points
     if points is None:
         shape = data.support.shape
@@ -372,7 +378,7 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
 
 
 def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
-    """List the cells of a line in the grid."""
+    """List the cells of a line in the grid: all combinations of its levels, 0 in the other modes."""
     modes = sorted(line)
     size = math.prod(shape[k] if values is None else len(values) for k, values in line.items())
     if size > limits.LONG_MODE:

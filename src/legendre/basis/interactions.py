@@ -41,14 +41,15 @@ class Interactions(Basis):
         parts: set[tuple[int, ...]] = set()
         for group in groups:
             free = [k for k in group if shape[k] > 1]
-            n_sets = sum(math.comb(len(free), size) for size in range(1, min(len(free), most) + 1))
+            sizes = range(1, min(len(free), most) + 1)
+            n_sets = sum(math.comb(len(free), size) for size in sizes)
             if n_sets > most_sets:  # before they are listed
                 raise InvalidBasis(
-                    f"interactions: {len(free)} modes have {size_name(n_sets)} sets of up to {min(len(free), most)} "
+                    f"interactions: {len(free)} modes have {size_name(n_sets)} sets of up to {sizes[-1]} "
                     f"modes, and at most {most_sets:,} are listed. Take a lower order, or name smaller sets; 'full' is "
                     "the basis of all cells."
                 )
-            parts.update(part for size in range(1, min(len(free), most) + 1) for part in combinations(free, size))
+            parts.update(part for size in sizes for part in combinations(free, size))
         n_cells = sum(math.prod(shape[k] - 1 for k in part) for part in parts)
         way_out = "Use fewer or shorter modes, or cells of your own."
         check_room(n_cells, ROOM * order, "interactions: a basis", way_out)

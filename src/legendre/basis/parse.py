@@ -15,10 +15,13 @@ from legendre.basis.graph import graph
 from legendre.basis.interactions import interactions
 from legendre.core.errors import InvalidBasis, unknown_name
 
-_PLAIN: list[Callable[..., Basis]] = [B1, B2, B3, adaptive, boxes, cells, empty, full, graph, interactions]
-_TIES: list[Callable[..., Basis]] = [getattr(ties, name) for name in ties.__all__]
 _SIGNS: dict[type[ast.operator], Sign] = {ast.Add: "|", ast.BitOr: "|", ast.BitAnd: "&", ast.Sub: "-"}
-BUILDERS = {builder.__name__: builder for builder in [*_PLAIN, *_TIES]}
+_PLAIN = (B1, B2, B3, adaptive, boxes, cells, empty, full, graph, interactions)
+BUILDERS: dict[str, Callable[..., Basis]] = {
+    **{builder.__name__: builder for builder in _PLAIN},
+    **{name: getattr(ties, name) for name in ties.__all__},
+}
+"""The functions and classes that a string may call, by name."""
 
 
 def as_basis(basis: Basis | str | ArrayLike) -> Basis:
@@ -39,6 +42,7 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
 
 @lru_cache(maxsize=128)  # a basis is frozen, and the string that fits use again need not be read again
 def _parse(basis: str) -> Basis:
+    """Read the string form of a basis."""
     try:
         tree = ast.parse(basis.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -47,6 +51,7 @@ def _parse(basis: str) -> Basis:
 
 
 def _build(node: ast.expr, text: str) -> Basis:
+    """Build the basis of a node of the syntax tree; `text` is all of the string, for messages."""
     match node:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
             return _build(left, text).combine(_SIGNS[type(op)], _build(right, text))
@@ -64,6 +69,7 @@ def _build(node: ast.expr, text: str) -> Basis:
 
 
 def _literal(node: ast.expr, text: str) -> object:
+    """Read an argument of a builder, which must be a literal: nothing is evaluated."""
     try:
         value: object = ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -72,6 +78,7 @@ def _literal(node: ast.expr, text: str) -> object:
 
 
 def _call(name: str, args: list[object], named: dict[str, object], text: str) -> Basis:
+    """Call a builder by name; say which one it is if its arguments do not fit."""
     if name not in BUILDERS:
         raise InvalidBasis(unknown_name("basis", name, BUILDERS))
     try:

@@ -210,11 +210,16 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
 
 
 def _of_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[Column]], more: str = "") -> Basis:
+    """Make a basis of two modes; `columns` lists its parameters, and `more` are further arguments for its repr."""
     return Tied(name, mode_sets(name, [(a, b)])[0], columns, f"{a!r}, {b!r}{more}")
 
 
 def _multiply_scores(name: str, a: Mode, b: Mode, scores: dict[Mode, Any]) -> Basis:
-    """Make products of scores of two modes, or of a mode's scores with each level of the other one."""
+    """Make the basis of products of scores of two modes, or of one mode's scores with each level of the other.
+
+    `name` is the public function that was called: "linear" and "uniform" have one parameter, "rows" and "columns" one
+    for each level. Modes without an entry in `scores` have the scores 0, 1, 2, ...
+    """
     unknown = [key for key in scores if key not in (a, b)]
     if unknown:
         raise InvalidBasis(f"{name}: scores for {unknown[0]!r}, but the modes are {a!r} and {b!r}.")
@@ -224,6 +229,7 @@ def _multiply_scores(name: str, a: Mode, b: Mode, scores: dict[Mode, Any]) -> Ba
 
 
 def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
+    """List the parameters of `_multiply_scores`, each as a sum of features of cells."""
     tables = [_read_scores(name, labels, k, given) for k, given in enumerate(scores)]
     one, other = labels.mode(0), labels.mode(1)
     if name in ("linear", "uniform"):
@@ -248,13 +254,16 @@ def _read_scores(name: str, labels: Labels, k: int, given: Any) -> FloatArray:
             f"{name}: scores of {labels.mode(k)}, which has {labels.shape[k]} levels, must be one finite number for "
             f"each level, got {given!r}."
         )
-    order = labels.order_of(k)
-    values = values.astype(np.float64) if order is None else values.astype(np.float64)[order]
-    return np.asarray(values - values[0])
+    ordered = labels.part((k,)).arrange(values.astype(np.float64))
+    return np.asarray(ordered - ordered[0])
 
 
 def _symmetric_columns(name: str, labels: Labels) -> Iterator[Column]:
-    """List parameters that are the same when two modes change places: all, or those of both modes together."""
+    """List the parameters of (quasi-)symmetry: that of the cell (i, j) is tied to that of (j, i).
+
+    In quasi-symmetry this holds for cells with both coordinates above 0; each mode has its own parameters of one
+    coordinate.
+    """
     n, quasi = _count_levels(name, labels), name == "quasi_symmetric"
     if quasi:
         for k in range(2):
@@ -267,6 +276,7 @@ def _symmetric_columns(name: str, labels: Labels) -> Iterator[Column]:
 
 
 def _diagonal_columns(labels: Labels) -> Iterator[Column]:
+    """List a parameter for each cell of the diagonal: its indicator, as a sum of features of cells."""
     for i in range(_count_levels("diagonal", labels)):
         table = np.zeros(labels.shape)
         table[i, i] = 1.0
@@ -276,6 +286,7 @@ def _diagonal_columns(labels: Labels) -> Iterator[Column]:
 
 
 def _level_columns(table: AnyArray, labels: Labels) -> Iterator[Column]:
+    """List a parameter for each level of a table but the lowest: the indicator of the cells that have it."""
     if table.shape != labels.shape:
         among = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
         raise InvalidBasis(

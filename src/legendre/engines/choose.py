@@ -15,7 +15,7 @@ from legendre.model.model import CellList, Cliques, Model
 def choose_engine(model: Model, *, products: bool = False) -> Engine:
     """Choose an engine; `products`: for Fisher-vector products. Compiled ones load the compiler only when chosen.
 
-    `MatrixEngine` is not among them: balancing takes it for a solver that says so (`Solver.needs_matrix`).
+    `MatrixEngine` is not among them: balancing takes it for `MatrixScaling`.
     """
     if model.ties is not None:
         from legendre.engines.tied import TiedEngine

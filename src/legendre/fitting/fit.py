@@ -36,7 +36,7 @@ from legendre.model.model import Cliques
 from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.choose import choose, read_solver, scaling_pays
-from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run, run_in_turn
+from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_tilt
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.structure.faces import Face, search_face, structural_face
@@ -180,28 +180,33 @@ def plan(
     return plan_on(data, recipe, settings)
 
 
-def plan_on(
-    data: Observation,
-    recipe: Basis,
-    settings: Settings,
-    boxes: BoxTotals | None = None,
-    inverse: Preconditioner | None = None,
-    recession: FloatArray | float = 0.0,
-) -> Plan:
-    """Plan for a tensor that has been read; nothing is searched for, see `with_face_search`.
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What growing a basis, or an earlier fit, has found out about X and the basis: it saves a fit some work."""
 
-    `boxes`, `inverse` and `recession` are what growing the basis has found already: sums of X from which those that the
-    fit needs may follow, something near the inverse of the Fisher matrix where the fit begins, and a direction in theta
-    along which cells without data vanish.
-    """
+    boxes: BoxTotals | None = None  # sums of X, from which those that the fit needs may follow
+    inverse: Preconditioner | None = None  # something near the inverse of the Fisher matrix where the fit begins
+    recession: FloatArray | float = 0.0  # a direction in theta along which cells without data vanish
+
+
+NOTHING = Known()
+
+
+def plan_on(data: Observation, recipe: Basis, settings: Settings, known: Known = NOTHING) -> Plan:
+    """Plan for a tensor that has been read; cells that vanish are not searched for, see `with_face_search`."""
     terms = recipe.terms(data)
-    problem = Problem.of(data, terms.cells, terms.ties, boxes)
-    face = Face(None, np.zeros(len(problem.eta_hat))) if problem.known_to_exist else structural_face(problem, recession)
-    return _plan(problem, recipe, settings, face, inverse)
+    problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
+    face = Face(None, np.zeros(len(problem.eta_hat)))
+    if not problem.known_to_exist:
+        face = structural_face(problem, known.recession)
+    return _plan(problem, recipe, settings, face, known.inverse)
 
 
 def with_face_search(plan: Plan) -> Plan:
-    """Search for the cells that vanish where empty margins left that open, and plan for what is found."""
+    """Search for cells that vanish, unless it is certain already which ones do; plan anew if some are found.
+
+    The plan has left out what empty margins force to vanish. The search decides the rest, but takes a linear program.
+    """
     face = plan.face if plan.face.certain else search_face(plan.problem, plan.face)
     if face.alive is plan.face.alive:
         return plan if face is plan.face else replace(plan, face=face)
@@ -211,6 +216,7 @@ def with_face_search(plan: Plan) -> Plan:
 def _plan(
     problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
 ) -> Plan:
+    """Plan the fit on a face: find the independent parameters, choose the solvers and an engine for them."""
     every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
     full = problem if face.alive is None else problem.reduce(face.alive, every)
     model = full.model
@@ -259,10 +265,8 @@ def fit_recipe(
 
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
-    totals = None if growth.grown is None else growth.grown.totals
-    fit = fit_on(
-        data, basis, settings, start=growth.theta, boxes=totals, inverse=growth.inverse, recession=growth.recession
-    )
+    known = Known(growth.grown and growth.grown.totals, growth.inverse, growth.recession)
+    fit = fit_on(data, basis, settings, start=growth.theta, known=known)
     return replace(
         fit, recipe=repr(recipe), _rounds=tuple(growth.rounds), _negentropy=growth.negentropy, _grown=growth.grown
     )
@@ -274,20 +278,18 @@ def fit_on(
     settings: Settings,
     *,
     start: ArrayLike | None = None,
-    boxes: BoxTotals | None = None,
-    inverse: Preconditioner | None = None,
-    recession: FloatArray | float = 0.0,
+    known: Known = NOTHING,
 ) -> Decomposition:
-    """Plan, solve and put the result together; no warning is given. For what growing found see `plan_on`.
+    """Fit a tensor that has been read to a basis that does not grow; no warning is given.
 
-    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
+    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`. If the fit then does not
+    converge, it is repeated with the independent parameters.
     """
-    plan = plan_on(data, recipe, settings, boxes, inverse, recession)
+    plan = plan_on(data, recipe, settings, known)
     with limit_blas(len(plan.problem.eta_hat)):
         plan, outcome = _solve(plan, start)
     if not settings.ranked and not outcome.status.converged:
-        settings = replace(settings, ranked=True)
-        return fit_on(data, recipe, settings, start=start, boxes=boxes, inverse=inverse, recession=recession)
+        return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
     problem, face, point = plan.problem, plan.face, outcome.full
     for array in (point.theta, point.eta, face.recession):
         array.setflags(write=False)
@@ -325,12 +327,16 @@ def refit(
     columns: IntArray,
     counts: FloatArray | None = None,
 ) -> Decomposition:
-    """Fit some parameters of a basis; to other counts on the same sample space, where given, without a warning."""
+    """Fit some parameters of a basis again: to X, or to other counts on the same sample space.
+
+    Tests that compare nested bases use it, and the bootstrap, which gives counts and no warnings. `boxes` are sums of X
+    that an earlier fit has computed.
+    """
     kept = terms.of_columns(columns)
     basis = Cells(kept.cells, kept.ties)
     if counts is not None:
         return fit_on(with_counts(data, counts), basis, settings)
-    return warn_if_not_converged(fit_on(data, basis, settings, boxes=boxes))
+    return warn_if_not_converged(fit_on(data, basis, settings, known=Known(boxes)))
 
 
 def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
@@ -345,7 +351,7 @@ def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
     newton = isinstance(plan.solvers[-1], (Natural, NaturalCG))
     if not newton or model.n_cells * len(plan.problem.eta_hat) <= limits.QUICK_SEARCH:
         plan = with_face_search(plan)
-    theta = _start(start, plan)
+    theta = _read_start(start, len(plan.problem.eta_hat))
     outcome = _run(plan, theta, given=start is not None)
     if not plan.face.certain and outcome.status is not Status.STOPPED:
         if _proves_existence(plan, outcome):
@@ -372,20 +378,24 @@ def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
     target, columns, point = plan.target, plan.columns, outcome.point
     if len(columns) > limits.LARGEST_MATRIX or not np.isfinite(point.theta).all():
         return False
-    if target.full is not None and len(point.theta) > len(columns):  # of dependent parameters
-        return newton_tilt(target.full, point, columns) <= limits.PROOF_TILT
-    return newton_tilt(target, point, np.arange(len(columns))) <= limits.PROOF_TILT
+    if target.full is not None and len(point.theta) > len(columns):  # scaling fitted dependent parameters too
+        target = target.full
+    else:
+        columns = np.arange(len(columns))
+    return newton_tilt(target, point, columns) <= limits.PROOF_TILT
 
 
 def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
-    """Run the solvers until one converges; theta of all parameters becomes that of the independent ones, or of all.
+    """Run the solvers of a plan from theta (of all parameters) until one converges.
 
-    Where a caller's start leads nowhere, they run from 0: the answer must not depend on it.
+    If some parameters are dependent, scaling comes first where it pays, because it can fit all of them; the solvers
+    fit the independent ones. If the solvers do not converge from a start that a caller gave, they run again from 0: the
+    answer must not depend on the start.
     """
     target, max_iter, callback = plan.target, plan.settings.max_iter, plan.settings.callback
     if plan.scales_first and target.full is not None and max_iter is None:
-        scaling = Scaling(max_iter=limits.DEPENDENT_CYCLES)
-        outcome = run(scaling, target.full, theta, scaling.max_iter, callback)
+        scaling = [Scaling(max_iter=limits.DEPENDENT_CYCLES)]
+        outcome = run_in_turn(scaling, target.full, theta, max_iter=None, callback=callback)
         if outcome.status in (Status.CONVERGED, Status.STOPPED):
             return outcome
     start = theta
@@ -404,10 +414,11 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
 
 
 def _hand_over(target: Target, theta: FloatArray) -> FloatArray:
-    """Return the independent parameters that give the same Q as all parameters do at `theta`.
+    """Find values of the independent parameters that give the same Q as all parameters do at `theta`.
 
-    On a face a feature may be a combination of others, and a basis that was grown spreads theta over all of them. The
-    independent ones take over by least squares in the Fisher metric; without that a fit that has arrived begins anew.
+    On a face a feature may be a combination of others, and a basis that was grown spreads theta over all of them. Least
+    squares in the Fisher metric moves it to the independent ones. Otherwise a fit that starts at its answer would begin
+    anew.
     """
     assert target.full is not None
     assert target.columns is not None
@@ -415,8 +426,8 @@ def _hand_over(target: Target, theta: FloatArray) -> FloatArray:
     return solve(rows[:, target.columns], target.problem.model.n_cells, rows @ theta)[1]
 
 
-def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
-    k = len(plan.problem.eta_hat)
+def _read_start(start: ArrayLike | None, k: int) -> FloatArray:
+    """Read a caller's theta of k parameters; by default 0, where Q is uniform or the base measure."""
     if start is None:
         return np.zeros(k)
     theta = read_array(start, "start", InvalidSetting)

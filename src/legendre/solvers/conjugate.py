@@ -14,7 +14,7 @@ Linear = Callable[[FloatArray], FloatArray]
 def conjugate_gradients(
     apply: Linear,
     right: FloatArray,
-    precondition: Linear | None = None,
+    precondition: Linear = np.copy,
     *,
     share: float,
     floor: float = 0.0,
@@ -51,7 +51,7 @@ def conjugate_gradients(
     [1.0, 1.0]
     """
     residual = right.copy()
-    z = residual if precondition is None else precondition(residual)
+    z = precondition(residual)
     direction, solution = z.copy(), np.zeros_like(residual)
     size = float(np.vdot(residual, z))
     enough = share**2 * size
@@ -67,7 +67,7 @@ def conjugate_gradients(
             break
         solution += move
         residual -= length * product
-        z = residual if precondition is None else precondition(residual)
+        z = precondition(residual)
         size, last = float(np.vdot(residual, z)), size
         if size <= enough or np.abs(residual).max(initial=0.0) <= floor:
             break

@@ -61,6 +61,7 @@ class Gradient(Solver):
         return 4.0 if self.learning_rate is None else self.learning_rate
 
     def start(self, target: Target, theta: FloatArray) -> State:
+        """Begin at theta; the memory is the rate of the first batch step."""
         if self.form == "sweep" and self.learning_rate is None and target.problem.model.ties is not None:
             raise InvalidSetting(
                 "gradient: the rate of its sweeps is for features that are 0 or 1, and those of tied parameters are "
@@ -69,6 +70,7 @@ class Gradient(Solver):
         return State(target.at(theta), memory=1.0)
 
     def advance(self, target: Target, state: State) -> State | None:
+        """Take a pass over B, or one step of all parameters with the given rate or Barzilai and Borwein's."""
         point, before = state.point, state.point.theta
         if self.form == "sweep":
             for v in range(len(before)):

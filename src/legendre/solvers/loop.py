@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -59,7 +59,7 @@ class Status(Enum):
         return self in (Status.CONVERGED, Status.AT_BOUNDARY, Status.UNDECIDED)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation(Point):
     """A point of the model, and how far it is from the minimum.
 
@@ -81,9 +81,9 @@ class Evaluation(Point):
     (3,) True
     """
 
-    objective: float = field(kw_only=True)  # psi(theta) - theta . eta_hat: KL(P, Q) up to a constant of the data
-    gradient: FloatArray = field(kw_only=True)  # eta - eta_hat, the gradient of KL(P, Q) in theta
-    residual: float = field(kw_only=True)  # max|eta - eta_hat| of the gradient: 0 exactly at the decomposition
+    objective: float  # psi(theta) - theta . eta_hat: KL(P, Q) up to a constant of the data
+    gradient: FloatArray  # eta - eta_hat, the gradient of KL(P, Q) in theta
+    residual: float  # max|eta - eta_hat| of the gradient: 0 exactly at the decomposition
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,20 +111,18 @@ class Target:
     engine: Engine
     problem: Problem
     tol: float
-    # the same problem with all parameters, where those that depend on others are held at 0; and those that are not
-    full: Target | None = field(default=None, kw_only=True)
-    columns: IntArray | None = field(default=None, kw_only=True)
-    # False: it is not known whether a finite theta attains the minimum, and the tilt is to prove it
-    attained: bool = field(default=True, kw_only=True)
-    # something near the inverse of the Fisher matrix at the start, where what came before has it
-    inverse: Preconditioner | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    full: Target | None = None  # if parameters that depend on others are left out: the problem with all parameters
+    columns: IntArray | None = None  # then, which of all parameters are kept
+    attained: bool = True  # False: it is not known whether a finite theta attains the minimum; the tilt is to prove it
+    inverse: Preconditioner | None = None  # something near the inverse of the Fisher matrix at the start, if known
 
     def residual(self, point: Evaluation) -> float:
         """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others."""
         return self.complete(point).residual
 
     def complete(self, point: Evaluation) -> Evaluation:
-        """Put the parameters that are held at 0 back in."""
+        """Evaluate a point with all parameters, where those that depend on others, and were left out, are 0."""
         if self.full is None or len(point.theta) == self.full.engine.n_params:
             return point
         theta = np.zeros(self.full.engine.n_params)
@@ -213,8 +211,6 @@ class Solver(ABC):
     max_iter: int = 500
     patience: int = 5
     accepts_dependent: ClassVar[bool] = False  # parameters may be linearly dependent on the sample space
-    needs_mass: ClassVar[bool] = False  # it needs P itself; balancing, which looks for a P, cannot use it
-    needs_matrix: ClassVar[bool] = False  # it works on matrices of weights, with the engine for those
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
@@ -261,7 +257,7 @@ class Outcome:
     """Where and how the loop ended."""
 
     point: Evaluation
-    full: Evaluation  # the same with the parameters that are held at 0
+    full: Evaluation  # the same with all parameters, see `Target.complete`
     status: Status
     history: tuple[Step, ...]
     gap: float  # how far above the minimum at most, see `State`
@@ -301,9 +297,10 @@ def run(
     callback: Callback | None = None,
     before: tuple[Step, ...] = (),
 ) -> Outcome:
-    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, progress ends or the callback stops it.
+    """Take steps until ``max|eta - eta_hat| <= tol``, `max_iter` is reached, progress ends or the callback says stop.
 
-    `before` are the steps of an earlier solver, which ended at theta.
+    Progress is measured against the last point (`mark`) that was clearly better than the one before it; `idle` counts
+    the steps since then. `before` are the steps of an earlier solver, which ended at theta.
     """
     history, state = list(before), solver.start(target, theta)
     if not before:
@@ -340,7 +337,11 @@ def run(
 
 
 def _finish(solver: Solver, target: Target, state: State, otherwise: Status, history: list[Step]) -> Outcome:
-    """Finish: the fit has converged exactly if max|eta - eta_hat| of what is handed out is at most tol."""
+    """Let the solver finish, and decide the status by the point that is returned.
+
+    The fit has converged exactly if max|eta - eta_hat| of all parameters is at most tol there; else the status is
+    `otherwise`.
+    """
     final = solver.finish(target, state)
     if not type(solver).__module__.startswith("legendre."):  # eta and residual are then what somebody put there
         final = replace(final, point=target.at(final.point.theta))
@@ -350,6 +351,7 @@ def _finish(solver: Solver, target: Target, state: State, otherwise: Status, his
 
 
 def _record(state: State, iteration: int) -> Step:
+    """Make the entry of the history for a state."""
     point = state.point
     norm = math.sqrt(float(np.square(point.gradient).sum()))
     return Step(iteration, point.objective, point.residual, norm, state.step)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import Factor, factorise, rounding_level, solve
+from legendre.core.sums.linalg import Factor, rounding_level, solve
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.protocol import Preconditioner
@@ -47,6 +47,7 @@ class Natural(Solver):
     name: ClassVar[str] = "natural"
 
     def advance(self, target: Target, state: State) -> State | None:
+        """Take a Newton step with a line search; the last step of a fit may do with the factor of the one before."""
         point, work = state.point, state.memory or Workspace()
         # Step with the last factor, if the last step's contraction promises that this ends the fit, and it does: on all
         # of B, not only for the parameters that are fitted, else such steps may go back and forth indefinitely.
@@ -54,7 +55,7 @@ class Natural(Solver):
             after = target.at(point.theta + work.step(point))
             if after.residual <= target.tol and target.residual(after) <= target.tol:
                 return State(after, memory=work, step=1.0)
-        return search(target, point, work.factorise(target, point).step(point), work)
+        return search(target, point, work.solve(target, point), work)
 
     def finish(self, target: Target, state: State) -> State:
         """Correct with the last factor while that pays, so that cells far below tol gain their digits too.
@@ -66,7 +67,7 @@ class Natural(Solver):
             # if cells may vanish, the tilt is to prove that none does, which takes an exact factor
             found = bound_nearby(target, point, target.inverse) if target.inverse and target.attained else None
             if found is None:
-                found = bound(target, point, work.factorise(target, point))
+                found = bound(target, point, work.solve(target, point), work)
             return replace(state, gap=found[0], tilt=found[1])
         # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
@@ -78,7 +79,7 @@ class Natural(Solver):
             point = corrected
             if not pays or point.residual < enough:
                 break
-        gap, tilt = bound(target, point, work)
+        gap, tilt = bound(target, point, work.step(point), work)
         return replace(state, point=point, gap=gap, tilt=tilt)
 
 
@@ -94,15 +95,15 @@ class Workspace:
     n_summed: int = 0  # cells that are summed over to get an entry of G, which determines its rounding error
     point: Evaluation = None  # type: ignore[assignment]  # where G was computed
 
-    def factorise(self, target: Target, point: Evaluation) -> Workspace:
-        """Compute G at a point and factorise it, in place of the last one; return this workspace."""
+    def solve(self, target: Target, point: Evaluation) -> FloatArray:
+        """Compute G at a point and factorise it, in place of the last one; solve for the Newton step."""
         self.matrix, self.point = target.engine.fisher(point, self.matrix), point
         self.n_summed = self.n_summed or target.problem.model.n_summed
-        self.factor = factorise(self.matrix, self.n_summed)
-        return self
+        self.factor, direction = solve(self.matrix, self.n_summed, point.gradient)
+        return -direction
 
     def step(self, point: Evaluation) -> FloatArray:
-        """Solve ``G delta = eta_hat - eta`` with the last factor: the Newton step if the factor is of this point."""
+        """Solve ``G delta = eta_hat - eta`` with the last factor, which is near the Newton step and costs far less."""
         return -self.factor.solve(point.gradient)
 
     def noise(self, target: Target, point: Evaluation) -> FloatArray:
@@ -146,16 +147,9 @@ class NaturalCG(Solver):
         pre = target.engine.preconditioner(point, last)
         size = math.sqrt(float(point.gradient @ pre.apply(point.gradient)))
         share = min(0.3, max(size, 0.9 * (size / before) ** 2))
-        direction, _ = self._solve(target, point, pre, share, target.tol / 3)
+        floor, most = target.tol / 3, self.max_products
+        direction, _ = solve_by_products(target, point, pre, share=share, floor=floor, max_products=most)
         return search(target, point, direction, (pre, size))
-
-    def _solve(
-        self, target: Target, point: Evaluation, pre: Preconditioner, share: float, floor: float
-    ) -> tuple[FloatArray, float]:
-        product = partial(target.engine.fisher_product, point)
-        return conjugate_gradients(
-            product, -point.gradient, pre.apply, share=share, floor=floor, max_products=self.max_products
-        )
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `newton_gap` does, with conjugate gradients in place of a factor.
@@ -169,7 +163,8 @@ class NaturalCG(Solver):
         if len(point.theta) <= limits.KEPT_JOINS and target.problem.model.n_cells <= limits.NUMPY_CELLS:
             return replace(state, gap=newton_gap(target, point))
         pre = target.engine.preconditioner(point, state.memory and state.memory[0])
-        direction, left = self._solve(target, point, pre, 0.01, ROUNDING)
+        most = self.max_products
+        direction, left = solve_by_products(target, point, pre, share=0.01, floor=ROUNDING, max_products=most)
         gap, tilt = bound_along(target, point, direction, left)
         return replace(state, gap=gap, tilt=tilt)
 
@@ -195,9 +190,9 @@ class Closed(Solver):
     patience: int = 2
     name: ClassVar[str] = "closed"
     accepts_dependent: ClassVar[bool] = True
-    needs_mass: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - the answer needs no start
+        """Write the answer down; raise InvalidSetting if the problem has no closed form."""
         engine = target.engine
         answer = engine.closed_form(target.problem) if isinstance(engine, JunctionEngine) else None
         if answer is None:
@@ -216,6 +211,17 @@ class Closed(Solver):
         return replace(state, gap=gap, tilt=tilt)
 
 
+def solve_by_products(
+    target: Target, point: Evaluation, inverse: Preconditioner, **stops: Any
+) -> tuple[FloatArray, float]:
+    """Solve ``G delta = eta_hat - eta`` by products with G; `stops` and the result are those of `conjugate_gradients`.
+
+    `inverse` is something near the inverse of G.
+    """
+    product = partial(target.engine.fisher_product, point)
+    return conjugate_gradients(product, -point.gradient, inverse.apply, **stops)
+
+
 def newton_gap(target: Target, point: Evaluation) -> float:
     """Bound KL(P, Q) above its minimum by the squared Newton decrement; infinite where it bounds nothing.
 
@@ -223,7 +229,8 @@ def newton_gap(target: Target, point: Evaluation) -> float:
     expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
     minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
-    return bound(target, point, Workspace().factorise(target, point))[0]
+    work = Workspace()
+    return bound(target, point, work.solve(target, point), work)[0]
 
 
 def bound_along(target: Target, point: Evaluation, direction: FloatArray, unsolved: float = 0.0) -> tuple[float, float]:
@@ -251,8 +258,8 @@ def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
     return target.engine.swing(direction)
 
 
-def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, float]:
-    """Bound the gap and the tilt at `point`, q, with the factor of an earlier point, q0.
+def bound(target: Target, point: Evaluation, direction: FloatArray, work: Workspace) -> tuple[float, float]:
+    """Bound the gap and the tilt at `point`, q, by a direction solved with the factor of an earlier point, q0.
 
     With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no
     probability changed by more than a factor e^r between q0 and q, ``m >= 0`` if ``|a| <= e^-r``, and
@@ -260,7 +267,6 @@ def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, fl
     of which rounding leaves too little. Its solution is d all the same if ``G d`` is what it should be for the dropped
     parameters too, up to the rounding error of eta; the tilt then proves nothing.
     """
-    direction = work.step(point)
     full = len(work.factor.columns) == len(point.theta)
     if not full:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -292,19 +298,17 @@ def bound_nearby(
     """Bound the gap and the tilt by conjugate gradients, given something near the inverse of G.
 
     The fit of a basis that was grown begins at its answer. Growing has a preconditioner, and a few products with G then
-    cost far less than a factor of a large G. What the solution leaves of the right-hand side is computed anew, and measured twice: in the norm of the inverse,
-    and in units of the features' standard deviations, since an approximate inverse that is nearly 0 in some direction
-    would hide an error there. ``None`` if more is left than the share `unsolved`: the bound would lack digits.
+    cost far less than a factor of a large G. What the solution leaves of the right-hand side is computed anew, and
+    measured twice: in the norm of the inverse, and in units of the features' standard deviations, since an approximate
+    inverse that is nearly 0 in some direction would hide an error there. ``None`` if more is left than the share
+    `unsolved`: the bound would lack digits.
     """
     size = float(point.gradient @ inverse.apply(point.gradient))
     variance = point.eta * (1.0 - point.eta)
     if not (size > 0.0 and (variance > 0.0).all()):
         return None
-    product = partial(target.engine.fisher_product, point)
-    direction, _ = conjugate_gradients(
-        product, -point.gradient, inverse.apply, share=0.1 * unsolved, max_products=max_products
-    )
-    left = -point.gradient - product(direction)
+    direction, _ = solve_by_products(target, point, inverse, share=0.1 * unsolved, max_products=max_products)
+    left = -point.gradient - target.engine.fisher_product(point, direction)
     rest = float(left @ inverse.apply(left))
     plain = float(point.gradient / variance @ point.gradient)
     if not (0.0 <= rest <= unsolved**2 * size and float(left / variance @ left) <= unsolved**2 * plain):

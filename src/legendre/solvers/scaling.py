@@ -83,12 +83,14 @@ class Scaling(Solver):
     accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
+        """Sum P onto the margins, and begin with the tensor Q at theta."""
         margins, point = _margins(target.problem), target.at(theta)
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
         q = target.engine.probabilities(point)
         return State(point, memory=Scales(theta, point.psi, margins, q, none))
 
     def advance(self, target: Target, state: State) -> State | None:
+        """Scale Q to each margin once; ``None`` where another solver is to continue."""
         scales: Scales = state.memory
         residuals = (*scales.residuals, state.point.residual)[-WINDOW:]
         if self.horizon is not None and cycles_left(residuals[-1], target.tol, rate(residuals)) > self.horizon:
@@ -214,15 +216,16 @@ class MatrixScaling(Solver):
     patience: int = 10
     name: ClassVar[str] = "matrix-scaling"
     accepts_dependent: ClassVar[bool] = True
-    needs_matrix: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
+        """Begin with cycles at theta; the two modes with more than one level are the rows and the columns."""
         affordable = _affordable(target)
         sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
         rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
         return State(target.at(theta), memory=CycleMemory(rows, columns, affordable))
 
     def advance(self, target: Target, state: State) -> State | None:
+        """Take a cycle, or a Newton step once cycles have become too slow."""
         engine, memory = _engine(target), state.memory.update(state.point.residual, target.tol)
         if memory.left < 0:
             landed = search(target, state.point, _direction(target, state), memory)
@@ -259,12 +262,16 @@ def sinkhorn_cycle(engine: MatrixEngine, point: Point, memory: CycleMemory) -> P
 
 
 def _factors(wanted: FloatArray, log_sums: FloatArray, last: FloatArray) -> FloatArray:
-    """Find the log factors that give the wanted sums; those of empty rows or columns stay."""
+    """Find the logarithms of the factors that give rows (or columns) the wanted sums; empty ones keep the last.
+
+    `log_sums` are the logarithms of the sums without these factors.
+    """
     filled = (wanted > 0) & (log_sums > -np.inf)
     return np.subtract(np.log(wanted, where=filled, out=last.copy()), log_sums, where=filled, out=last.copy())
 
 
 def _engine(target: Target) -> MatrixEngine:
+    """Return the engine for matrices; raise InvalidSetting if the problem is not a matrix with two margins."""
     if not isinstance(target.engine, MatrixEngine):  # the caller may name this solver for any problem
         raise InvalidSetting(
             "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
@@ -273,31 +280,30 @@ def _engine(target: Target) -> MatrixEngine:
 
 
 def _direction(target: Target, state: State) -> FloatArray:
-    """Compute Newton's direction in theta."""
+    """Compute Newton's direction in theta: solve for the potentials; theta holds the differences of neighbours."""
     engine, memory = _engine(target), state.memory
     at: Scaled = state.point.cache
     q = engine.probabilities(state.point).reshape(len(at.f), len(at.g))
     wanted = memory.rows - at.rows, memory.columns - at.columns
-    if q.shape[0] < q.shape[1]:
-        dg, df = reduced_newton(q.T, wanted[1], wanted[0])
-    else:
-        df, dg = reduced_newton(q, *wanted)
     direction = np.empty(engine.n_params)
-    for line, change in zip(engine.lines, (df, dg), strict=True):
+    for line, change in zip(engine.lines, reduced_newton(q, *wanted), strict=True):
         direction[line] = np.diff(change)
     return direction
 
 
 def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Solve ``[D_r Q; Q' D_c] (df, dg) = (rows, columns)`` with the rows eliminated; both sides have the same sum.
+    """Solve ``[D_r Q; Q' D_c] (df, dg) = (rows, columns)``, where D_r and D_c hold the sums of Q's rows and columns.
 
-    The Schur complement ``D_c - Q' D_r^-1 Q`` is the Laplacian of a graph. Its diagonal is summed from the other
-    entries: so weak links between the blocks of a nearly decomposable matrix are not lost by cancellation.
+    `rows` and `columns` have the same sum. The rows are eliminated, and the Schur complement ``D_c - Q' D_r^-1 Q`` is
+    the Laplacian of a graph. Its diagonal is summed from the other entries: so weak links between the blocks of a
+    nearly decomposable matrix are not lost by cancellation.
 
     >>> df, dg = reduced_newton(np.array([[0.2, 0.3], [0.4, 0.1]]), np.array([0.1, -0.1]), np.array([0.0, 0.0]))
     >>> (np.array([[0.2, 0.3], [0.4, 0.1]]) * (df[:, None] + dg)).sum(axis=1).round(12).tolist()
     [0.1, -0.1]
     """
+    if q.shape[0] < q.shape[1]:  # the longer side is eliminated, and a small system is left
+        return reduced_newton(q.T, columns, rows)[::-1]
     sums = q.sum(axis=1)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     half = q * np.sqrt(inverse)[:, None]

@@ -42,7 +42,7 @@ from legendre.model.problem import Problem
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
-from legendre.solvers.newton import Natural, NaturalCG
+from legendre.solvers.newton import Closed, Natural, NaturalCG
 from legendre.solvers.scaling import MatrixScaling, Scaling
 from legendre.solvers.structure.faces import vanishing_cells
 from legendre.solvers.structure.rank import independent
@@ -318,7 +318,7 @@ def balance(
     settings = Settings.read(solver, tol, max_iter, callback)
     with show_progress(progress, callback) as (step, _):
         settings = replace(settings, callback=step)
-        if settings.solver is not None and settings.solver.needs_mass:
+        if isinstance(settings.solver, Closed):
             raise InvalidSetting(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
                 "Use auto, gradient, natural, natural-cg, matrix-scaling, scaling."
@@ -390,7 +390,7 @@ def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome
     if not first.accepts_dependent:
         columns = independent(model.on_face(face))
     reduced = problem.reduce(face, columns)
-    matrix = first.needs_matrix and MatrixEngine.applies(reduced.model)
+    matrix = isinstance(first, MatrixScaling) and MatrixEngine.applies(reduced.model)
     engine = MatrixEngine(reduced.model) if matrix else choose_engine(reduced.model)
     start = np.zeros(len(columns))
     target = Target(engine, reduced, tol)

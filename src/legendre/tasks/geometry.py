@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from legendre.core.arguments import expect
 from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import InvalidSetting, InvalidTensor
-from legendre.core.figures import axes_for, style_axes
+from legendre.core.figures import BLUE, GREY, ORANGE, axes_for, style_axes
 from legendre.core.origin import read_array
 from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from legendre.tasks.loglinear.anova import Anova
 
 __all__ = ["Triangle", "e_geodesic", "m_geodesic", "plot_ladder", "plot_triangle", "pythagoras"]
-
-RED, BLUE, GREY = "#b2182b", "#2166ac", "0.45"
 
 
 def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
@@ -242,7 +240,7 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     style: dict[str, Any] = {"textcoords": "offset points", "va": "center"}
     corners = {"P": (0.0, a), "Q": (0.0, 0.0), "R": (b, 0.0)}
     for (one, other), value, colour, shift, side in (
-        ("PQ", triangle.kl_pq, RED, (-8, 0), "right"),
+        ("PQ", triangle.kl_pq, ORANGE, (-8, 0), "right"),
         ("QR", triangle.kl_qr, BLUE, (0, -14), "center"),
         ("PR", triangle.kl_pr, GREY, (8, 6), "left"),
     ):
@@ -297,6 +295,7 @@ def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
 
 
 def _read_line(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Check the arguments of a geodesic; return P and Q as probabilities, and t as an array of floats."""
     (p, _), (q, _), times = read_point("P", P), read_point("Q", Q), read_array(t, "t", InvalidSetting)
     if p.shape != q.shape:
         raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")

@@ -52,11 +52,11 @@ def diverging(recession: FloatArray) -> BoolArray:
 
 
 def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
-    """Leave out the cells that an empty margin forces to 0; cells that vanish for other reasons are left open.
+    """Find the cells that an empty margin forces to 0, which takes no search; other cells are left open.
 
-    Margins that are a product's (a tree of cliques) on a full grid leave nothing open: the product of their tables is
-    0 where a table is, and nowhere else. In a grid that is not formed the tables are all that is looked at. `known` is
-    a direction in theta that is known to lower cells without data alone.
+    The face is certain if nothing is left open: no other cell is without data, or the answer is a product of tables. If
+    the merged grid is too large to form, only the tables of a junction tree are looked at. `known` is a direction in
+    theta that is known to lower cells without data and no others.
 
     >>> from legendre.data.dense import observe
     >>> face = structural_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
@@ -85,22 +85,21 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
         fall = model.below(recession)
         alive = model.alive & (fall >= fall[positive].max())
         face = attained if (alive == model.alive).all() else Face(alive, recession)
-    return replace(face, certain=bool(positive[alive].all()) or _is_product(model, margins))
+    # a decomposable set of margins on a full grid is a product of tables, which is 0 only where a table is
+    product = generating_margins(model) is not None and is_decomposable(margins) and bool(model.alive.all())
+    return replace(face, certain=bool(positive[alive].all()) or product)
 
 
 def _empty_tables(problem: Problem) -> Face | None:
-    """Leave out the empty cells of the tables of a tree of cliques that B fits whole: they are all that vanishes."""
+    """Find the cells that vanish for a junction tree whose tables B fits completely: exactly the tables' empty cells.
+
+    ``None`` for any other problem.
+    """
     space, sums = problem.model, problem.clique_sums
     if sums is None or not isinstance(space, Cliques) or space.ties is not None or not is_saturated(space.tables):
         return None
     alive = sums > 0
     return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
-
-
-def _is_product(model: Model, margins: list[Modes]) -> bool:
-    """Whether the largest entropy with these margins is a product of tables on a full grid, and B nothing else."""
-    whole = generating_margins(model) is not None and is_decomposable(margins)
-    return whole and bool(model.alive.all())
 
 
 def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
@@ -121,7 +120,7 @@ def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
 
 
 def feature_rows(model: Model, boxes: IntArray) -> FloatArray:
-    """Compute the features of some merged cells (n x N), n x parameters."""
+    """Evaluate all features of the model at some merged cells (n x N); the result is n x parameters."""
     rows = zeta_rows(boxes, model.positions)
     return rows if model.ties is None else np.asarray(rows @ model.ties.matrix())
 
@@ -148,12 +147,14 @@ def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntA
     """List, for each margin that B fits whole, its entries outside the face, in the levels of the original grid."""
     if alive is None or isinstance(model, CellList):
         return {}
-    space, every = model.on_face(alive), range(len(model.support.shape))
+    space = model.on_face(alive)
     if isinstance(space, Cliques):
         parts = parts_of(space.tables)
     else:
-        apart = {modes: tuple(k for k in every if k not in modes) for modes in fitted_margins(model)}
-        parts = tuple((modes, np.asarray(alive.any(axis=others))) for modes, others in apart.items())
+        every = range(alive.ndim)
+        parts = tuple(
+            (modes, np.any(alive, axis=tuple(k for k in every if k not in modes))) for modes in fitted_margins(model)
+        )
     found = {tuple(sorted(modes)): _entries(model, modes, marks) for modes, marks in parts}
     return {modes: entries for modes, entries in sorted(found.items()) if len(entries)}
 
@@ -176,7 +177,10 @@ def n_vanishing(model: Model, alive: BoolArray | None) -> int:
 
 
 def search_face(problem: Problem, face: Face) -> Face:
-    """Decide what `structural_face` left open: a `Face` within the one it found, still uncertain if too large."""
+    """Decide which cells vanish beyond those of `structural_face`, by a linear program.
+
+    Returns a face within the given one; it stays uncertain if the problem is too large to decide.
+    """
     model = problem.model
     if not problem.known or model.n_cells > limits.LARGEST_GRID:
         return face

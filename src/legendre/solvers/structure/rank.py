@@ -35,9 +35,10 @@ class Rank:
 
 
 def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
-    """Count the independent parameters; `columns` are those that `independent` found, ``None`` where nobody looked.
+    """Count the independent parameters: the degrees of freedom of the model.
 
-    Bases too large for a matrix are counted where that is cheap; elsewhere a bound is all there is.
+    `columns` are those that `independent` found; ``None`` if it was not asked. If a basis is too large for its Fisher
+    matrix, they are counted where a cheap argument does it; otherwise the result is an upper bound.
     """
     k = model.n_params
     if model.plain:
@@ -98,15 +99,16 @@ def independent(model: Model) -> IntArray:
 
 
 def _a_product(space: Model) -> TypeGuard[Cliques]:
-    """Whether this is a face of tables over cliques that B fits whole."""
+    """Whether this is a face of a junction tree whose tables B fits completely, so that Q is a product of tables."""
     return isinstance(space, Cliques) and not space.whole and space.ties is None and is_saturated(space.tables)
 
 
 def _free_in_tables(tables: Tables) -> IntArray:
-    """List a maximal independent set, table by table: of the features in it, given what the table shares.
+    """List a maximal independent set of parameters, table by table of a junction tree.
 
-    Given the shared modes what lies below is independent of the rest: features that are no function of the shared modes
-    in their own table are none of other features either.
+    A table shares some modes with its parent. Given these modes, its other modes are independent of the rest of the
+    tree. So a feature depends on others exactly if it does within its own table, up to functions of the shared modes:
+    the mean given these modes is subtracted from every feature, and the rank of what is left is found.
     """
     assert tables.alive is not None
     kept, marks = [], tables.matrices(tables.alive)
@@ -148,7 +150,11 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
 
 
 def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
-    """Give features that are constant on Omega up to the rounding errors of their values a variance of exactly 0."""
+    """Set the variance of tied features that are constant on Omega to exactly 0.
+
+    Their values are real numbers with rounding errors, so that the computed variance may be a little above 0, and a
+    constant feature would count as independent.
+    """
     sizes, unit = ties.collect_sizes(np.ones(ties.n_cells)), np.zeros(ties.n_params)
     for j, size in enumerate(sizes.tolist()):
         unit[j] = 1.0 / size if size else 0.0
