@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
 from textwrap import wrap
+from typing import ClassVar
 
 RULE = "border-bottom: 1px solid rgba(128, 128, 128, 0.35);"  # seen on white and on black
 CELL = "padding: 2px 12px 2px 0; vertical-align: top; font-variant-numeric: tabular-nums; background: none;"
@@ -19,9 +20,11 @@ class NamedValues:
     title: str
     rows: Sequence[tuple[str, str]]
     fit_rule: bool = False  # the rule under the title is as long as the longest line
+    sides: ClassVar[str] = "<"  # as in `Columns`, for functions that write tables of both kinds
+    notes: ClassVar[Sequence[str]] = ()
 
     def text(self) -> str:
-        """Write a title, a rule, and a line for each name and its value; long notes go on in the next line."""
+        """Write a title, a rule, and a line for each name and its value; a long "note" is wrapped."""
         width = max(len(name) for name, _ in self.rows)
         body = [
             f"{said:<{width}}  {line}"
@@ -34,7 +37,7 @@ class NamedValues:
 
     def html(self) -> str:
         """Write the same as HTML."""
-        return _html_table(self.title, self.rows, "<")
+        return _html_table(self.title, self.rows, self.sides)
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ def markdown(table: Table) -> str:
     lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
     lines.insert(1, "|" + "|".join(":---" if side == "<" else "---:" for side in sides) + "|")
     title = [f"**{table.title}**", ""] if table.title and isinstance(table, Columns) else []
-    return "\n".join([*title, *lines, *_notes(table, "")])
+    notes = ["", *table.notes] if table.notes else []
+    return "\n".join([*title, *lines, *notes])
 
 
 def latex(table: Table) -> str:
@@ -94,30 +98,33 @@ def latex(table: Table) -> str:
     \end{tabular}
     """
     signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
-    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    escapes = str.maketrans(signs | {sign: f"\\{sign}" for sign in "&%$#_{}"})
     rows, sides = _with_head(table)
-    lines = [" & ".join("".join(signs.get(c, c) for c in text) for text in row) + r" \\" for row in rows]
+    lines = [" & ".join(text.translate(escapes) for text in row) + r" \\" for row in rows]
     columns = "".join("l" if side == "<" else "r" for side in sides)
     body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
-    return "\n".join([*body, r"\end{tabular}", *_notes(table, "% ")])
+    notes = ["", *(f"% {note}" for note in table.notes)] if table.notes else []
+    return "\n".join([*body, r"\end{tabular}", *notes])
 
 
 def _with_head(table: Table) -> tuple[list[list[str]], str]:
-    """List the rows, all of the same length, the names of the columns first; and the sides of the columns."""
+    """Return the rows, padded to the same length, and the side of each column, for Markdown and LaTeX.
+
+    Both formats need names of columns in the first row: a table of named values has its title there.
+    """
     head = [["", table.title]] if isinstance(table, NamedValues) else []
-    rows = [*head, *map(list, table.rows)]
-    n = max(map(len, rows))
-    sides = "<" if isinstance(table, NamedValues) else table.sides
-    return [row + [""] * (n - len(row)) for row in rows], sides.ljust(n, sides[-1])[:n]
-
-
-def _notes(table: Table, mark: str) -> list[str]:
-    notes = [f"{mark}{note}" for note in table.notes] if isinstance(table, Columns) else []
-    return ["", *notes] if notes else []
+    columns = zip_longest(*head, *table.rows, fillvalue="")
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    n = len(rows[0])
+    return rows, table.sides.ljust(n, table.sides[-1])[:n]
 
 
 def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, lead: str | None = None) -> str:
-    """Write rows as HTML: the names are in the first row if there is a lead, else in the first column."""
+    """Write rows as an HTML table; see `align` for `sides`.
+
+    With a `lead`, which may be empty, names are in the first row and the lead stands above it. Without one, names are
+    in the first column. Styles are inside the tags, because a notebook has no style sheet of ours.
+    """
     lines = ""
     for i, row in enumerate(rows):
         cells = ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from legendre.core.errors import InvalidSetting
+from legendre.core.errors import InvalidSetting, LegendreError
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.text import Table, fragment, latex, markdown, shorten
@@ -187,10 +187,20 @@ class ModelResult(Result):
         return self.model.support.shape
 
     def _small_effects(self) -> list[Effect]:
-        """List what single modes and pairs do to ``log(Q / base)``."""
-        from legendre.results.effects import effects_for_pictures
+        """List what single modes and pairs do to ``log(Q / base)``; nothing where effects would be too many.
 
-        return effects_for_pictures(self)
+        The variance of log Q, which shares refer to, is a sum over pairs of parameters if larger sets of modes are left
+        out. That takes seconds for many parameters: then it is the sum over all effects, which are computed instead.
+        """
+        from legendre.results.effects import effects_of
+
+        quick = self.n_params**2 * len(self.shape) <= 1e9
+        fit: Any = self  # a decomposition or a balanced tensor
+        try:
+            found = effects_of(fit, "fitted", 2 if quick else None)
+        except LegendreError:
+            return []
+        return [effect for effect in found if len(effect.modes) <= 2]
 
     @cached_property
     def residual(self) -> float:

@@ -18,15 +18,15 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int
 from legendre.core.cells import freeze
-from legendre.core.errors import InvalidQuery, LegendreError, TooLarge
+from legendre.core.errors import InvalidQuery, TooLarge
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.text import Columns, Table, fragment, list_words, shape_name
+from legendre.core.text import Columns, Table, list_words, shape_name
 from legendre.core.types import FloatArray, IntArray
-from legendre.results.base import import_pandas
+from legendre.results.base import Printed, import_pandas
 from legendre.results.distribution import find_modes
 from legendre.results.views import margin_of, measure_of, sum_others
 
@@ -91,7 +91,7 @@ class Effect:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Effects:
+class Effects(Printed):
     """log Q as a sum of effects of sets of modes: ``log(Q / base) = constant + sum of effects``.
 
     Indexed by a mode or by modes, ``effects[0]``, ``effects["carrier", "dest"]``; iterated over from single modes to
@@ -231,13 +231,6 @@ class Effects:
         """
         return "\n\n".join(table.text() for table in self.tables(kl_lost=kl_lost))
 
-    def __repr__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook, with a line for each mode's effect."""
-        return fragment(self.tables())
-
 
 def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> Effects:
     """Compute the effects of all sets of at most `max_order` modes."""
@@ -283,36 +276,36 @@ def _project(
 ) -> tuple[dict[Modes, FloatArray], dict[Modes, float], float, float]:
     """Compute effects where cells vanish: the least squares fit to log Q, weighted by Q, on the cells that do not.
 
-    First of functions of single modes, then of pairs to what is left, and so on; each by at most `most` rounds of means
-    of the residual, until no entry changes by `tol`. Return tables, variances, and mean and variance of log Q + psi.
+    Functions of single modes are fitted first, then functions of pairs to what is left, and so on. Each fit takes means
+    of what is left over one set of modes after the other (backfitting), in at most `most` rounds, until no entry changes
+    by more than `tol`. Return tables and variances by set of modes, and mean and variance of log Q + psi.
     """
     space = fit.model
     alive = space.on_grid(fit._alive)
-    cells, log_q = np.nonzero(alive), (space.below(fit.theta) - fit.psi)[alive]
-    mass = np.exp(log_q) * space.weights[alive]
-    mean = float(mass @ log_q)
-    left = log_q - mean
-    total = float(mass @ left**2)
     groups, shape = _by_modes(space.positions), space.quotient.merged_shape
     _check_sizes(groups, shape, max_order)
+    log_q = np.where(alive, space.below(fit.theta) - fit.psi, 0.0)
+    mass = np.where(alive, np.exp(log_q) * space.weights, 0.0)  # Q of each merged cell
+    mean = float((mass * log_q).sum())
+    left = log_q - mean  # in cells that vanish any number, because their mass is 0
+    total = float((mass * left**2).sum())
     sets = sorted({kept for modes in groups for kept in _subsets(modes, max_order) if kept})
-    sizes = {modes: tuple(shape[k] for k in modes) for modes in sets}
-    codes = {modes: np.ravel_multi_index([cells[k] for k in modes], sizes[modes]) for modes in sets}
-    sums = {modes: np.bincount(codes[modes], mass, math.prod(sizes[modes])) for modes in sets}
-    tables = {modes: np.zeros(len(sums[modes])) for modes in sets}
+    others = {modes: tuple(k for k in range(len(shape)) if k not in modes) for modes in sets}
+    sums = {modes: mass.sum(axis=others[modes], keepdims=True) for modes in sets}
+    tables = {modes: np.zeros(sums[modes].shape) for modes in sets}
     for order in range(1, 1 + max(map(len, sets), default=0)):
         for _ in range(most):
             change = 0.0
             for modes in (modes for modes in sets if len(modes) == order):
-                with np.errstate(invalid="ignore"):  # where no cell is left
-                    step = np.bincount(codes[modes], mass * left, len(sums[modes])) / sums[modes]
+                with np.errstate(invalid="ignore"):  # NaN where all cells vanish
+                    step = (mass * left).sum(axis=others[modes], keepdims=True) / sums[modes]
                 tables[modes] += step
-                left -= step[codes[modes]]
+                left -= np.nan_to_num(step)
                 change = max(change, float(np.nanmax(np.abs(step))))
             if change <= tol:
                 break
     variances = {modes: float(np.nansum(sums[modes] * table**2)) for modes, table in tables.items()}
-    return {modes: table.reshape(sizes[modes]) for modes, table in tables.items()}, variances, mean + fit.psi, total
+    return {modes: table.squeeze(others[modes]) for modes, table in tables.items()}, variances, mean + fit.psi, total
 
 
 def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None:
@@ -467,17 +460,3 @@ def total_variance(positions: IntArray, theta: FloatArray, weights: list[FloatAr
             joint *= b[np.maximum.outer(positions[rows, k], positions[:, k])]
         total += float(theta[rows] @ (joint - np.outer(means[rows], means)) @ theta)
     return max(total, 0.0)
-
-
-def effects_for_pictures(fit: Any) -> list[Effect]:
-    """List effects of at most two modes; none where they would be too many.
-
-    A large model has its shares from all of its effects, which takes no pass over pairs of parameters.
-    """
-    try:
-        # seconds of sums over pairs of parameters
-        quick = fit.n_params**2 * len(fit.shape) <= 1e9
-        found = effects_of(fit, "fitted", 2 if quick else None)
-    except LegendreError:
-        return []
-    return [effect for effect in found if len(effect.modes) <= 2]
