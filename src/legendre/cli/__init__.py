@@ -1,10 +1,3 @@
 """The command line: ``legendre demo``, ``fit``, ``compare``, ``show`` and ``report``."""
 
-from __future__ import annotations
-
-
-def main() -> None:
-    """Run the command line."""
-    from legendre.cli import app
-
-    app.main()
+from legendre.cli.app import main as main

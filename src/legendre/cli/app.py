@@ -7,7 +7,7 @@ import io
 import json
 import sys
 import warnings
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, astuple, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -156,12 +156,10 @@ def compare(
         stopped = True
     found = Comparison(tuple(rows))
     typer.echo(found.text())
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([[field.name for field in fields(Row)], *map(astuple, rows)])
     with replacing(output / "compare.csv") as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        writer = csv.DictWriter(text, list(Row.__dataclass_fields__))
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
-        text.detach()
+        stream.write(text.getvalue().encode())
     typer.echo(f"rows, of every seed: {output / 'compare.csv'}")
     if stopped:
         raise typer.Exit(_fail(f"interrupted after {len(rows)} rows; they are kept.", 130))
@@ -198,7 +196,7 @@ def show(
 
 
 def as_json_text(result: Any) -> str:
-    """Write what a result found as JSON."""
+    """Write those of a result's attributes that a program may want as JSON: each in `names` that the result has."""
     names = (
         "recipe", "reason", "shape", "total", "n_params", "rank", "rank_is_bound", "kl", "kl_to_X", "rmse", "psi",
         "solver", "n_iter", "tol", "residual", "gap", "status", "converged", "n_vanishing", "criterion", "error",
@@ -253,7 +251,7 @@ def report(
 
 
 def _check_output(output: Path, source: Path) -> None:
-    """Check before the work is done that its result can be written."""
+    """Refuse an output that cannot be written or is the input, before a fit that may take long."""
     if output.exists() and source.exists() and output.samefile(source):
         raise InvalidFile(f"the output {output} is the input; it would be overwritten. Choose another name.")
     if output.is_dir() or not output.parent.is_dir():
@@ -265,9 +263,8 @@ def main() -> None:
     """Run the command; what goes wrong is one sentence."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # letters that the terminal lacks, file names that cannot be decoded
+            # for letters that the terminal lacks, and file names that cannot be decoded
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except KeyboardInterrupt:
@@ -281,5 +278,6 @@ def main() -> None:
 
 
 def _fail(sentence: str, code: int = 2) -> int:
+    """Print a sentence to standard error; return the exit code of the command."""
     typer.echo(f"legendre: {sentence}", err=True)
     return code

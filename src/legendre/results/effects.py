@@ -277,7 +277,7 @@ def _project(
     """Compute effects where cells vanish: the least squares fit to log Q, weighted by Q, on the cells that do not.
 
     Functions of single modes are fitted first, then functions of pairs to what is left, and so on. Each fit takes means
-    of what is left over one set of modes after the other (backfitting), in at most `most` rounds, until no entry changes
+    of what is left over one set of modes after the other (backfitting), for at most `most` rounds, until no entry moves
     by more than `tol`. Return tables and variances by set of modes, and mean and variance of log Q + psi.
     """
     space = fit.model

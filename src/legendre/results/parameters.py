@@ -93,11 +93,11 @@ class Parameters:
     def __len__(self) -> int:
         return len(self.theta)
 
-    @cached_property
+    @property
     def factor(self) -> FloatArray:
         """The factor by which each parameter multiplies the probability of the cells at or above its own."""
         with np.errstate(over="ignore"):
-            return freeze(np.exp(self.theta))
+            return np.asarray(np.exp(self.theta))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class Parameters:
         chosen = np.atleast_1d(np.arange(len(self))[rows])
         parts: dict[str, Any] = {}
         for name, values in vars(self).items():
-            if isinstance(values, np.ndarray) and name != "factor":
+            if isinstance(values, np.ndarray):
                 parts[name] = freeze(values[chosen])
             elif name in ("notes", "titles") and values:
                 parts[name] = tuple(values[i] for i in chosen)
@@ -139,7 +139,7 @@ class Parameters:
     def summary(self, rows: int = 15) -> str:
         """Return the first rows as text; `sorted_by` chooses which come first.
 
-        Columns without any number are left out.
+        Columns without any number are left out. Where a parameter diverges, theta is listed as infinite.
         """
         check_int(rows, "parameters().summary: rows", 1, InvalidQuery)
         head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
@@ -167,13 +167,21 @@ class Parameters:
 
 
 def names_of(labels: Labels, cells: IntArray, titles: Sequence[str], signs: str = ">=<=") -> tuple[str, ...]:
-    """Write what each parameter acts on: the levels from which on; modes with their lowest level are not named."""
+    """Say in words on which cells each parameter acts: its title, or the lowest level of its cell in each mode.
+
+    A mode is not named where the parameter acts on all of its levels. `cells` is n x N; `signs` are the characters for
+    "at or above" and "at or below".
+    """
     named = [[labels.from_on(int(k), int(cell[k]), signs) for k in np.flatnonzero(cell)] for cell in cells]
     return tuple(title or ", ".join(parts) for title, parts in zip(titles or [""] * len(cells), named, strict=True))
 
 
 def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
-    """Put the table of a fit's parameters together."""
+    """Make the table of a fit's parameters.
+
+    Standard errors, and `kl_lost` by estimate, need the inverse Fisher matrix, which is computed unless it is large.
+    `kl_lost` by refitting takes one fit for each parameter: "auto" does so only where that is quick.
+    """
     if kl_lost is not None:
         check_choice(kl_lost, "parameters: kl_lost", get_args(Asked), InvalidQuery)
     refits = kl_lost == "refit" or (kl_lost == "auto" and _quick_to_refit(fit))

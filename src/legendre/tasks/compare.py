@@ -11,9 +11,11 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
 from legendre.fitting.growing.seriate import Unordered
-from legendre.results.base import to_frame
+from legendre.results.base import import_pandas
 
 ADVICE = "pip install 'legendre[compare]'"
 
@@ -75,7 +77,7 @@ def attempt(
 ) -> tuple[dict[str, Any], FloatArray | None]:
     """Run a peer on the cells of a mask; return fields of its row, and its reconstruction if there is one.
 
-    An error inside it becomes a note; its warnings are its own.
+    A comparison goes on if one of the other libraries fails: an error becomes a note in the row, warnings are hidden.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -120,7 +122,7 @@ def tucker_params(shape: tuple[int, ...], m: int) -> int:
 
 
 def _tensorly_peer(label: str, function: str, init: str = "random", *, takes_mask: bool = False) -> Peer:
-    """Return a CP or Tucker decomposition by its function's name."""
+    """Make a peer of TensorLy's function for nonnegative CP or Tucker; its name says which of the two it is."""
     tucker = "tucker" in function
 
     def fit(X: FloatArray, rank: int, effort: Effort, seed: int, mask: BoolArray | None) -> Factors:
@@ -138,6 +140,7 @@ def _tensorly_peer(label: str, function: str, init: str = "random", *, takes_mas
 
 
 def _fit_cp_apr(X: FloatArray, rank: int, effort: Effort, seed: int, _: BoolArray | None) -> Factors:
+    """Fit nonnegative CP to counts by the Poisson likelihood, with pyttb; it cannot leave cells out."""
     pyttb: Any = import_module("pyttb")
     rng = np.random.default_rng(seed)
     start = pyttb.ktensor([rng.random((side, rank)) for side in X.shape])
@@ -238,24 +241,20 @@ class Comparison(Sequence[Row]):
 
     def to_frame(self) -> Any:
         """Return the rows, of every seed, as a pandas data frame."""
-        columns = {field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)[1:]}
-        return to_frame(columns, [row.method for row in self.rows], "method")
+        return import_pandas("to_frame()").DataFrame(list(self.rows)).set_index("method")
 
     def text(self) -> str:
         """Write a table with a line for each method and size: of several seeds that with the smallest error."""
-        best: dict[tuple[str, int], Row] = {}
-        for row in sorted(self.rows, key=lambda row: np.inf if row.rmse is None else row.rmse):
-            best.setdefault((row.method, row.asked), row)
         lines = [["method", "asked", "params", "RMSE", "held out", "KL(P, Q)", "seconds", "residual"]]
-        for row in (best[key] for key in dict.fromkeys((row.method, row.asked) for row in self.rows)):
+        for _, seeds in groupby(self.rows, attrgetter("method", "asked")):
+            row = min(seeds, key=lambda row: np.inf if row.rmse is None else row.rmse)
             size = row.status.lower() if row.n_params is None else str(row.n_params)
             numbers = row.rmse, row.held_out, row.kl, row.seconds, row.residual
             lines.append([row.label, str(row.asked or ""), size, *("" if v is None else f"{v:.3g}" for v in numbers)])
         notes = [f"{row.label}: {row.note}" for row in self.rows if row.note and (row.rmse is None or row.seed is None)]
         notes += ["Of several seeds the best is shown."] if any(row.seed for row in self.rows) else []
-        return Columns(
-            "Errors by number of parameters", lines, "<>", ruled=True, notes=list(dict.fromkeys(notes))
-        ).text()
+        title = "Errors by number of parameters"
+        return Columns(title, lines, "<>", ruled=True, notes=list(dict.fromkeys(notes))).text()
 
     __repr__ = text
 
@@ -269,9 +268,9 @@ def list_sizes(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
     >>> list_sizes((92, 112, 20)), list_sizes((2, 3))
     ((224, 448, 896, 1792, 3584), (1,))
     """
-    one = sum(shape)
-    limit = min(math.prod(shape) // 4, max(most, one))
-    return tuple(n for n in (one, 2 * one, 4 * one, 8 * one, 16 * one) if n <= limit) or (max(1, limit),)
+    sizes = [sum(shape) * rank for rank in (1, 2, 4, 8, 16)]
+    limit = min(math.prod(shape) // 4, max(most, sizes[0]))
+    return tuple(n for n in sizes if n <= limit) or (max(1, limit),)
 
 
 def run_fits(
@@ -294,22 +293,25 @@ def run_fits(
     data = in_memory(read(X, support), "compare")
     values = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), np.nan)
     known = ~np.isnan(values)
-    hidden = np.random.default_rng(0).permutation(np.flatnonzero(known))[: int(hold_out * known.sum())]
-    held_out = np.isin(np.arange(values.size), hidden).reshape(values.shape)
+    held_out = np.zeros(values.shape, dtype=np.bool_)
+    held_out.flat[np.random.default_rng(0).permutation(np.flatnonzero(known))[: int(hold_out * known.sum())]] = True
     jobs = _list_jobs(values, n_params, n_starts, peers)
     for done, row in enumerate(jobs):
         say(f"fit {done + 1} of {len(jobs)}   {row.label}, {row.asked} parameters", done / len(jobs))
         facts, Q = ({}, None) if row.note else _fit_cells(row, values, effort, unordered)
         if Q is not None:
             facts |= score(values, Q)
-            if hidden.size and (row.method not in PEERS or PEERS[row.method].takes_mask):
+            if held_out.any() and (row.method not in PEERS or PEERS[row.method].takes_mask):
                 again = _fit_cells(row, np.where(held_out, np.nan, values), effort, unordered)[1]
                 facts["held_out"] = None if again is None else _rmse(values, again, held_out)
         yield replace(row, **facts)
 
 
 def _list_jobs(X: FloatArray, n_params: Sequence[int] | None, n_starts: int, peers: Sequence[str]) -> list[Row]:
-    """Check what is to be compared, and list rows to fill in; a peer that cannot run has one, with the reason."""
+    """Check the caller's sizes, starts and peers, and list the rows to fill in, without results.
+
+    A peer that cannot run has one row, whose note is the reason; others have one for each size and start.
+    """
     sizes, cells = list_sizes(X.shape), int(np.count_nonzero(~np.isnan(X)))
     if n_params is not None:
         sizes = tuple(np.unique(n_params).tolist())
