@@ -207,5 +207,5 @@ def test_the_demo_drew_a_model_that_explains_a_fifth() -> None:
 
 
 def test_the_demo_names_what_it_needs(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legendre.cli.demo.find_spec", lambda name: None if name == "sklearn" else name)
-    assert "the demo needs sklearn. Install them with: pip install 'legendre[demo]'" in command("demo")[2]
+    monkeypatch.setattr("legendre.core.arguments.find_spec", lambda name: None if name == "sklearn" else name)
+    assert "the demo needs sklearn. Install it with: pip install 'legendre[demo]'" in command("demo")[2]

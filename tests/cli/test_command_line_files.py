@@ -166,8 +166,8 @@ def test_single_arrays(tmp_path: Path) -> None:
 def test_a_library_that_is_not_installed_is_named(
     name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("legendre.cli.readers.find_spec", lambda key: None if key == package else find_spec(key))
-    wanted = rf"reading \{Path(name).suffix} files needs {package}\. Install them with: pip install 'legendre\[files\]'"
+    monkeypatch.setattr("legendre.core.arguments.find_spec", lambda key: None if key == package else find_spec(key))
+    wanted = rf"reading \{Path(name).suffix} files needs {package}\. Install it with: pip install 'legendre\[files\]'"
     with pytest.raises(LegendreError, match=wanted):
         read_input(written(tmp_path / name, ""))
 

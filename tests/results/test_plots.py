@@ -187,11 +187,8 @@ def test_bad_questions(ask: Any, words: str) -> None:
 
 
 def test_without_a_package_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, draw, name in (
-        ("results.plots", "graph", "networkx"),
-        ("core.figures", "effects", "matplotlib"),
-    ):
-        monkeypatch.setattr(f"legendre.{module}.find_spec", lambda _: None)
+    monkeypatch.setattr("legendre.core.arguments.find_spec", lambda _: None)
+    for draw, name in (("graph", "networkx"), ("effects", "matplotlib")):
         with pytest.raises(ld.errors.InvalidSetting, match=rf"plot.{draw} needs {name}. Install it with: pip install"):
             getattr(FIT.plot, draw)()
 

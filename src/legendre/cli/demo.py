@@ -6,14 +6,13 @@ pixels are white, so CP is fitted on the same cells, and compared with the unifo
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
 from legendre.basis.interactions import interactions
-from legendre.core.errors import InvalidSetting
+from legendre.core.arguments import check_installed
 from legendre.core.figures import save_figure, sheet
 from legendre.core.types import FloatArray
 from legendre.data.datasets import digits, flights
@@ -34,9 +33,7 @@ carrier at a destination more than the two alone would predict. Grey pairs have 
 
 def run_demo(folder: Path) -> None:
     """Print the tables and write the pictures."""
-    missing = [name for name in ("sklearn", "matplotlib", "tensorly") if find_spec(name) is None]
-    if missing:
-        raise InvalidSetting(f"the demo needs {' and '.join(missing)}. Install them with: pip install 'legendre[demo]'")
+    check_installed("the demo", ["sklearn", "matplotlib", "tensorly"], "'legendre[demo]'")
     folder.mkdir(parents=True, exist_ok=True)
     run_digits(folder)
     run_flights(folder)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from legendre.core.arguments import check_installed
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError, unknown_name
 from legendre.core.files import numpy_file
 from legendre.core.labels import Labels
@@ -81,11 +81,7 @@ def read_input(path: Path, options: Options | None = None) -> Any:
         raise InvalidFile(f"{path}: cannot read {suffix or 'a file without an ending'}; give a {ENDINGS} file.")
     options.check(path, suffix)
     read, *packages = READERS[suffix]
-    if missing := [name for name in packages if find_spec(name) is None]:
-        raise InvalidSetting(
-            f"{path}: reading {suffix} files needs {' and '.join(missing)}. Install them with: "
-            "pip install 'legendre[files]'"
-        )
+    check_installed(f"{path}: reading {suffix} files", packages, "'legendre[files]'")
     try:
         with line(f"reading {path.name}", sys.stderr.isatty()) as say:
             return read(path, options, say)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from legendre.core.errors import InvalidSetting, LegendreError
+
+
+def check_installed(caller: str, packages: Iterable[str], source: str) -> None:
+    """Refuse to go on without some packages; `source` is what pip installs to get them.
+
+    >>> check_installed("plot.graph", ["numpy", "no_such_package"], "'legendre[plot]'")
+    Traceback (most recent call last):
+    legendre.core.errors.InvalidSetting: plot.graph needs no_such_package. Install it with: pip install 'legendre[plot]'
+    """
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        it = "it" if len(missing) == 1 else "them"
+        raise InvalidSetting(f"{caller} needs {' and '.join(missing)}. Install {it} with: pip install {source}")
 
 
 def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
-from importlib.util import find_spec
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from legendre.core.arguments import check_installed
 from legendre.core.errors import InvalidSetting
 from legendre.core.files import replacing
 from legendre.core.labels import Labels, is_ascending, level_text
@@ -32,9 +32,8 @@ SMALL, MEDIUM, LARGE = 11, 12, 13  # sizes of letters in points: ticks and notes
 
 
 def new_figure(caller: str, size: tuple[float, float]) -> Figure:
-    """Make a figure of some inches for the function `caller`."""
-    if find_spec("matplotlib") is None:
-        raise InvalidSetting(f"{caller} needs matplotlib. Install it with: pip install 'legendre[plot]'")
+    """Make a figure of some inches, which pyplot and notebooks show; `caller` is named if matplotlib is missing."""
+    check_installed(caller, ["matplotlib"], "'legendre[plot]'")
     from matplotlib import pyplot
 
     return pyplot.figure(figsize=size, layout="constrained")
@@ -69,10 +68,10 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(stream, dpi=110, format="png")
 
 
-def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8), **properties: str) -> Axes:
-    """Return the caller's axes, checked, or those of a new figure."""
+def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8)) -> Axes:
+    """Return the axes that the user passed as ``ax=``, checked; by default those of a new figure."""
     if ax is None:
-        return style_axes(new_figure(caller, size).add_subplot(**properties))
+        return style_axes(new_figure(caller, size).add_subplot())
     if not hasattr(ax, "annotate"):
         raise InvalidSetting(f"{caller}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
     figure = ax.get_figure(root=True)
@@ -82,7 +81,7 @@ def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8
 
 
 def make_panels(caller: str, n: int, across: int, size: tuple[float, float] = (4.6, 3.6)) -> tuple[Figure, list[Axes]]:
-    """Make a figure with n pictures of some inches, `across` of them in a row."""
+    """Make a figure with n panels of some inches each, `across` of them in a row; return it and its axes."""
     across = min(across, n)
     down = math.ceil(n / across)
     figure = new_figure(caller, (size[0] * across, size[1] * down))
@@ -92,20 +91,18 @@ def make_panels(caller: str, n: int, across: int, size: tuple[float, float] = (4
 
 
 def style_axes(ax: Axes) -> Axes:
-    """Set letters that can be read from afar, and remove the frame where there is no axis."""
+    """Set letters that can be read from afar, and remove the frame at the top and on the right."""
     ax.tick_params(labelsize=SMALL)
     ax.xaxis.label.set_fontsize(MEDIUM)
     ax.yaxis.label.set_fontsize(MEDIUM)
     ax.title.set_fontsize(LARGE)
-    if ax.name == "rectilinear":
-        ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def add_colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **properties: Any) -> Any:
-    """Put a colour bar next to pictures."""
-    first = ax[0] if isinstance(ax, Sequence) else ax
-    bar = first.figure.colorbar(image, ax=ax, **properties)
+def add_colour_bar(axes: Sequence[Axes], image: Any, name: str = "", **properties: Any) -> Any:
+    """Put one colour bar next to panels that share its scale; return it. `properties` are those of matplotlib."""
+    bar = axes[0].figure.colorbar(image, ax=axes, **properties)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_visible(False)
     bar.set_label(name, size=MEDIUM)
@@ -129,14 +126,17 @@ def set_integer_ticks(ax: Axes) -> None:
 
 
 def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
-    """Make an axis, "x" or "y", a logarithmic one of factors, with plain numbers; a short one stays linear."""
+    """Make an axis, "x" or "y", logarithmic, with ticks that are plain numbers, as suits factors such as odds ratios.
+
+    An axis that covers less than a factor of 5 stays linear.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter
 
     along: Any = ax.xaxis if axis == "x" else ax.yaxis
     ax.set(**{f"{axis}scale": "log"})
     low, high = along.get_view_interval()
     decades = math.log10(high / low)
-    if decades < 0.7:  # too short for 1, 2, 5
+    if decades < 0.7:  # a factor of 5: fewer than three of the ticks 1, 2, 5, 10 would be seen
         ax.set(**{f"{axis}scale": "linear"})
         return
     along.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,)))
@@ -154,8 +154,12 @@ def is_ordered(labels: Labels, k: int) -> bool:
 
 
 def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
-    """Name an axis, "x" or "y", after a mode, and its ticks after levels: all of them, or every n-th."""
-    letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8  # inches; ticks where not all levels have room
+    """Name an axis, "x" or "y", after mode k, and its ticks after levels: all if they have room, else every n-th.
+
+    How long a name is on paper is estimated, since matplotlib knows it only after the figure has been drawn. Names that
+    have no room side by side are turned by 90 degrees, unless levels have an order, so that some of them are enough.
+    """
+    letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8  # inches; most ticks where not all levels have room
     n, place = labels.shape[k], ax.get_position()
     width, height = ax.figure.get_figure(root=True).get_size_inches()
     inches = place.width * width if axis == "x" else place.height * height
@@ -173,7 +177,7 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
 
 
 def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
-    """Write levels in at most `longest` letters, and what all of them begin with, for the name of the axis.
+    """Write each level in at most `longest` letters; also return what all begin with, to be added to the axis's name.
 
     >>> write_ticks(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
     (['01', '02', '03'], ' (2019-01-…)')

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from importlib.util import find_spec
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from legendre.core.errors import InvalidSetting, LegendreError
+from legendre.core.arguments import check_installed
+from legendre.core.errors import LegendreError
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.text import Table, fragment, latex, markdown, shorten
@@ -241,8 +241,7 @@ def modes_row(labels: Labels) -> list[tuple[str, str]]:
 
 def import_pandas(caller: str) -> Any:
     """Import pandas for a function that makes a data frame."""
-    if find_spec("pandas") is None:
-        raise InvalidSetting(f"{caller} needs pandas. Install it with: pip install pandas")
+    check_installed(caller, ["pandas"], "pandas")
     return import_module("pandas")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import combinations
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_int, entries, is_whole
-from legendre.core.errors import InvalidQuery, InvalidSetting
+from legendre.core.arguments import check_choice, check_installed, check_int, entries, is_whole
+from legendre.core.errors import InvalidQuery
 from legendre.core.figures import (
     BLUE,
     DIVERGING,
@@ -35,10 +34,8 @@ from legendre.core.figures import (
     is_ordered,
     level_ticks,
     make_panels,
-    new_figure,
     set_factor_ticks,
     set_integer_ticks,
-    style_axes,
 )
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import list_words, shorten
@@ -131,25 +128,24 @@ class Plots:
         if pair.width is not None and len(modes) == len(labels.shape) and np.isfinite(pair.width).any():
             width = pair.width.transpose(modes).reshape(-1, *x.shape[1:])
             parts.append(("width of 90 % interval", width[chosen], _colours(width), unit))
-        n_parts = len(parts)
-        figure, axes = make_panels("plot.slices", n_parts * len(chosen), n_parts, (4.6, 3.3))
-        images: list[Any] = []
-        for place, ax in enumerate(axes):
-            row, (name, entries_of, colours, _) = place // n_parts, parts[place % n_parts]
-            images.append(_draw_table(ax, entries_of[row], x.shape[1:], colours))
-            level_ticks(ax, "x", labels, modes[-1])
-            level_ticks(ax, "y", labels, modes[-2])
-            unnamed = ", level" if labels.names is None else ""
-            part = f"{labels.mode(modes[0])}{unnamed} {labels.level(modes[0], chosen[row])}"
-            ax.set_title(name if len(modes) == 2 else f"{shorten(part, 28)}: {name}")
-            ax.label_outer()
-            if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
-                for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
-                    down, across = np.nonzero(marked)
-                    ax.plot(across, down, marker, color="white", markersize=5, linestyle="")
-        for column in range(1, n_parts):  # X has the colours of Q
-            beyond = "both" if column == 2 else "neither"
-            add_colour_bar(axes[column::n_parts], images[column], parts[column][3], extend=beyond, pad=0.02, aspect=40)
+        figure, axes = make_panels("plot.slices", len(parts) * len(chosen), len(parts), (4.6, 3.3))
+        level = ", level" if labels.names is None else ""
+        for column, (name, tables, colours, of) in enumerate(parts):
+            column_axes = axes[column :: len(parts)]
+            for row, ax in enumerate(column_axes):
+                image = _draw_table(ax, tables[row], x.shape[1:], colours)
+                level_ticks(ax, "x", labels, modes[-1])
+                level_ticks(ax, "y", labels, modes[-2])
+                part = f"{labels.mode(modes[0])}{level} {labels.level(modes[0], chosen[row])}"
+                ax.set_title(name if len(modes) == 2 else f"{shorten(part, 28)}: {name}")
+                ax.label_outer()
+                if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
+                    for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
+                        down, across = np.nonzero(marked)
+                        ax.plot(across, down, marker, color="white", markersize=5, linestyle="")
+            if column:  # X has the colours of Q
+                beyond = "both" if name == "residual" else "neither"
+                add_colour_bar(column_axes, image, of, extend=beyond, pad=0.02, aspect=40)
         summed = [labels.mode(k) for k in range(len(labels.shape)) if k not in modes]
         notes = [
             f"{pair.seen.capitalize()}, {pair.made} and residual",
@@ -295,20 +291,17 @@ class Plots:
         steps[2] = 0.9, 0.9, 0.9, 1.0
         shades = ScalarMappable(BoundaryNorm(bounds, 5), ListedColormap(steps))
         for cell in np.ndindex(table.x.shape):
-            style: dict[str, Any] = {
-                "fill": False,
-                "linestyle": "--",
-                "edgecolor": "0.2",
-                "lw": 1.2,
-            }  # a structural zero
-            if not np.isnan(table.x[cell]):
-                style = {"facecolor": shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)), "edgecolor": GREY, "lw": 0.8}
-            ax.add_patch(Rectangle(tuple(starts[:, *cell]), *lengths[:, *cell], **style))
+            tile = Rectangle(tuple(starts[:, *cell]), *lengths[:, *cell], edgecolor=GREY, linewidth=0.8)
+            if np.isnan(table.x[cell]):  # a structural zero
+                tile.set(fill=False, linestyle="--", edgecolor="0.2", linewidth=1.2)
+            else:
+                tile.set_facecolor(shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)))
+            ax.add_patch(tile)
         _name_levels(ax, starts, starts + lengths, labels)
         ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # edges are not cut
         ax.spines[:].set_visible(False)
         kind = "Pearson residual" if pair.counts else "difference"
-        add_colour_bar(ax, shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
+        add_colour_bar([ax], shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
         names = shorten(list_words([labels.mode(k) for k in range(len(kept))]), 30)
         ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
         return ax
@@ -325,8 +318,8 @@ class Plots:
         """
         ax, history = axes_for("plot.history", ax), self.result.history
         tol, solver = getattr(self.result, "tol", 0.0), getattr(self.result, "solver", "")
-        residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in history]
-        ax.semilogy([step.iteration for step in history], residuals, "o-", color=BLUE, markersize=5, linewidth=2)
+        steps, residuals = zip(*((step.iteration, step.residual) for step in history), strict=True)
+        ax.semilogy(steps, residuals, "o-", color=BLUE, markersize=5, linewidth=2)
         if tol > 0:
             ax.axhline(tol, color=ORANGE, linewidth=1.5)
             ax.text(0, tol, f"tol = {tol:g}", va="bottom", color=ORANGE, fontsize=SMALL)
@@ -468,8 +461,7 @@ class FitPlots(Plots):
         fit, most = self.fit, 60
         choices = ("share", "kl") if fit.graph is None else ("gain", "share", "kl")
         unit = check_choice(by or choices[0], "plot.graph: by", choices, InvalidQuery)
-        if find_spec("networkx") is None:
-            raise InvalidSetting("plot.graph needs networkx. Install it with: pip install 'legendre[plot]'")
+        check_installed("plot.graph", ["networkx"], "'legendre[plot]'")
         import networkx
 
         modes, alone = list(range(len(fit.shape))), dict[int, float]()
@@ -548,11 +540,11 @@ class FitPlots(Plots):
             raise InvalidQuery(f"plot.boxes draws up to 6 modes; this fit has {len(fit.shape)}.")
         lo, hi = np.hsplit(ties.boxes, 2)
         chosen = np.argsort(-np.abs(theta), kind="stable")[:most]
-        figure = new_figure("plot.boxes", (2.0 + 4.2 * len(fit.shape), 1.6 + 0.5 * len(chosen)))
-        axes: Any = figure.subplots(1, len(fit.shape), sharey=True, squeeze=False)[0]
+        n_modes = len(fit.shape)
+        figure, axes = make_panels("plot.boxes", n_modes, n_modes, (4.2 + 2.0 / n_modes, 1.6 + 0.5 * len(chosen)))
         colours, rows = [ORANGE if theta[i] > 0 else BLUE for i in chosen], np.arange(len(chosen))
-        for k, n in enumerate(fit.shape):
-            ax, low, high = style_axes(axes[k]), lo[chosen, k], hi[chosen, k]
+        for k, (ax, n) in enumerate(zip(axes, fit.shape, strict=True)):
+            low, high = lo[chosen, k], hi[chosen, k]
             ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)
             ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
             for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
@@ -561,10 +553,10 @@ class FitPlots(Plots):
                 ax.text((first if side == "left" else end) - 0.5, row - 0.33, text, ha=side, fontsize=SMALL - 1)
             arranged = " as arranged" if fit.labels.order_of(k) is not None else ""
             ax.set(xlim=(-0.5, n - 0.5), xticks=[], xlabel=f"{fit.labels.mode(k)}, {n} levels{arranged}")
+            ax.set(yticks=[], ylim=(len(rows) - 0.5, -0.7))  # the first row at the top, with room for its text
             ax.tick_params(axis="y", length=0)
             ax.spines["left"].set_visible(False)
-        axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen], fontsize=SMALL)
-        axes[0].invert_yaxis()
+        axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen])
         more = f": the {len(chosen)} largest factors of {len(theta)}" if len(chosen) < len(theta) else ""
         figure.suptitle(f"What each box multiplies{more}", fontsize=LARGE)
         return figure
@@ -606,13 +598,16 @@ class FitPlots(Plots):
 
 
 def _choose_slices(x: FloatArray, q: FloatArray, most: int) -> list[int]:
-    """Choose slices in turn: those with the largest misfits, and those with the largest totals."""
+    """Choose at most `most` slices (along axis 0): the one with the largest misfit, that with the largest total, ..."""
     ranked = [np.argsort(-np.nansum(part, axis=(1, 2)), kind="stable") for part in (np.abs(x - q), x)]
     return sorted(list(dict.fromkeys(np.stack(ranked, axis=1).ravel().tolist()))[:most])
 
 
 def _colours(values: FloatArray) -> dict[str, Any]:
-    """Choose a scale of colours: of square or fourth roots where a few entries are far larger than most."""
+    """Choose a scale of colours for entries >= 0, as arguments of `imshow`.
+
+    Colours follow square or fourth roots where a few entries are far larger than the median, so that the others differ.
+    """
     from matplotlib.colors import PowerNorm
 
     high, positive = float(np.nanmax(values)) or 1.0, values[values > 0]
@@ -659,6 +654,7 @@ def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
 
 
 def _choose_misplaced(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Modes, PairTable]:
+    """Sum X and Q onto each set of modes; return those tables in which the largest shares are misplaced."""
     tables = {group: pair.table(group, "plot.margins") for group in groups}
     kept = sorted(sorted(groups, key=lambda group: -tables[group].misplaced)[:most])
     return {group: tables[group] for group in kept}
@@ -673,7 +669,7 @@ def _level_style(labels: Labels, k: int, many: int = 40) -> str:
 
 
 def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
-    """Draw X as bars or, of more than 40 levels, as an area; Q as dots or a line before it."""
+    """Draw sums of X over all modes but k as bars (an area if k has more than 40 levels), and Q as dots or a line."""
     places = np.arange(len(table.x))
     if len(places) <= 40:
         ax.bar(places, np.nan_to_num(table.x), color=LIGHT, label=pair.seen)
@@ -714,13 +710,14 @@ def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span:
     """Draw the factor of each pair of levels beyond those of its modes; pairs with hardly any data are grey."""
     values = thin_out(effect, np.where(scarce, np.nan, effect.merged), 2_000)[0]
     image = _draw_table(ax, values, effect.labels.shape, {"cmap": DIVERGING, "vmin": -span, "vmax": span})
-    bar = add_colour_bar(ax, image, ticks=[-span, 0, span], extend="both")
+    bar = add_colour_bar([ax], image, ticks=[-span, 0, span], extend="both")
     bar.ax.set_yticklabels([f"× {format_number(math.exp(v))}" for v in (-span, 0, span)])
     level_ticks(ax, "x", labels, effect.modes[1])  # of which the bar leaves room for fewer
     level_ticks(ax, "y", labels, effect.modes[0])
 
 
 def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
+    """Draw one of QUANTITIES against the number of parameters while the basis grew; an orange dot is its final size."""
     sizes = [step.n_params for step in fit.path]
     values = [getattr(step, quantity) for step in fit.path]
     spread = [step.spread for step in fit.path] if quantity == "held_out" else None
@@ -755,7 +752,10 @@ def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels) -> None:
-    """Write the levels: the first variable below, the second on the left, the third above, the fourth on the right."""
+    """Write the levels of a mosaic's variables: the first below, the second left, the third above, the fourth right.
+
+    `starts` and `ends` are those of the tiles: 2 x the shape of the table.
+    """
     ax.set_yticks([])
     # the tiles beside which names stand, and what they are the names of: a third variable for each level of the first
     beside: tuple[Any, ...] = (), (0,), (slice(None), 0), (-1, slice(None), -1)

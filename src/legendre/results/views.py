@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,14 +47,8 @@ class PairCells(NamedTuple):
 
     x: FloatArray
     q: FloatArray
-    places: IntArray  # one number for each cell of a grid, or one row of indices
-    shape: tuple[int, ...]
+    cell: Callable[[int], Any]  # the indices of the i-th cell; all of them would need N times the memory of x
     note: str = ""  # which cells are not listed
-
-    def cell(self, i: int) -> IntArray:
-        """Return the indices of a cell."""
-        place = self.places[i]
-        return np.asarray(place if self.places.ndim == 2 else np.unravel_index(place, self.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,15 +105,13 @@ class FitPair:
             x = entries.values.astype(np.float64) + entries.even / support.n_cells
             left = support.n_cells - len(x)
             note = f"{size_name(left)} empty cells are not shown" if left else ""
-            return PairCells(x, q, entries.cells, shape, note)
+            return PairCells(x, q, entries.cells.__getitem__, note)
         if math.prod(shape) > limits.LARGEST_HELD:
             raise InvalidQuery(
                 f"{caller} needs every cell: X has {size_name(math.prod(shape))}, at most {limits.LARGEST_HELD:,} are "
                 "compared. plot.margins and plot.slices draw sums of them."
             )
-        inside = support.on_grid()
-        values = in_memory(data, caller).values[inside].astype(np.float64)
-        return PairCells(values, tensor(fit, extend=False)[inside], np.flatnonzero(inside), shape)
+        return _list_cells(in_memory(data, caller).values, tensor(fit, extend=False), support.on_grid())
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +154,16 @@ class ArrayPair:
         """List the cells that were observed."""
         del caller
         x, seen, q = self._held
-        return PairCells(x[seen], q[seen], np.flatnonzero(seen), x.shape)
+        return _list_cells(x, q, seen)
 
 
 Pair = FitPair | ArrayPair
+
+
+def _list_cells(x: AnyArray, q: FloatArray, inside: BoolArray) -> PairCells:
+    """List the cells of a grid that are marked."""
+    places = np.flatnonzero(inside)
+    return PairCells(x[inside].astype(np.float64), q[inside], lambda i: np.unravel_index(places[i], inside.shape))
 
 
 def residuals_of(pair: Pair, x: FloatArray, q: FloatArray) -> FloatArray:
