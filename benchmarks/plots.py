@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from legendre.core.figures import sheet as new_figure
+from matplotlib.figure import Figure
+
 from legendre.tasks.compare import ADAPTIVE, PEERS
 
 from .measure import NUMPY, OURS
@@ -32,6 +33,11 @@ STYLES = {OURS: ("#b2182b", "o", 2.4), NUMPY: ("#2166ac", "s", 1.3)} | {name: PE
 Quantity = Callable[[Row], float | None]
 
 
+def sheet(width: float, height: float) -> Figure:
+    """Make a figure of some inches that belongs to no window, to be written to a file."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def draw(results: Results, folder: Path) -> list[Path]:
     """Draw what there are rows for."""
     cells = _picture(results, CELLS_SWEEP, lambda row: row.cells, "cells", "B3(1), max|eta - eta_hat| <= 1e-5")
@@ -43,7 +49,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 
 def _picture(results: Results, problems: tuple[Problem, ...], x: Quantity, name: str, title: str) -> Any:
-    figure = new_figure(11, 4.4)
+    figure = sheet(11, 4.4)
     time_axis, memory_axis = figure.subplots(1, 2)
     for method in STYLES:
         rows = results.line(method, problems)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from benchmarks import plots as bench_plots
+from benchmarks.plots import sheet
 from benchmarks.results import LABELS as BENCH_LABELS
 from benchmarks.rows import Row as BenchRow
 
-from legendre.core.figures import save_figure, sheet
+from legendre.core.figures import save_figure
 
 from . import gradients, scale
 from .comparison import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row

@@ -154,8 +154,7 @@ def compare(
             rows += run_fits(X, listed, support, None, methods, starts, hold_out, Effort(), say)
     except KeyboardInterrupt:  # what was measured is kept
         stopped = True
-    found = Comparison(tuple(rows))
-    typer.echo(found.text())
+    typer.echo(Comparison(rows).text())
     text = io.StringIO(newline="")
     csv.writer(text).writerows([[field.name for field in fields(Row)], *map(astuple, rows)])
     with replacing(output / "compare.csv") as stream:

@@ -7,13 +7,14 @@ pixels are white, so CP is fitted on the same cells, and compared with the unifo
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
 from legendre.basis.interactions import interactions
 from legendre.core.arguments import check_installed
-from legendre.core.figures import save_figure, sheet
+from legendre.core.figures import new_figure, save_figure
 from legendre.core.types import FloatArray
 from legendre.data.datasets import digits, flights
 from legendre.data.sparse_tensor import SparseTensor
@@ -48,8 +49,9 @@ def run_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
     pictures = {"original": X}
     for n in sizes:
         pictures[f"{n} parameters"] = decompose(X, adaptive(n), support="nonzero").tensor()
-    made = sheet(11, 1.05 * len(pictures) + 0.3)
-    for (name, images), line in zip(pictures.items(), made.subplots(len(pictures), 10), strict=True):
+    made = new_figure("the demo", (11, 1.05 * len(pictures) + 0.3))
+    axes: Any = made.subplots(len(pictures), 10)
+    for (name, images), line in zip(pictures.items(), axes, strict=True):
         for digit, axis in enumerate(line):
             axis.imshow(images[:, :, digit * X.shape[2] // 10], cmap="gray_r", vmin=0, vmax=X.max())
             axis.set(xticks=[], yticks=[])

@@ -55,13 +55,6 @@ def draw_literally(draw: Callable[P, T]) -> Callable[P, T]:
     return drawn
 
 
-def sheet(width: float, height: float) -> Figure:
-    """Make a figure of some inches that belongs to no window, to be written to a file."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a picture; a failure leaves the old file as it was."""
     with replacing(path, "figure.png") as stream:
@@ -183,9 +176,9 @@ def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     (['01', '02', '03'], ' (2019-01-…)')
     """
     if own.dtype.kind == "M":
-        exact = np.datetime_data(own.dtype)[0] in "YMWD"
-        texts = own.astype(str).tolist() if exact else np.datetime_as_string(own, unit="auto").tolist()
-        texts = [text.replace("T", " ") for text in texts]
+        exact = np.datetime_data(own.dtype)[0] in "YMWD"  # dates; others are cut after the last unit that is not 0
+        shown = own.astype(str) if exact else np.datetime_as_string(own, unit="auto")
+        texts = [text.replace("T", " ") for text in shown.tolist()]
     else:
         texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
     start = re.sub(r"[^-_ /]*$", "", commonprefix(texts))  # noqa: RUF071 - letters, not paths

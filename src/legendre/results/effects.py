@@ -59,9 +59,14 @@ class Effect:
     origin: Origin
 
     @property
+    def shape(self) -> Modes:
+        """How many levels each of the modes has."""
+        return tuple(int(n.sum()) for n in self.lengths)
+
+    @property
     def labels(self) -> Labels:
         """What the modes and their levels are called."""
-        return self.origin.of(tuple(int(n.sum()) for n in self.lengths))
+        return self.origin.of(self.shape)
 
     def tensor(self) -> Any:
         """Return `values` in the form of X: a DataArray, a Series or table of pandas, an array of its library."""
@@ -83,7 +88,7 @@ class Effect:
     @property
     def arranged(self) -> FloatArray:
         """The same with levels in the order of `labels`, which is not that of X where levels were arranged."""
-        check_room(math.prod(int(n.sum()) for n in self.lengths), 8, "an effect", "Use `merged` instead.")
+        check_room(math.prod(self.shape), 8, "an effect", "Use `merged` instead.")
         values = self.merged
         for axis, lengths in enumerate(self.lengths):
             values = np.repeat(values, lengths, axis=axis)
@@ -216,9 +221,15 @@ class Effects(Printed):
         head = f"Effects on log Q of {shape_name(self.fit.shape)}, {self.measure} measure"
         rows = [["modes", "levels", "share of variance", *(["KL lost"] if kl_lost else [])]]
         for effect in self:
-            levels = "x".join(str(int(n.sum())) for n in effect.lengths)
             lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []
-            rows.append([_set_name(effect.modes, self.fit.labels), levels, f"{100 * effect.share:.1f} %", *lost])
+            rows.append(
+                [
+                    _set_name(effect.modes, self.fit.labels),
+                    shape_name(effect.shape),
+                    f"{100 * effect.share:.1f} %",
+                    *lost,
+                ]
+            )
         return [Columns(head, rows, "<>>", notes=notes_of(self.fit, self.measure, self))]
 
     def summary(self, *, kl_lost: bool = False) -> str:
@@ -233,7 +244,11 @@ class Effects(Printed):
 
 
 def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> Effects:
-    """Compute the effects of all sets of at most `max_order` modes."""
+    """Compute the effects of all sets of at most `max_order` modes, and their shares of the variance of log Q.
+
+    `fit` is a decomposition, or a balanced tensor. Without vanishing cells the effects follow from theta in closed form
+    (`tables_of`); with them, log Q is -inf somewhere, and effects are fitted on the other cells (`_project`).
+    """
     check_choice(measure, "effects: measure", get_args(Measure), InvalidQuery)
     if max_order is not None:
         check_int(max_order, "effects: max_order", 1, InvalidQuery)
@@ -262,7 +277,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
 
 
 def _averages_alive(fit: Any) -> bool:
-    """Whether cells vanish, and the others are few enough to average over these alone."""
+    """Whether cells vanish, and the merged grid is small enough to average over the others alone."""
     space = fit.model
     return (
         getattr(fit, "_alive", None) is not None
@@ -325,26 +340,23 @@ def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray
 
 
 def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], max_levels: int = 1_000) -> list[str]:
-    """Say how good the model is, and where main effects put levels in another order than other averages do.
+    """List the sentences below a table of effects: how good the model is, and how effects may mislead.
 
-    The order differs if two levels are reversed by more than a factor of 1.1 in both. Modes with more than `max_levels`
-    levels are not looked at.
+    An effect of one mode is an average over the others. A reader is warned if averages under the other measure, or the
+    observed means, put two levels in the opposite order, by more than a factor of 1.1 in both. Modes with more than
+    `max_levels` levels are not looked at, because all pairs of levels are compared.
     """
-    model, other = fit.model, get_args(Measure)[measure == "fitted"]
+    model, other = fit.model, "uniform" if measure == "fitted" else "fitted"
     weights = [mode_weights(fit, other, k) for k in range(len(fit.shape))]
     plain, _ = tables_of(model.quotient, model.positions, model.on_cells(fit.theta), weights, 1)
-    alone = [e for e in effects if len(e.modes) == 1 and e.lengths[0].sum() <= max_levels]
-    means = [(e, center_log_means(fit, e.modes[0], measure)) for e in alone]
+    alone = [e for e in effects if len(e.modes) == 1 and e.shape[0] <= max_levels]
     notes = [f"The model explains {fit.explained}"]
-    for turned, how in (
-        ([e.name for e in alone if _reverses(e.merged, plain[e.modes])], f"under the {other} measure"),
-        (
-            [e.name for e, seen in means if seen is not None and _reverses(e.arranged, seen)],
-            "than their observed means: joint effects reverse it, or parameters are too few",
-        ),
-    ):
-        if turned:
-            notes.append(f"Levels of {list_words(turned)} are in another order {how}")
+    if turned := [e.name for e in alone if _reverses(e.merged, plain[e.modes])]:
+        notes.append(f"Levels of {list_words(turned)} are in another order under the {other} measure")
+    means = [(e, center_log_means(fit, e.modes[0], measure)) for e in alone]
+    if turned := [e.name for e, seen in means if seen is not None and _reverses(e.arranged, seen)]:
+        why = "joint effects reverse it, or parameters are too few"
+        notes.append(f"Levels of {list_words(turned)} are in another order than their observed means: {why}")
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:
@@ -373,7 +385,10 @@ def _set_name(modes: Modes, labels: Labels) -> str:
 
 
 def mode_weights(fit: Any, measure: Measure, k: int) -> FloatArray:
-    """Give each interval of a mode its weight under the measure, with a sum of 1; `fit` may be a balanced tensor."""
+    """Return the weight of each merged level of mode k under the measure, with a sum of 1.
+
+    `fit` is a decomposition, or a balanced tensor, which holds its values instead of a distribution.
+    """
     lengths, cuts = fit.model.quotient.lengths[k], fit.model.quotient.cuts[k]
     if measure == "uniform":
         return np.asarray(lengths / lengths.sum())
@@ -385,7 +400,13 @@ def mode_weights(fit: Any, measure: Measure, k: int) -> FloatArray:
 def tables_of(
     quotient: Quotient, positions: IntArray, theta: FloatArray, weights: list[FloatArray], max_order: int | None
 ) -> tuple[dict[Modes, FloatArray], float]:
-    """Multiply out the steps of all parameters: a table of merged levels for each set of modes, and the mean."""
+    """Compute the effects of all sets of at most `max_order` modes, and the mean, from theta in closed form.
+
+    The step of a parameter is theta times a product over its modes k of "level >= u_k", each its mean plus a centred
+    function. The product is multiplied out: the modes in `kept` have their centred functions, all others their means.
+    Return a table of merged levels for each set of modes. `positions` (n x N) are the parameters' cells on the merged
+    grid, `weights` the measure of each mode's intervals.
+    """
     beyond = [np.cumsum(w[::-1])[::-1] for w in weights]  # the measure at or above each interval
     steps: dict[Modes, FloatArray] = {}
     means = [0.0]
@@ -415,6 +436,7 @@ def _by_modes(positions: IntArray) -> dict[Modes, list[int]]:
 
 
 def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
+    """List the subsets of at most `max_order` modes, the empty one first."""
     most = len(modes) if max_order is None else min(max_order, len(modes))
     return chain.from_iterable(combinations(modes, n) for n in range(most + 1))
 
@@ -435,7 +457,7 @@ def _check_sizes(groups: Iterable[Modes], merged_shape: tuple[int, ...], max_ord
 
 
 def _take_means(table: FloatArray, weights: list[FloatArray]) -> FloatArray:
-    """Take the mean along each axis away."""
+    """Subtract the weighted mean along each axis in turn: the part of a table that is no effect of fewer modes."""
     for axis, w in enumerate(weights):
         table = table - np.expand_dims(np.tensordot(table, w, axes=(axis, 0)), axis)
     return table
@@ -450,7 +472,11 @@ def variance_of(table: FloatArray, weights: list[FloatArray]) -> float:
 
 
 def total_variance(positions: IntArray, theta: FloatArray, weights: list[FloatArray]) -> float:
-    """Compute the variance of log Q from pairs of parameters, where not all effects are formed."""
+    """Compute the variance of log Q as a sum over pairs of parameters of theta_u theta_v times their covariance.
+
+    Shares refer to it. It is needed if sets of more than `max_order` modes have effects: their variances are not known.
+    The product of two steps is the step at the join of their cells, so its mean is the measure at or above the join.
+    """
     beyond = [np.cumsum(w[::-1])[::-1] for w in weights]
     means = np.prod([b[positions[:, k]] for k, b in enumerate(beyond)], axis=0)
     total = 0.0

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -228,19 +228,19 @@ class Plots:
             couples = [(i, j) for i, j in combinations(among, 2) if shape[i] * shape[j] <= limits.LARGEST_GRID]
             tables |= _choose_misplaced(pair, couples, most)
         figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)
+        legend: Any = None  # that of the last mode, because all single modes have the same
         for ax, (group, table) in zip(axes, tables.items(), strict=True):
             if len(group) == 1:
                 _draw_single(ax, pair, group[0], table)
+                legend = ax.get_legend_handles_labels()
             else:
                 inside = ~np.isnan(table.x)
                 _draw_dots(ax, pair, table.x[inside], table.q[inside])
             share = table.misplaced
             amount = f"{100 * share:.1f} %" if share >= 0.0005 else "0 %" if share < 1e-8 else "< 0.1 %"
             ax.set_title(f"{shorten(list_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
-        singles = [ax for ax, group in zip(axes, tables, strict=True) if len(group) == 1]
-        if singles:
-            parts = singles[0].get_legend_handles_labels()
-            figure.legend(*parts, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+        if legend is not None:
+            figure.legend(*legend, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
         head = f"Sums over all other modes; misplaced: what lies elsewhere in the {pair.made} ones"
         figure.suptitle(f"{head}\n{pair.note}".rstrip(), fontsize=LARGE)
         return figure
@@ -283,7 +283,7 @@ class Plots:
         table = pair.table(kept, "plot.mosaic")
         residuals = table.x - table.q
         if pair.counts:  # mosaics have always had Pearson residuals
-            residuals = np.divide(residuals, np.sqrt(table.q), out=np.zeros(table.q.shape), where=table.q > 0)
+            residuals /= np.sqrt(np.where(table.q > 0, table.q, np.inf))
         starts, lengths = split_square(np.nan_to_num(table.x))
         ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
         bounds = [-8.0, -4.0, -2.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so; between them grey
@@ -318,8 +318,8 @@ class Plots:
         """
         ax, history = axes_for("plot.history", ax), self.result.history
         tol, solver = getattr(self.result, "tol", 0.0), getattr(self.result, "solver", "")
-        steps, residuals = zip(*((step.iteration, step.residual) for step in history), strict=True)
-        ax.semilogy(steps, residuals, "o-", color=BLUE, markersize=5, linewidth=2)
+        residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in history]  # 0 has no logarithm
+        ax.semilogy([step.iteration for step in history], residuals, "o-", color=BLUE, markersize=5, linewidth=2)
         if tol > 0:
             ax.axhline(tol, color=ORANGE, linewidth=1.5)
             ax.text(0, tol, f"tol = {tol:g}", va="bottom", color=ORANGE, fontsize=SMALL)
@@ -372,7 +372,7 @@ class FitPlots(Plots):
             )
         largest = sorted(found, key=lambda e: -e.share)
         largest = [e for e in largest[:most] if e.share >= 0.0005] or largest[:1]  # 0.0 % is not worth a picture
-        drawn = sorted(largest, key=lambda e: (len(e.modes), -e.share))
+        drawn = sorted(largest, key=lambda e: len(e.modes))  # single modes first, each by share
         figure, axes = make_panels("plot.effects", len(drawn), 3)
         scarce = [scarce_levels(fit, effect) for effect in drawn]
         maps = [np.abs(e.merged[~few]) for e, few in zip(drawn, scarce, strict=True) if len(e.modes) == 2]
@@ -431,9 +431,9 @@ class FitPlots(Plots):
         set_factor_ticks(ax, "x")
         ax.set_yticks(rows, list(found.names))
         labels = tests.fit.labels
-        names = " and ".join(labels.mode(labels.find_mode(key, "odds")) for key in (first, second))
-        ax.set(xlabel=f"odds ratio, with its {100 * confidence:g} % interval", title=names)
-        ax.set_ylim(len(found) - 0.4, -0.6)
+        names = list_words([labels.mode(labels.find_mode(key, "odds")) for key in (first, second)])
+        bottom, top = len(found) - 0.4, -0.6  # the first row is at the top
+        ax.set(xlabel=f"odds ratio, with its {100 * confidence:g} % interval", title=names, ylim=(bottom, top))
         return ax
 
     @draw_literally
@@ -458,7 +458,7 @@ class FitPlots(Plots):
         >>> [text.get_text().split() for text in ax.texts]
         [['1.7', '%'], ['mode', '0', '56.2', '%'], ['mode', '1', '42.1', '%']]
         """
-        fit, most = self.fit, 60
+        fit = self.fit
         choices = ("share", "kl") if fit.graph is None else ("gain", "share", "kl")
         unit = check_choice(by or choices[0], "plot.graph: by", choices, InvalidQuery)
         check_installed("plot.graph", ["networkx"], "'legendre[plot]'")
@@ -467,8 +467,8 @@ class FitPlots(Plots):
         modes, alone = list(range(len(fit.shape))), dict[int, float]()
         if unit == "gain" and fit.graph is not None:
             gained = sorted(zip(fit.graph.gains.tolist(), fit.graph.ends.tolist(), strict=True), reverse=True)
-            if len(modes) > most:
-                modes = list(dict.fromkeys(k for _, pair in gained for k in pair))[:most]
+            if len(modes) > 60:  # more boxes could not be read
+                modes = list(dict.fromkeys(k for _, pair in gained for k in pair))[:60]
             edges = {(a, b): gain for gain, (a, b) in gained if a in modes and b in modes}
             words = f"lines: nats of log-likelihood that an edge gained; {len(modes)} of {len(fit.shape)} modes"
         else:
@@ -760,22 +760,21 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
     # the tiles beside which names stand, and what they are the names of: a third variable for each level of the first
     beside: tuple[Any, ...] = (), (0,), (slice(None), 0), (-1, slice(None), -1)
     for k, n in enumerate(labels.shape):
-        side, axis = k % 2, cast(Any, ax)
+        side, owner = k % 2, ax  # 0: names along x, 1: along y
         if k > 1:
-            axis = ax.secondary_yaxis("right") if side else ax.secondary_xaxis("top")
-            axis.spines[:].set_visible(False)
-        axis.tick_params(length=0, labelsize=SMALL if k < 2 else SMALL - 1)
+            owner = ax.secondary_yaxis("right") if side else ax.secondary_xaxis("top")
+            owner.spines[:].set_visible(False)
+        owner.tick_params(length=0, labelsize=SMALL if k < 2 else SMALL - 1)
+        axis = owner.yaxis if side else owner.xaxis
         low, high = starts[side][beside[k]], ends[side][beside[k]]
         others = tuple(range(2 if k > 1 else 1, low.ndim))
         middles = ((low.min(axis=others) + high.max(axis=others)) / 2).ravel().tolist()
         names = [labels.level(k, i) for i in range(n)] * (len(middles) // n)
-        if side:  # from top to bottom, but for those that would lie upon the one before
-            apart = [i for i, middle in enumerate(middles) if not i or middle - middles[i - 1] > 0.035]
-            axis.set_yticks([middles[i] for i in apart], [names[i] for i in apart])
-            axis.set_ylabel(labels.mode(k), fontsize=MEDIUM)
-            continue
-        axis.set_xticks(middles, names)
-        axis.set_xlabel(labels.mode(k), fontsize=MEDIUM)
-        if k or sum(len(name) + 2 for name in names) > 60:  # names without room are slanted
-            for text in axis.get_xticklabels():
+        # a name that would lie upon the one before is left out; slanted names can be closer than lines of text
+        least = 0.035 if side else 0.015
+        apart = [i for i, middle in enumerate(middles) if not i or middle - middles[i - 1] > least]
+        axis.set_ticks([middles[i] for i in apart], [names[i] for i in apart])
+        axis.set_label_text(labels.mode(k), fontsize=MEDIUM)
+        if not side and (k or sum(len(name) + 2 for name in names) > 60):  # names without room are slanted
+            for text in axis.get_ticklabels():
                 text.set(rotation=40, rotation_mode="anchor", ha="left" if k else "right", va="center")

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.figures import is_ordered
@@ -75,13 +76,10 @@ def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> Report
 
 
 def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
-    """Write the page; if that fails, an old file stays."""
-    with replacing(path, "report.html") as stream:
-        stream.write(make_page(content).encode("utf-8"))
+    """Write the page: its template with every ``{{name}}`` replaced. If that fails, an old file stays.
 
-
-def make_page(content: ReportContent) -> str:
-    """Fill the template in one pass, so that values are not searched for placeholders."""
+    All are replaced in a single pass, so that a value which looks like ``{{name}}`` stays as it is.
+    """
     certificate = content.result.certificate()
     # a minus sign, unlike a hyphen, does not let a number break at the end of a line
     words = "".join(f"<p>{escape(re.sub(r'(?<=[0-9]e)-', '−', word))}</p>" for word in certificate.words)
@@ -98,35 +96,41 @@ def make_page(content: ReportContent) -> str:
         "style": _read_part("page.css"),
         "script": _read_part("page.js"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], _read_part("page.html"))
+    page = re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], _read_part("page.html"))
+    with replacing(path, "report.html") as stream:
+        stream.write(page.encode("utf-8"))
 
 
 def _read_part(name: str) -> str:
+    """Read a file of the folder ``page``, which holds the template, the style sheet and the script."""
     return files("legendre.results").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def page_data(content: ReportContent) -> dict[str, Any]:
-    """Gather what is drawn, by section; `notes` say what is left out, or why a section is empty."""
+    """Gather what the page's script draws, by section, as the JSON that is written into the page.
+
+    `notes` say, for each section, what is left out of it, or why it is empty.
+    """
     result, effects = content.result, content.result._small_effects()
     notes: dict[str, str] = {}
     tol = getattr(result, "tol", content.fit.tol if content.fit is not None else 0.0)
     data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, tol)}
     if effects:
         data["effects"] = effects_data(content, effects)
-    if effects and content.fit is not None:
-        notes["effects"] = ". ".join(notes_of(content.fit, "fitted", effects)) + "."
+        if content.fit is not None:
+            notes["effects"] = ". ".join(notes_of(content.fit, "fitted", effects)) + "."
     if content.fit is not None and content.fit._rounds:
         shown = ["held_out", "kl", "rmse"]
         shown += ["bic"] if content.pair is None or content.pair.counts else []  # which is meant for counts
-        data["path"] = {name: round_all(getattr(step, name) for step in content.fit.path) for name in shown}
+        data["path"] = {name: round_all([getattr(step, name) for step in content.fit.path]) for name in shown}
         data["path"]["n_params"] = [step.n_params for step in content.fit.path]
     if content.terms is not None:
         data["parameters"], notes["parameters"] = parameters_data(content.terms, result, content.labels)
     if content.pair is None:
         notes["slices"] = WITHOUT_X
         return data
-    gather: list[Callable[[Pair], tuple[Any, str]]] = [slices_data, residuals_data]
-    for name, make in zip(("slices", "residuals"), gather, strict=True):
+    sections: dict[str, Callable[[Pair], tuple[Any, str]]] = {"slices": slices_data, "residuals": residuals_data}
+    for name, make in sections.items():
         try:
             data[name], notes[name] = make(content.pair)
         except (LegendreError, MemoryError) as problem:
@@ -134,13 +138,13 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     return data
 
 
-def round_all(values: Iterable[float]) -> list[float | None]:
-    """Keep a few digits of numbers; ``None`` for what JSON has no word for.
+def round_all(values: ArrayLike) -> list[float | None]:
+    """List numbers, or the entries of an array, with six digits; ``None`` for NaN and infinity, which JSON lacks.
 
     >>> round_all([1 / 3, 2.0, float("nan")])
     [0.333333, 2.0, None]
     """
-    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values]
+    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in np.ravel(values).tolist()]
 
 
 def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
@@ -148,18 +152,21 @@ def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[s
     shown = [*history[: -1 : -(-len(history) // most)], history[-1]]
     return {
         "step": [at.iteration for at in shown],
-        "residual": round_all(at.residual for at in shown),
-        "tol": round_all([tol])[0],
+        "residual": round_all([at.residual for at in shown]),
+        "tol": round_all(tol)[0],
     }
 
 
 def effects_data(content: ReportContent, effects: Sequence[Effect], least: float = 5e-4) -> dict[str, Any]:
-    """List the 24 largest shares, lines for 9 single modes and maps for 6 pairs with a share of at least `least`."""
+    """Gather the section of effects: bars of the 24 largest shares, lines of 9 single modes, and maps of 6 pairs.
+
+    An effect with a share below `least`, which would be written as 0.0 %, has neither a line nor a map.
+    """
     labels, order = content.labels, sorted(effects, key=lambda effect: -effect.share)
     found: dict[str, Any] = {"shares": [], "lines": [], "maps": []}
     for effect in order[:24]:
         names = [shorten(labels.mode(k), 48) for k in effect.modes]
-        found["shares"].append([" × ".join(names), round_all([effect.share])[0]])
+        found["shares"].append([" × ".join(names), *round_all(effect.share)])
         single = len(effect.modes) == 1
         drawn = found["lines" if single else "maps"]
         if effect.share < least or len(drawn) >= (9 if single else 6):
@@ -173,25 +180,28 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
         drawn.append(
             {
                 "names": names,
-                "share": round_all([effect.share])[0],
+                "share": round_all(effect.share)[0],
                 "ordered": is_ordered(labels, effect.modes[0]),
                 "levels": levels,
-                "values": round_all(values.ravel().tolist()),
-                "observed": None if seen is None else round_all(seen[places[0]].tolist()),
+                "values": round_all(values),
+                "observed": None if seen is None else round_all(seen[places[0]]),
             }
         )
     rest = 1.0 - sum(effect.share for effect in order[:24])
-    found["shares"] += [["everything else", round_all([rest])[0]]] if rest > least else []
+    found["shares"] += [["everything else", *round_all(rest)]] if rest > least else []
     return found
 
 
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
-    """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
+    """List parameters: number, what each acts on, theta and eta; if there are many, those with the largest ``|theta|``.
+
+    The second value is a note for the reader, empty if all are listed.
+    """
     shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most])
     theta, eta, titles = result.theta, result.eta + terms.as_ties().shortfall, terms.titles()
     names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown], "≥≤")
     rows = [
-        [i + 1, shorten(name, 200), *round_all((float(theta[i]), float(eta[i])))]
+        [i + 1, shorten(name, 200), *round_all([theta[i], eta[i]])]
         for i, name in zip(shown.tolist(), names, strict=True)
     ]
     cut = f"The {len(rows):,} parameters with the largest |theta| of {len(eta):,} are listed."
@@ -205,7 +215,7 @@ def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, 
     if not len(worst):
         return None, "X and Q agree in every cell, up to rounding."
     x, q = found.x[worst], found.q[worst]
-    numbers = zip(x.tolist(), q.tolist(), signed_roots(x, q).tolist(), strict=True)
+    numbers = np.stack([x, q, signed_roots(x, q)], axis=1)
     rows = [
         [shorten(pair.labels.cell(found.cell(i)), 200), *round_all(row)]
         for i, row in zip(worst.tolist(), numbers, strict=True)
@@ -247,8 +257,8 @@ def slices_data(
         "levels": levels,
         "shape": x.shape,
         "start": int(np.argmax(misfits)),
-        "x": round_all(x.ravel().tolist()),
-        "q": round_all(q.ravel().tolist()),
+        "x": round_all(x),
+        "q": round_all(q),
     }, " ".join(notes)
 
 
@@ -263,11 +273,14 @@ def shape_line(labels: Labels) -> str:
 
 
 def call_of_fit(fit: Decomposition, most: int = 300) -> str:
-    """Write the call of `decompose` that gives this fit again; an argument of more than `most` letters is a name."""
+    """Write the Python that fits the same model again, for the end of the page.
+
+    An argument of more than `most` letters, or without a readable repr, is written as its name: ``basis=basis``.
+    """
     support, labels = fit.model.support, fit.labels.restore_order()
     given: dict[str, Any] = {"basis": None if fit.reason else fit.recipe}
     if fit.origin.form == "array":
-        given["names"] = None if labels.names is None else list(labels.names)
+        given["names"] = labels.names and list(labels.names)
         given["levels"] = labels.levels and [None if own is None else own.tolist() for own in labels.levels]
     if fit.arrangement or (fit._rounds and labels.given):
         given["unordered"] = fit.arrangement or ()
@@ -298,7 +311,10 @@ def read_shaped(data: TensorLike, shape: tuple[int, ...]) -> Observation:
 
 
 def _read_again(fit: Decomposition, data: TensorLike) -> Observation:
-    """Read the X that a fit was made of; refuse another shape, another sum or other levels."""
+    """Read the X that the caller says a loaded fit was made of, in the order of levels that the fit has.
+
+    Refuse data with another shape, another sum or other levels: slices and residuals would compare unrelated tensors.
+    """
     support, base, found = fit.model.support, fit.model.base, read_shaped(data, fit.shape)
     straight = fit.labels.straighten
     if support.points is not None:

@@ -66,6 +66,7 @@ class FitPair:
         return self.fit.labels
 
     def _observed(self, caller: str) -> Observation:
+        """Return X, or refuse the picture `caller` if the fit was loaded from a file."""
         if self.fit.data is None:
             raise InvalidQuery(
                 f"{caller} compares Q with X, which a loaded decomposition does not hold. Fit X again, or draw before "
@@ -127,6 +128,7 @@ class ArrayPair:
 
     @cached_property
     def _held(self) -> tuple[FloatArray, BoolArray, FloatArray]:
+        """X with 0 where it was not observed, which cells were observed, and Q."""
         x, q = (np.asarray(part, dtype=np.float64) for part in self.arrays())
         return np.nan_to_num(x, nan=0.0), ~np.isnan(x), q
 
@@ -180,13 +182,9 @@ def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:
     >>> deviance_terms(np.array([2.0, 3.0]), np.array([2.0, 1.0])).round(4).tolist()
     [0.0, 2.5917]
     """
-    from scipy.special import rel_entr
+    from scipy.special import kl_div
 
-    terms: FloatArray = rel_entr(x, q)
-    with np.errstate(invalid="ignore"):
-        terms -= x
-        terms += q
-    return np.maximum(2.0 * terms, 0.0, out=terms)  # rounding may leave -1e-16
+    return np.maximum(2.0 * kl_div(x, q), 0.0)  # rounding may leave -1e-16
 
 
 def signed_roots(x: FloatArray, q: FloatArray) -> FloatArray:
@@ -217,7 +215,7 @@ def sum_others(table: AnyArray, modes: Modes) -> AnyArray:
 
 
 def margin_of(data: Observation, modes: Modes) -> FloatArray:
-    """Sum X over all modes but some."""
+    """Sum X over all modes but some, which stay in the order given; a list of entries is summed without a grid."""
     shape = tuple(data.shape[k] for k in modes)
     if (entries := data.entries) is not None:  # of any number of modes
         flat = np.ravel_multi_index(tuple(entries.cells[:, k] for k in modes), shape)
@@ -249,7 +247,7 @@ def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) 
     cells where log Q is -inf, or far below all data: as large as a finite theta happens to be. None is marked if a
     table of all levels would have more than `max_cells` cells, which no picture shows.
     """
-    if len(effect.modes) > 1 and math.prod(int(lengths.sum()) for lengths in effect.lengths) > max_cells:
+    if len(effect.modes) > 1 and math.prod(effect.shape) > max_cells:
         return np.zeros(effect.merged.shape, dtype=np.bool_)
     margin = fit._distribution.marginal(list(effect.modes), {})
     for axis, lengths in enumerate(effect.lengths):
@@ -262,10 +260,12 @@ def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) 
 
 
 def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray, list[IntArray]]:
-    """Expand values on merged levels to levels, at most `most` of each mode, evenly spaced; return these levels too."""
+    """Expand an effect's values from merged levels to levels, at most `most` evenly spaced ones of each mode.
+
+    A picture has no more pixels than that. Return the values, and for each mode which levels they are at.
+    """
     index, shown = [], []
-    for lengths in effect.lengths:
-        n = int(lengths.sum())
+    for n, lengths in zip(effect.shape, effect.lengths, strict=True):
         shown.append(np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64))
         index.append(np.searchsorted(np.cumsum(lengths), shown[-1], side="right"))
     return np.asarray(merged[np.ix_(*index)]), shown

@@ -213,8 +213,7 @@ class Row:
         return LABELS.get(self.method, self.method)
 
 
-@dataclass(frozen=True, repr=False)
-class Comparison(Sequence[Row]):
+class Comparison(tuple[Row, ...]):
     """The rows of a comparison; printed with a line for each method and size.
 
     See Also
@@ -231,28 +230,20 @@ class Comparison(Sequence[Row]):
     [0, 5]
     """
 
-    rows: tuple[Row, ...]
-
-    def __getitem__(self, place: Any) -> Any:
-        return self.rows[place]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def to_frame(self) -> Any:
         """Return the rows, of every seed, as a pandas data frame."""
-        return import_pandas("to_frame()").DataFrame(list(self.rows)).set_index("method")
+        return import_pandas("to_frame()").DataFrame(list(self)).set_index("method")
 
     def text(self) -> str:
         """Write a table with a line for each method and size: of several seeds that with the smallest error."""
         lines = [["method", "asked", "params", "RMSE", "held out", "KL(P, Q)", "seconds", "residual"]]
-        for _, seeds in groupby(self.rows, attrgetter("method", "asked")):
+        for _, seeds in groupby(self, attrgetter("method", "asked")):
             row = min(seeds, key=lambda row: np.inf if row.rmse is None else row.rmse)
             size = row.status.lower() if row.n_params is None else str(row.n_params)
             numbers = row.rmse, row.held_out, row.kl, row.seconds, row.residual
             lines.append([row.label, str(row.asked or ""), size, *("" if v is None else f"{v:.3g}" for v in numbers)])
-        notes = [f"{row.label}: {row.note}" for row in self.rows if row.note and (row.rmse is None or row.seed is None)]
-        notes += ["Of several seeds the best is shown."] if any(row.seed for row in self.rows) else []
+        notes = [f"{row.label}: {row.note}" for row in self if row.note and (row.rmse is None or row.seed is None)]
+        notes += ["Of several seeds the best is shown."] if any(row.seed for row in self) else []
         title = "Errors by number of parameters"
         return Columns(title, lines, "<>", ruled=True, notes=list(dict.fromkeys(notes))).text()
 
@@ -427,4 +418,4 @@ def compare(
     """
     with line("compare", progress) as say:
         rows = run_fits(X, n_params, support, unordered, peers, n_starts, hold_out, effort or Effort(), say)
-        return Comparison(tuple(rows))
+        return Comparison(rows)
