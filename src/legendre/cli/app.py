@@ -210,7 +210,7 @@ def as_json_text(result: Any) -> str:
 
 
 def _as_plain(value: Any) -> Any:
-    """Turn a value that JSON does not know into one that it knows."""
+    """Turn a value that the json module cannot write into one that it can, such as an array into a list."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, (np.ndarray, np.generic)):
@@ -259,7 +259,7 @@ def _check_output(output: Path, source: Path) -> None:
 
 
 def main() -> None:
-    """Run the command; what goes wrong is one sentence."""
+    """Run the command that the user typed; an error is printed as one sentence, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # for letters that the terminal lacks, and file names that cannot be decoded

@@ -61,7 +61,7 @@ def run_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
 
 
 def run_flights(folder: Path) -> None:
-    """Fit without choices, then a model with a meaning, and draw it."""
+    """Fit flights with a basis that the data choose, then with a model whose parameters can be named; draw that one."""
     X = flights()
     first = decompose(X)
     print(f"\n{X.values.sum():,} flights by {', '.join(X.names or ())}: a {' x '.join(map(str, X.shape))} tensor")

@@ -38,7 +38,7 @@ class Options:
     missing: str = "error"  # what becomes of rows that lack a label
 
     def check(self, path: Path, suffix: str) -> None:
-        """Refuse an option that has no meaning for a kind of file."""
+        """Refuse an option that has no meaning for this kind of file, instead of ignoring what the user asked for."""
         texts, arrays = (".csv", ".tsv"), (".npz", ".nc", ".zarr", ".h5", ".hdf5")
         for name, given, kinds in (
             ("--variable", self.variable, arrays),
@@ -71,7 +71,10 @@ class Options:
 
 
 def read_input(path: Path, options: Options | None = None) -> Any:
-    """Read X: an array, a `SparseTensor`, or an object of xarray or pandas; whatever fails becomes a sentence."""
+    """Read X from a file, by its ending: an array, a `SparseTensor`, or an object of xarray or pandas.
+
+    Whatever goes wrong in another library becomes an `InvalidFile` with one sentence, which the command prints.
+    """
     options = options or Options()
     name = "stdin.csv" if path == STDIN else path.name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
@@ -94,7 +97,7 @@ def read_input(path: Path, options: Options | None = None) -> Any:
 
 
 def _choose(path: Path, arrays: Mapping[str, Any], options: Options) -> Any:
-    """Return the array to read: the only one, or the one that the user names."""
+    """Return the array to read from a file with several: the only one that holds numbers, or that of --variable."""
     names = sorted(name for name, array in arrays.items() if array.dtype.kind in "biuf" and array.ndim)
     if options.variable is None and len(names) != 1:
         listed = ", ".join(names) or "none of numbers"
@@ -109,6 +112,10 @@ def _choose(path: Path, arrays: Mapping[str, Any], options: Options) -> Any:
 
 
 def _read_numpy(path: Path, options: Options, _say: Say) -> Any:
+    """Read a .npy file, or an array of a .npz file; one with `shape` and `data` is a sparse array's.
+
+    SciPy reads its own sparse files. Those of pydata/sparse hold coordinates and a value for the cells not listed.
+    """
     with numpy_file(path) as content:
         if isinstance(content, np.ndarray):
             return content
@@ -132,6 +139,7 @@ def _read_xarray(path: Path, options: Options, _say: Say, **engine: Any) -> Any:
 
 
 def _read_zarr(path: Path, options: Options, say: Say) -> Any:
+    """Read a zarr array, or one of a group; a group whose arrays name their dimensions was written by xarray."""
     import zarr
 
     store = zarr.open(path, mode="r")
@@ -144,6 +152,7 @@ def _read_zarr(path: Path, options: Options, say: Say) -> Any:
 
 
 def _read_hdf5(path: Path, options: Options, _say: Say) -> AnyArray:
+    """Read an array of an HDF5 file, whatever group it is in."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -174,7 +183,11 @@ def _read_parquet(path: Path, options: Options, say: Say) -> SparseTensor:
 
 
 def _read_csv(path: Path, options: Options, say: Say) -> Any:
-    """Read a matrix of numbers, a table with a row for each event or cell, or one whose first columns are labels."""
+    """Read a CSV file: a matrix of numbers, a table with a row for each event or cell, or a cross table (--wide).
+
+    The options say which. Every field is read as a string: labels such as 007 stay as they are, and a number that
+    cannot be read is reported with its line. Rows are counted chunk by chunk, so that few of them are in memory.
+    """
     import pandas as pd
 
     source: Any = sys.stdin.buffer if path == STDIN else path
@@ -202,6 +215,7 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
         modes = options.find_columns(path, names)
 
         def tables() -> Iterator[Any]:
+            """Yield the columns of one chunk of rows after the other; refuse a row that lacks a label."""
             for piece in chain([first.iloc[1:]], pieces):
                 table = piece.set_axis(names, axis=1)
                 gaps = table[modes].isna().any(axis=1)
@@ -245,7 +259,7 @@ def _read_wide(path: Path, table: Any, options: Options) -> Any:
 
 
 def _read_numbers(path: Path, table: Any) -> FloatArray:
-    """Read the numbers of a table of strings; missing ones become NaN."""
+    """Read a data frame of strings as numbers, missing ones as NaN; refuse the first that is none, with its line."""
     import pandas as pd
 
     numbers: FloatArray = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
@@ -260,7 +274,7 @@ def _read_numbers(path: Path, table: Any) -> FloatArray:
 
 
 def _as_whole_numbers(labels: Any) -> AnyArray:
-    """Read labels as whole numbers where all of them are written as such (007 is a text)."""
+    """Return labels as integers if all are written as such, so that they sort as numbers; 007 stays a string."""
     whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in labels.tolist())
     return np.array([int(text) for text in labels]) if whole else labels
 

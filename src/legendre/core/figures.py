@@ -40,7 +40,10 @@ def new_figure(caller: str, size: tuple[float, float]) -> Figure:
 
 
 def draw_literally(draw: Callable[P, T]) -> Callable[P, T]:
-    """Let a function that draws show every text as it is: a $ in a label begins no formula of TeX."""
+    """Wrap a function that draws, so that a $ in a name of the user's is shown and begins no formula of TeX.
+
+    matplotlib's own formulas, such as powers of ten at ticks, stay formulas, because they are written later.
+    """
 
     @wraps(draw)
     def drawn(*args: P.args, **named: P.kwargs) -> T:
@@ -153,9 +156,9 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     have no room side by side are turned by 90 degrees, unless levels have an order, so that some of them are enough.
     """
     letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8  # inches; most ticks where not all levels have room
-    n, place = labels.shape[k], ax.get_position()
-    width, height = ax.figure.get_figure(root=True).get_size_inches()
-    inches = place.width * width if axis == "x" else place.height * height
+    n = labels.shape[k]
+    ax.apply_aspect()  # square cells make the axes smaller
+    inches = (ax.bbox.width if axis == "x" else ax.bbox.height) / ax.figure.dpi
     shown = np.arange(0, n, 1 if n <= 2_000 else 10 ** (len(str(n)) - 1) // 4)  # of many at round numbers
     texts, more = write_ticks(labels.levels_of(k)[shown])
     across = letter * max(map(len, texts)) + 0.12

@@ -52,7 +52,7 @@ class Columns:
     notes: Sequence[str] = ()  # lines below the table
 
     def text(self) -> str:
-        """Write the table as plain text."""
+        """Write title, lead (below a rule), aligned columns and notes as plain text."""
         lines = align(self.rows, self.sides)
         if self.ruled:
             lines.insert(1, "-" * max(map(len, lines)))

@@ -148,6 +148,7 @@ class Effects(Printed):
     parts: dict[Modes, Effect]
 
     def __getitem__(self, modes: int | str | Sequence[int | str]) -> Effect:
+        """Return the effect of a mode or of a set of modes; an error lists those that have one."""
         labels = self.fit.labels
         wanted = _read_modes(modes, labels)
         if wanted not in self.parts:
@@ -346,7 +347,8 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
     observed means, put two levels in the opposite order, by more than a factor of 1.1 in both. Modes with more than
     `max_levels` levels are not looked at, because all pairs of levels are compared.
     """
-    model, other = fit.model, "uniform" if measure == "fitted" else "fitted"
+    model = fit.model
+    other: Measure = "uniform" if measure == "fitted" else "fitted"
     weights = [mode_weights(fit, other, k) for k in range(len(fit.shape))]
     plain, _ = tables_of(model.quotient, model.positions, model.on_cells(fit.theta), weights, 1)
     alone = [e for e in effects if len(e.modes) == 1 and e.shape[0] <= max_levels]
@@ -374,6 +376,7 @@ def _reverses(one: FloatArray, other: FloatArray, least: float = 0.1) -> bool:
 
 
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
+    """Read a mode or a set of modes that a caller names; return their numbers in rising order."""
     wanted = tuple(sorted(find_modes(labels, modes, "effects")))
     if not wanted:
         raise InvalidQuery("effects: [] is not a set of modes; pass a mode such as 0, or modes such as [0, 2].")
@@ -381,6 +384,7 @@ def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes
 
 
 def _set_name(modes: Modes, labels: Labels) -> str:
+    """Write a set of modes by their names, or by their numbers if they have none."""
     return ", ".join(str(k) if labels.names is None else labels.names[k] for k in modes)
 
 
@@ -442,7 +446,11 @@ def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
 
 
 def _check_sizes(groups: Iterable[Modes], merged_shape: tuple[int, ...], max_order: int | None) -> None:
-    """Refuse more tables, or larger ones, than can be formed, and say which order can be had."""
+    """Refuse to form more tables, or larger ones, than fit into memory, and advise a smaller `max_order`.
+
+    `groups` are the sets of modes that parameters act on; each gives tables to all of its subsets. Cells are bounded
+    from below, by the largest subset of each group.
+    """
     n_tables = n_cells = 0
     for modes in groups:
         most = len(modes) if max_order is None else min(max_order, len(modes))

@@ -216,7 +216,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
 
 
 def _quick_to_refit(fit: Decomposition) -> bool:
-    """Whether a fit without each parameter in turn takes about a second altogether."""
+    """Whether one more fit for each parameter, without it, would take about a second in all."""
     if fit.data is None or fit.n_params > FEW_REFITS:
         return False
     entries = fit.data.entries
@@ -226,7 +226,10 @@ def _quick_to_refit(fit: Decomposition) -> bool:
 
 
 def _no_errors(fit: Decomposition, found: Information | None) -> str:
-    """Say why no parameter has a standard error; empty where they have."""
+    """Say why no parameter of this fit has a standard error; return "" if they have them.
+
+    `found` is None if the Fisher matrix was too large to be inverted without being asked for.
+    """
     if fit.data is None:
         return "X is not available (this fit was loaded from a file)"
     if fit.data.origin.completed:

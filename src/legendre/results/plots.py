@@ -228,18 +228,18 @@ class Plots:
             couples = [(i, j) for i, j in combinations(among, 2) if shape[i] * shape[j] <= limits.LARGEST_GRID]
             tables |= _choose_misplaced(pair, couples, most)
         figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)
-        legend: Any = None  # that of the last mode, because all single modes have the same
+        legend: Any = None  # of the first single mode; the others have the same
         for ax, (group, table) in zip(axes, tables.items(), strict=True):
             if len(group) == 1:
                 _draw_single(ax, pair, group[0], table)
-                legend = ax.get_legend_handles_labels()
+                legend = legend or ax.get_legend_handles_labels()
             else:
                 inside = ~np.isnan(table.x)
                 _draw_dots(ax, pair, table.x[inside], table.q[inside])
             share = table.misplaced
             amount = f"{100 * share:.1f} %" if share >= 0.0005 else "0 %" if share < 1e-8 else "< 0.1 %"
             ax.set_title(f"{shorten(list_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
-        if legend is not None:
+        if legend:
             figure.legend(*legend, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
         head = f"Sums over all other modes; misplaced: what lies elsewhere in the {pair.made} ones"
         figure.suptitle(f"{head}\n{pair.note}".rstrip(), fontsize=LARGE)
@@ -295,7 +295,7 @@ class Plots:
             if np.isnan(table.x[cell]):  # a structural zero
                 tile.set(fill=False, linestyle="--", edgecolor="0.2", linewidth=1.2)
             else:
-                tile.set_facecolor(shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)))
+                tile.set(facecolor=shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)))
             ax.add_patch(tile)
         _name_levels(ax, starts, starts + lengths, labels)
         ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # edges are not cut
@@ -616,7 +616,10 @@ def _colours(values: FloatArray) -> dict[str, Any]:
 
 
 def _draw_table(ax: Axes, values: FloatArray, shape: tuple[int, ...], colours: dict[str, Any]) -> Any:
-    """Draw a table of some rows and columns, NaN in grey; cells are square unless the picture would be a strip."""
+    """Draw a table of numbers as an image, NaN in grey; return the image. Cells are square unless that made a strip.
+
+    `shape` is how many rows and columns the axes have. `values` may have fewer, if only some levels are drawn.
+    """
     rows, columns = shape
     square = min(rows, columns) > 1 and max(rows, columns) <= 3 * min(rows, columns)
     ax.set_facecolor(LIGHT)
@@ -643,7 +646,7 @@ def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1
 
 
 def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
-    """Read the modes and pairs of modes that a caller lists."""
+    """Read the argument `modes` of `margins`: a mode, or a list of modes and pairs; as a list of tuples of numbers."""
     listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes)
     if not listed:
         raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
@@ -707,7 +710,10 @@ def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, obse
 
 
 def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span: float) -> None:
-    """Draw the factor of each pair of levels beyond those of its modes; pairs with hardly any data are grey."""
+    """Draw a joint effect of two modes as an image: the factor of each pair of levels beyond those of single modes.
+
+    Pairs with hardly any data (`scarce`, on merged levels) are grey. Colours reach from exp(-span) to exp(span).
+    """
     values = thin_out(effect, np.where(scarce, np.nan, effect.merged), 2_000)[0]
     image = _draw_table(ax, values, effect.labels.shape, {"cmap": DIVERGING, "vmin": -span, "vmax": span})
     bar = add_colour_bar([ax], image, ticks=[-span, 0, span], extend="both")
@@ -760,7 +766,8 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
     # the tiles beside which names stand, and what they are the names of: a third variable for each level of the first
     beside: tuple[Any, ...] = (), (0,), (slice(None), 0), (-1, slice(None), -1)
     for k, n in enumerate(labels.shape):
-        side, owner = k % 2, ax  # 0: names along x, 1: along y
+        side = k % 2  # 0: names along x, 1: along y
+        owner: Any = ax
         if k > 1:
             owner = ax.secondary_yaxis("right") if side else ax.secondary_xaxis("top")
             owner.spines[:].set_visible(False)

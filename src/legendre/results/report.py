@@ -61,7 +61,10 @@ class ReportContent:
 
 
 def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> ReportContent:
-    """Gather what the page of a decomposition shows; X where the fit holds it or it is given."""
+    """Gather what the page of a decomposition shows.
+
+    X is the one that the fit holds, or `data`, for a fit that was read from a file; without it there are no slices.
+    """
     known = fit if data is None else replace(fit, data=_read_again(fit, data))
     return ReportContent(
         fit,
@@ -148,7 +151,7 @@ def round_all(values: ArrayLike) -> list[float | None]:
 
 
 def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
-    """List the residual after each step; of more than `most` every n-th, and the last."""
+    """List the residual after each step; if there are more than `most` steps, after every n-th and the last."""
     shown = [*history[: -1 : -(-len(history) // most)], history[-1]]
     return {
         "step": [at.iteration for at in shown],
@@ -209,7 +212,10 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
 
 
 def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, str]:
-    """List the cells with the largest terms of the deviance: name, X, Q, and the signed root of the term."""
+    """List the `most` cells with the largest terms of the deviance: name, X, Q, and the signed root of the term.
+
+    The second value is a note for the reader, empty if all cells were looked at.
+    """
     found = pair.cells("report")
     worst = largest_places(deviance_terms(found.x, found.q), most, 1e-12 * (found.x + found.q))
     if not len(worst):
@@ -263,7 +269,7 @@ def slices_data(
 
 
 def shape_line(labels: Labels) -> str:
-    """Write names and sizes of the modes."""
+    """Write names and sizes of the modes, for the line below the title; of many modes only how many there are."""
     if len(labels.shape) > 8:
         return f"order {len(labels.shape)}"
     if len(labels.shape) == 1:

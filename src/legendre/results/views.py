@@ -98,7 +98,7 @@ class FitPair:
         return PairTable(np.where(inside, margin_of(data, modes), np.nan), np.where(inside, q, np.nan))
 
     def cells(self, caller: str) -> PairCells:
-        """List the cells of the sample space."""
+        """List the cells of the sample space; of a sparse X only its entries, because the other cells are too many."""
         fit, data, shape = self.fit, self._observed(caller), self.fit.shape
         support, entries = fit.model.support, data.entries
         if entries is not None and (data.as_dense() is None or not support.full):
@@ -145,7 +145,10 @@ class ArrayPair:
         return f"{left:,} cells are missing in X" if left else ""
 
     def table(self, modes: Modes, caller: str) -> PairTable:
-        """Sum over observed cells; where none is, Q alone over all of its cells."""
+        """Sum X and Q over all modes but some, over observed cells alone, so that both sums are of the same cells.
+
+        An entry to which no observed cell adds is NaN in X, and the sum over all cells in Q.
+        """
         del caller
         x, seen, q = self._held
         inside = sum_others(seen, modes) > 0
@@ -250,8 +253,8 @@ def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) 
     if len(effect.modes) > 1 and math.prod(effect.shape) > max_cells:
         return np.zeros(effect.merged.shape, dtype=np.bool_)
     margin = fit._distribution.marginal(list(effect.modes), {})
-    for axis, lengths in enumerate(effect.lengths):
-        margin = np.add.reduceat(margin, np.cumsum(lengths) - lengths, axis=axis)
+    for axis, k in enumerate(effect.modes):
+        margin = np.add.reduceat(margin, fit.model.quotient.cuts[k], axis=axis)
     if fit.n_vanishing and fit.data is not None and fit.data.counts:
         few = np.asarray(margin * fit.total < FEW_COUNTS - 0.5)
         if not few.all():

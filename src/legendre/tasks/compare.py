@@ -126,6 +126,7 @@ def _tensorly_peer(label: str, function: str, init: str = "random", *, takes_mas
     tucker = "tucker" in function
 
     def fit(X: FloatArray, rank: int, effort: Effort, seed: int, mask: BoolArray | None) -> Factors:
+        """Run TensorLy; a Tucker core has side `rank`, or the length of a mode that is shorter."""
         tensorly, shape = import_module("tensorly"), X.shape
         left_out = {} if mask is None else {"mask": mask}
         answer, history = getattr(import_module("tensorly.decomposition"), function)(
@@ -322,7 +323,7 @@ def _list_jobs(X: FloatArray, n_params: Sequence[int] | None, n_starts: int, pee
 
 
 def _obstacle(X: FloatArray, name: str) -> str:
-    """Say why a peer cannot run; empty if it can."""
+    """Say why a peer cannot be fitted to X; return "" if it can."""
     if name not in PEERS:
         raise InvalidSetting(unknown_name("peer", str(name), PEERS))
     peer = PEERS[name]
