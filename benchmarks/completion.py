@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import legendre as ld
-from legendre.tasks.complete.crossval import poisson_deviance
+from legendre.results.views import deviance_terms
 
 from .gaps import HEADLINE, SOURCES, Bools, Floats, Source, hide
 from .imputers import OTHERS, RANKS, Task
@@ -83,7 +83,7 @@ class Trial:
 
     def row(self, method: str, detail: str, filled: Floats, seconds: float) -> Row:
         """Score what was filled in."""
-        deviance = poisson_deviance(self.X[self.hidden], np.maximum(filled[self.hidden], 0.0))
+        deviance = deviance_terms(self.X[self.hidden], np.maximum(filled[self.hidden], 0.0))
         named = self.source.name, self.pattern, self.rate, self.seed, int(self.hidden.sum())
         return Row(*named, method, detail, self.error(filled), float(np.mean(deviance)), seconds)
 

@@ -36,7 +36,7 @@ class Network:
         rng = np.random.default_rng(2018)
         nothing = observe_rows(np.zeros((1, len(self.levels)), dtype=np.int64), np.ones(1), self.levels)
         model = Model.of(Support(self.levels), None, self.basis().select(nothing))
-        return CliqueDistribution(model, self.spread * rng.normal(size=model.n_params)).sample(N_ROWS, rng)
+        return CliqueDistribution(model, self.spread * rng.normal(size=model.n_params)).sample(N_ROWS, rng, {})
 
     def basis(self) -> ld.Basis:
         """Take every pair with all its levels, and every mode."""

@@ -195,12 +195,12 @@ def test_samples_have_the_probabilities(rng: np.random.Generator) -> None:
     shape = (3, 2, 4, 2)
     model = model_of(shape, np.array([[1, 0, 0, 0], [2, 1, 0, 0], [0, 1, 2, 0], [0, 0, 3, 1], [0, 0, 0, 1]]))
     law, n = CliqueDistribution(model, rng.normal(size=5)), 40_000
-    drawn = law.sample(n, np.random.default_rng(0))
+    drawn = law.sample(n, np.random.default_rng(0), {})
     q = np.exp(law.log_prob(np.array(list(np.ndindex(shape)))))
     counts = np.bincount(np.ravel_multi_index(tuple(drawn.T), shape), minlength=q.size)
     chi_square = float(((counts - n * q) ** 2 / (n * q)).sum())
     assert chi_square < q.size - 1 + 5 * math.sqrt(2 * q.size)
-    assert_array_equal(drawn, law.sample(n, np.random.default_rng(0)))
+    assert_array_equal(drawn, law.sample(n, np.random.default_rng(0), {}))
 
 
 # ---------------------------------------------------------------- rows
@@ -393,4 +393,4 @@ def test_empty_models() -> None:
     law = CliqueDistribution(engine.model, point.theta)
     assert_allclose(law.marginal([1], {}), [0.25] * 4)
     assert law.most_probable() == (0, 0)
-    assert set(map(tuple, law.sample(500, np.random.default_rng(0)).tolist())) == set(product(range(3), range(4)))
+    assert set(map(tuple, law.sample(500, np.random.default_rng(0), {}).tolist())) == set(product(range(3), range(4)))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from legendre.core.arguments import check_flag, is_whole
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSetting
-from legendre.core.labels import Labels, Mode, ordered_parts_bits
+from legendre.core.labels import Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text import NamedValues, Table, shape_name, shorten
@@ -151,11 +151,6 @@ class Decomposition(ModelResult):
         fit = cls(theta=theta, eta=point.eta, psi=point.psi, _rounds=tuple(path), _measured=measured, **fields)
         met = fit.residual <= fit.tol + rounding
         return fit if met or not fit.status.converged else replace(fit, status=Status.STALLED)
-
-    @property
-    def labels(self) -> Labels:
-        """Names of the modes of X and of their levels."""
-        return self.origin.of(self.shape)
 
     @cached_property
     def gap(self) -> float:

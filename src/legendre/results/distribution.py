@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
-NOTHING_GIVEN: Mapping[int, int] = MappingProxyType({})
 Function = ArrayLike | Callable[..., ArrayLike]
 
 
@@ -92,23 +90,26 @@ class GridDistribution:
             log_q, lengths[k] = log_q.take([entry], axis=k), np.ones(1)
         return log_q, lengths
 
-    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
-        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
-        log_q, lengths = self._table(at)
-        q, in_order = _exponentiate(log_q), sorted(kept)
-        for k in reversed(range(q.ndim)):
-            if k not in kept:
-                q = q.sum(axis=k) if lengths[k].max() == 1 else np.tensordot(q, lengths[k], axes=(k, 0))
-        q = _repeat(q, [lengths[k] for k in in_order])
-        return np.asarray(np.transpose(q / q.sum(), [in_order.index(k) for k in kept]), order="C")
+    def _boxes(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
+        """Compute numbers in proportion to the probabilities of the table's entries, all cells of each together.
 
-    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] = NOTHING_GIVEN) -> IntArray:
-        """Draw cells, with the indices of some modes given: an entry of the table, then a cell of it."""
+        The second array is that of `_table`: how many levels of each mode an entry stands for.
+        """
         log_q, lengths = self._table(at)
         q = _exponentiate(log_q)
-        for axis, sides in enumerate(lengths):
+        for sides in np.ix_(*lengths):
             if sides.max() > 1:
-                q *= sides.reshape(-1, *[1] * (q.ndim - axis - 1))
+                q *= sides
+        return q, lengths
+
+    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        q, lengths = self._boxes(at)
+        return _share_out(sum_others(q, kept) / q.sum(), [lengths[k] for k in kept])
+
+    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
+        """Draw n cells (n x N), with the indices of some modes given: an entry of the table, then a cell of it."""
+        q, lengths = self._boxes(at)
         drawn = _draw(q.reshape(1, -1), np.zeros(n, dtype=np.int64), generator)
         return _draw_within(np.array(np.unravel_index(drawn, q.shape)), lengths, generator, at)
 
@@ -137,7 +138,7 @@ class ListDistribution(GridDistribution):
         flat = np.ravel_multi_index(tuple(points[:, kept].T), shape) if kept else np.zeros(len(q), dtype=np.int64)
         return np.bincount(flat, q / q.sum(), math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
 
-    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] = NOTHING_GIVEN) -> IntArray:
+    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
         """Draw cells of the list, with the indices of some modes given."""
         points, q = self._list_given(at)
         return np.asarray(points[_draw(q[None], np.zeros(n, dtype=np.int64), generator)])
@@ -196,10 +197,11 @@ class CliqueDistribution:
         if at:
             return self.restrict(at).marginal(kept, {})
         quotient, tables, beliefs = self.model.quotient, self.tables, self.beliefs[1]
-        coupled = [k for k in kept if quotient.merged_shape[k] > 1]
+        coupled = [k for k in kept if quotient.merged_shape[k] > 1]  # Q is uniform over the levels of the others
         joint = np.ones([quotient.merged_shape[k] for k in kept])
         if coupled:
-            if not set(coupled) <= set(tables.tree.cliques[tables.tree.home_of(coupled)].modes):
+            home = tables.tree.home_of(coupled)
+            if not set(coupled) <= set(tables.tree.cliques[home].modes):
                 tree = cliques_of(self.model.positions, quotient.merged_shape, coupled)
                 if tree.n_cells > max(limits.LARGEST_CLIQUES, 2 * joint.size):
                     raise InvalidQuery(
@@ -207,18 +209,12 @@ class CliqueDistribution:
                         "since the basis couples them through many others. Ask for fewer modes, or count them in "
                         "samples."
                     )
-                tables = self._lay_out(tree)
+                tables, home = self._lay_out(tree), tree.home_of(coupled)
                 beliefs = propagate(tables, self.theta)[1]
-            home = tables.tree.home_of(coupled)
             clique = tables.tree.cliques[home]
-            others = tuple(axis for axis, k in enumerate(clique.modes) if k not in coupled)
-            sums = tables.matrices(beliefs.margins)[home].reshape(clique.shape).sum(axis=others)
-            in_order = [k for k in clique.modes if k in coupled]
-            joint = sums.transpose([in_order.index(k) for k in coupled]).reshape(joint.shape)
-        lengths = [quotient.lengths[k] for k in kept]
-        for axis, sides in enumerate(lengths):  # shared out among the cells of each box
-            joint = joint / sides.reshape(-1, *[1] * (len(kept) - axis - 1))
-        return np.ascontiguousarray(_repeat(joint, lengths)).reshape([quotient.shape[k] for k in kept])
+            table = tables.matrices(beliefs.margins)[home].reshape(clique.shape)
+            joint = sum_others(table, [clique.modes.index(k) for k in coupled]).reshape(joint.shape)
+        return _share_out(joint, [quotient.lengths[k] for k in kept])
 
     def restrict(self, at: Mapping[int, int]) -> CliqueDistribution:
         """Fix some modes: leave out all boxes but those of the given levels."""
@@ -231,7 +227,7 @@ class CliqueDistribution:
             raise ImpossibleEvent("the event has probability 0")
         return q
 
-    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] = NOTHING_GIVEN) -> IntArray:
+    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
         """Draw cells, with the indices of some modes given: each clique's own modes given those it shares."""
         beliefs = (self.restrict(at) if at else self).beliefs[1]
         boxes = self._walk(beliefs.given, n, lambda q, rows: _draw(q, rows, generator))
@@ -282,6 +278,20 @@ def _exponentiate(log_q: FloatArray) -> FloatArray:
         raise ImpossibleEvent("the event has probability 0")
     log_q -= peak
     return np.exp(log_q, out=log_q)
+
+
+def _share_out(q: FloatArray, lengths: Sequence[FloatArray]) -> FloatArray:
+    """Divide the probability of each box evenly among its cells, and return the table of the cells."""
+    for sides in np.ix_(*lengths):
+        if sides.max() > 1:
+            q = q / sides
+    return np.asarray(_repeat(q, lengths), order="C")
+
+
+def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
+    """Sum a table over all modes but some, which stay in the order given."""
+    sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))
+    return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 
 def _repeat(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
@@ -471,16 +481,14 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
     return float(np.sum(table * np.where(table > 0, values, 0.0)))
 
 
-def sample(
-    q: Distribution, n: int, rng: int | np.random.Generator | None, at: Mapping[int, int] | None = None
-) -> IntArray:
-    """Draw cells from Q, or from Q given the indices of some modes."""
+def sample(q: Distribution, n: int, rng: int | np.random.Generator | None, at: Mapping[int, int]) -> IntArray:
+    """Check what a caller of `Decomposition.sample` asks for, and draw n cells (n x N) given the indices `at`."""
     if not is_whole(n, 0):
         raise InvalidQuery(f"sample({n!r}): the number of cells must be an integer >= 0.")
     order = len(q.model.support.shape)
     # the cells and their boxes, one number that is drawn, its place
     check_room(int(n), 8 * (2 * order + 2), "sample: a list", "Draw fewer at a time, and pass the same generator on.")
-    return q.sample(int(n), generator_from(rng, InvalidQuery), at or {})
+    return q.sample(int(n), generator_from(rng, InvalidQuery), at)
 
 
 # ---- Q as a tensor

@@ -27,8 +27,8 @@ from legendre.core.sums.zeta import zeta
 from legendre.core.text import Columns, Table, list_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Printed, import_pandas
-from legendre.results.distribution import find_modes
-from legendre.results.views import margin_of, measure_of, sum_others
+from legendre.results.distribution import find_modes, sum_others
+from legendre.results.views import margin_of, measure_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

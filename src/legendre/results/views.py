@@ -19,7 +19,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.model.model import Model
-from legendre.results.distribution import tensor
+from legendre.results.distribution import sum_others, tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -209,12 +209,6 @@ def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> I
     if len(places) > most:
         places = np.sort(places[np.argpartition(-sizes[places], most)[:most]])
     return np.asarray(places[np.argsort(-sizes[places], kind="stable")])
-
-
-def sum_others(table: AnyArray, modes: Modes) -> AnyArray:
-    """Sum a table over all modes but some, which stay in the order given."""
-    sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))
-    return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 
 def margin_of(data: Observation, modes: Modes) -> FloatArray:

@@ -163,11 +163,6 @@ class Balanced(ModelResult):
         """Return the balanced tensor in the units of the margins and the form of X."""
         return self.origin.give(self.values)
 
-    @property
-    def labels(self) -> Labels:
-        """Names of the modes of X and of their levels."""
-        return self.origin.of(self.shape)
-
     @cached_property
     def margin_error(self) -> float:
         """The largest absolute error of a margin."""

@@ -144,26 +144,13 @@ class Completion(Result):
 
     def effects(self) -> list[Effect]:
         """List effects of modes and of pairs of modes on the logarithm of the model's values at all cells."""
-        fit = self.fit
-        if isinstance(fit, PenalisedFit):  # as a model of all interactions
-            whole = fit_recipe(observe(fit.means, "all"), as_basis("full"), Settings())
-            return replace(whole, origin=fit.origin)._small_effects()
-        return list(fit._small_effects())
+        return list(self.fit._small_effects())
 
     _small_effects = effects
 
-    @property
-    def labels(self) -> Labels:
-        """Names of the modes of X and of their levels."""
-        labels: Labels = self.fit.labels
-        return labels
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of X."""
-        return self.observed.shape
-
     if not TYPE_CHECKING:  # `Result` declares their types
+        shape = of_fit("shape", "The shape of X.")
+        labels = of_fit("labels", "Names of the modes of X and of their levels.")
         theta = of_fit("theta", "Natural parameters on B.")
         eta = of_fit("eta", "Expectations on B, on the observed cells.")
         residual = of_fit("residual", "``max|eta - eta_hat|`` on B.")
@@ -208,14 +195,10 @@ class Completion(Result):
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the page shows: the fit beside the observed cells, and what it fills in."""
-        from legendre.results.report import ReportContent, content_of_fit, refuse_data, shape_line
+        from legendre.results.report import refuse_data
 
         refuse_data(data)
-        if isinstance(self.fit, PenalisedFit):  # parameters, one for each cell, are not listed
-            call = "import legendre as ld\n\ndone = ld.complete(X)\ndone.report('report.html')"
-            known = ReportContent(self, "", shape_line(self.labels), call, self.labels)
-        else:
-            known = content_of_fit(self.fit)
+        known = self.fit._content()
         return replace(
             known,
             result=self,

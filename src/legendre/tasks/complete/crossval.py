@@ -27,6 +27,7 @@ from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
+from legendre.results.views import deviance_terms
 from legendre.solvers.structure.identifiability import identify
 
 HoldOut = Mode | Sequence[Mode] | None  # "cells", the modes of the fibres that are held out, or None: like the gaps
@@ -177,7 +178,7 @@ class Score:
     basis: str
     rmse: float  # root mean square error in X's units
     rmse_se: float
-    deviance: float  # Poisson deviance per cell, see `poisson_deviance`; infinite where the model says 0 and X does not
+    deviance: float  # Poisson deviance per cell, see `deviance_terms`; infinite where the model says 0 and X does not
     deviance_se: float
     undetermined: int  # held-out cells that the others do not determine; they are not scored
 
@@ -326,7 +327,7 @@ def _compare(
     common = [~np.isnan(filled[usable]).any(axis=0) & usable.any() for _, filled in answers]
     scored = [(x[ok], filled[:, ok]) for (x, filled), ok in zip(answers, common, strict=True) if ok.any()]
     square = [np.sqrt(np.mean((x - filled) ** 2, axis=1)) for x, filled in scored]
-    deviance = [np.mean(poisson_deviance(x, filled), axis=1) for x, filled in scored]
+    deviance = [np.mean(np.where(np.isinf(m), np.inf, deviance_terms(x, m)), axis=1) for x, m in scored]
     errors = np.array([deviance, square]).reshape(2, -1, len(names))  # by criterion, fold and candidate
     errors[..., ~usable] = np.nan
     with warnings.catch_warnings():
@@ -339,10 +340,3 @@ def _compare(
     scores = [Score(name, rmse, rmse_se, dev, dev_se, int(n)) for name, rmse, rmse_se, dev, dev_se, n in rows]
     n_scored = sum(int(ok.sum()) for ok in common)
     return CrossValidation(tuple(scores), best, len(answers), folds, held_out, n_scored, criterion)
-
-
-def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
-    """``2 (x log(x / m) - x + m)``, cell by cell: twice the generalised KL divergence."""
-    from scipy.special import kl_div
-
-    return np.where(np.isinf(mean), np.inf, 2.0 * kl_div(x, mean))

@@ -16,13 +16,14 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import Any
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dct, idct
 from scipy.special import ndtri
 
+from legendre.basis.parse import as_basis
 from legendre.core.cells import freeze
 from legendre.core.errors import ConvergenceWarning
 from legendre.core.labels import Labels
@@ -32,20 +33,26 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.text import NamedValues, Table
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.dense import Dense
-from legendre.fitting.fit import Settings
-from legendre.results.base import Certificate
+from legendre.data.dense import Dense, observe
+from legendre.data.read import TensorLike
+from legendre.fitting.fit import Settings, fit_recipe
+from legendre.results.base import Certificate, Result
+from legendre.results.effects import Effect
+from legendre.results.views import deviance_terms
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.loop import Status, Step
-from legendre.tasks.complete.crossval import Dealer, poisson_deviance
+from legendre.tasks.complete.crossval import Dealer
+
+if TYPE_CHECKING:
+    from legendre.results.report import ReportContent
 
 LONGEST_LEARNED = 500
 """Levels up to which a mode's waves are learned; a longer mode keeps cosine waves, for which there is a transform."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PenalisedFit:
+class PenalisedFit(Result):
     """The model behind a completion without a basis: all interactions, with a penalty.
 
     Attributes
@@ -108,18 +115,9 @@ class PenalisedFit:
         return self.means.shape
 
     @property
-    def labels(self) -> Labels:
-        """Names of the modes of X and of their levels."""
-        return self.origin.of(self.shape)
-
-    @property
     def rank(self) -> int:
         """The number of parameters: the penalty determines each of them."""
         return len(self.theta)
-
-    def without_labels(self) -> PenalisedFit:
-        """Return the same fit without labels."""
-        return replace(self, origin=self.origin.drop_labels())
 
     def tensor(self) -> Any:
         """Return the model's value at every cell, in X's units and form."""
@@ -134,11 +132,24 @@ class PenalisedFit:
         ends = np.maximum(np.sqrt(self.means) + np.moveaxis(steps, -1, 0) * sd, 0.0) ** 2
         return ends[0], ends[1]
 
+    def _small_effects(self) -> list[Effect]:
+        """List effects of modes and of pairs of modes on log Q at all cells, as of a model of all interactions."""
+        full = fit_recipe(observe(self.means, "all"), as_basis("full"), Settings())
+        return replace(full, origin=self.origin)._small_effects()
+
+    def _content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows; parameters, one for each cell, are not listed."""
+        from legendre.results.report import ReportContent, refuse_data, shape_line
+
+        refuse_data(data)
+        call = "import legendre as ld\n\ndone = ld.complete(X)\ndone.report('report.html')"
+        return ReportContent(self, "Penalised fit", shape_line(self.labels), call, self.labels)
+
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the model."""
         off = f"The largest entry of the gradient is {self.residual:.1e}; {self.tol:g} was asked for."
         why = "For the variances and the waves that were learned the problem is convex."
-        if not self.status.converged:
+        if not self.converged:
             return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
         return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
 
@@ -151,7 +162,7 @@ class PenalisedFit:
             ("held out as", self.held_out),
             ("likeness", f"learned in {self.rounds} rounds"),
             ("dispersion", f"variance of an entry {self.dispersion:.3g} times its mean"),
-            ("fit", f"residual {self.residual:.1e} after {self.history[-1].iteration} steps"),
+            ("fit", f"residual {self.residual:.1e} after {self.n_iter} steps"),
             *((f"term {name}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}") for name in largest),
         ]
         return [NamedValues("Penalised fit", [*rows, *(("note", note) for note in self.origin.notes)])]
@@ -197,7 +208,7 @@ def fit_penalised(
         means=freeze(means.transpose(back)),
         theta=freeze(moebius(h).ravel()[1:]),
         eta=freeze(zeta_adjoint(q).ravel()[1:]),
-        kl=float(poisson_deviance(values / data.total, q).sum()) / 2.0,
+        kl=float(deviance_terms(values / data.total, q).sum()) / 2.0,
         variances={
             problem.waves.name(term, data.labels): float(problem.tau[tuple(term[k] for k in order)])
             for term in zip(*np.nonzero(problem.waves.terms.transpose(back)), strict=True)
@@ -261,7 +272,7 @@ class HeldOut:
         for point, fold in zip(points, self.folds, strict=True):
             held = fold >= 0
             x, m = self.x[held], self.base[held] * np.exp(np.minimum(point.h[held], 60.0))  # so that squares are finite
-            sums += np.bincount(fold[held], (m - x) ** 2 if self.squares else poisson_deviance(x, m), len(sums))
+            sums += np.bincount(fold[held], (m - x) ** 2 if self.squares else deviance_terms(x, m), len(sums))
             counts += np.bincount(fold[held], minlength=len(sums))
         return np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts
 
@@ -454,8 +465,13 @@ class PenalisedPoint:
         noise = self.problem.waves.to_waves(np.sqrt(self.problem.weight * self.m) * theirs)
         return self.solve(ours + self.problem.spread * noise, 0.1)
 
-    def step(self, iteration: int, length: float) -> Step:
-        """Note a step; the objective and the gradient are those over w n."""
+    def move(self, direction: FloatArray, step: float) -> tuple[float, float, PenalisedPoint]:
+        """Evaluate the objective a step away, for the line search: its rise, its slope there, and the new point."""
+        trial = self.problem.at(self.b + step * direction)
+        return trial.value - self.value, float(np.vdot(trial.gradient, direction)), trial
+
+    def record(self, iteration: int, length: float) -> Step:
+        """Record the step that led here; the objective and the gradient are those over w n."""
         norm = float(np.linalg.norm(self.gradient))
         return Step(iteration, self.value / self._total, self.residual, norm / self._total, length)
 
@@ -476,25 +492,18 @@ def minimise(
     is neither an engine nor a `Target` that `solvers.loop` could be given.
     """
     point = problem.at(b)
-    history = [point.step(0, 0.0)]
+    history = [point.record(0, 0.0)]
     for iteration in range(1, max_iter + 1):
         if point.residual <= tol:
             break
-        direction, start = point.solve(-point.gradient, accuracy), point
-
-        def phi(
-            step: float, direction: FloatArray = direction, start: PenalisedPoint = start
-        ) -> tuple[float, float, PenalisedPoint]:
-            trial = problem.at(start.b + step * direction)
-            return trial.value - start.value, float(np.vdot(trial.gradient, direction)), trial
-
+        direction = point.solve(-point.gradient, accuracy)
         slope = float(np.vdot(point.gradient, direction))
         # the objective is a sum of many terms; smaller changes are lost in rounding
-        found = backtrack(phi, slope, noise=1e-11 * abs(point.value))
+        found = backtrack(partial(point.move, direction), slope, noise=1e-11 * abs(point.value))
         if found is None:
             break
         length, point = found
-        history.append(point.step(iteration, length))
+        history.append(point.record(iteration, length))
         if -slope <= rough**2 * problem.n_cells:
             break
     return point, tuple(history)
