@@ -16,7 +16,7 @@ import legendre as ld
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.data.dense import observe
-from legendre.tasks.balance import margin_of
+from legendre.results.distribution import sum_others
 from oracles import FloatArray, IntArray, nearest, zeta_matrix
 from strategies import count_tables, positive_tensors, shapes
 
@@ -65,7 +65,7 @@ def largest_values(X: FloatArray, margins: Given) -> FloatArray | None:
 
 
 def margins_of(tensor: FloatArray, sets: list[Modes]) -> Given:
-    return {modes: margin_of(tensor, modes) for modes in sets}
+    return {modes: sum_others(tensor, modes) for modes in sets}
 
 
 @st.composite

@@ -377,10 +377,11 @@ def test_bad_bases_are_refused() -> None:
         ({"folds": 2, "rng": -1}, "rng must be None, an integer >= 0 or a numpy.random.Generator, got -1"),
         (
             {"folds": 2, "hold_out": "fibres"},
-            "a mode or several modes; got 'fibres'. Modes of X have no names: count them from 0, or pass names=",
+            "'cells', a mode or several modes): 'fibres' is not a mode of X, which has 2, counted from 0 to 1. They "
+            "have no names: pass names=",
         ),
-        ({"folds": 2, "hold_out": 2}, "hold_out: 2 is not a mode of X, which has 2, counted from 0 to 1"),
-        ({"folds": 2, "hold_out": "da", "names": ["day", "hour"]}, "hold_out: unknown mode 'da'; did you mean 'day'"),
+        ({"folds": 2, "hold_out": 2}, "several modes): 2 is not a mode of X, which has 2, counted from 0 to 1"),
+        ({"folds": 2, "hold_out": "da", "names": ["day", "hour"]}, "modes): unknown mode 'da'; did you mean 'day'"),
         ({"hold_out": 1}, "hold_out=1 is used only with folds: pass folds=5, or leave it out"),
         ({"folds": 2, "hold_out": (0, 1)}, "fibres run along at least one mode and not along all 2"),
         ({"folds": 3, "hold_out": 1}, "folds=3 needs at least as many fibres with an observed cell; X has 2"),

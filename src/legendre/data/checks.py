@@ -83,7 +83,7 @@ def first_cell(marks: Any) -> tuple[int, ...]:
     return tuple(map(int, np.unravel_index(int(marks.argmax()), marks.shape))) if marks.any() else ()
 
 
-def check_numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
+def check_numeric(X: ArrayLike, name: str, error: type[LegendreError]) -> AnyArray:
     """Return X as a real numeric array, or say why it is not one."""
     values: Any = X
     if type(X) is not np.ndarray:

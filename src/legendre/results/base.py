@@ -17,7 +17,6 @@ from legendre.core.arguments import check_installed
 from legendre.core.errors import LegendreError
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.origin import Origin
 from legendre.core.text import Table, fragment, latex, markdown, shorten
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
@@ -81,9 +80,7 @@ class Result(Storable):
     theta: FloatArray  # natural parameters on B
     eta: FloatArray  # expectations on B, eq. (3)
     status: Status
-    if TYPE_CHECKING:  # fields of some results, properties of others: a dataclass would take these as defaults
-        origin: Origin  # the form of X, with names of modes and levels; a result with a `fit` uses that of its fit
-        shape: tuple[int, ...]
+    if TYPE_CHECKING:  # a dataclass would take it as a default
 
         @property
         def history(self) -> tuple[Step, ...]:
@@ -103,7 +100,9 @@ class Result(Storable):
     @property
     def labels(self) -> Labels:
         """Names of the modes of X and of their levels."""
-        return self.origin.of(self.shape)
+        result: Any = self  # a dataclass with an origin
+        labels: Labels = result.origin.of(result.shape)
+        return labels
 
     @abstractmethod
     def certificate(self) -> Certificate:

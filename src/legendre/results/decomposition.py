@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -366,7 +366,7 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
         [0.3, 0.7]
         """
-        return self._probabilities(queries.find_modes(self.labels, modes, "marginal"), {} if given is None else given)
+        return self._probabilities(queries.find_modes(self.labels, modes, "marginal"), given)
 
     def condition(self, given: Mapping[Any, Any]) -> Any:
         """Return the probabilities of the other modes, given the levels of some: ``{mode: level, ...}``.
@@ -379,7 +379,7 @@ class Decomposition(ModelResult):
         """
         return self._probabilities(None, given)
 
-    def _probabilities(self, modes: list[int] | None, given: Mapping[Any, Any]) -> Any:
+    def _probabilities(self, modes: list[int] | None, given: Mapping[Any, Any] | None) -> Any:
         """Give the probabilities over some modes, by default those that are not given."""
         kept, table = queries.marginal(self._distribution, self.labels, modes, given)
         return self.origin.give(table, kept, "probability")
@@ -420,7 +420,7 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
         [[1, 1], [1, 1], [0, 0]]
         """
-        at = {} if given is None else queries.read_event(self.labels, given)
+        at = queries.read_event(self.labels, given)
         return self.origin.give_cells(queries.sample(self._distribution, n, rng, at))
 
     def most_probable(self) -> tuple[Any, ...]:
@@ -540,20 +540,15 @@ class Decomposition(ModelResult):
             raise InvalidSetting("X is not available (this fit was loaded from a file); fit a part of its basis again.")
         return self.data
 
-    @property
-    def _refit(self) -> Callable[..., Decomposition]:
-        """The function that fits some of the parameters again, to X or to other counts."""
+    def _fit_part(self, columns: IntArray, counts: FloatArray | None = None) -> Decomposition:
+        """Return the exact fit with some of the parameters, given by their places in `basis`.
+
+        It is a fit to X, or to other counts on the cells of the support, in C order.
+        """
         from legendre.fitting.fit import refit
 
-        return partial(refit, self._observed, self.model.terms, self._settings, self._boxes)
-
-    def _fit_part(self, columns: IntArray) -> Decomposition:
-        """Return the exact fit with some of the parameters, given by their places in `basis`."""
-        return replace(self._refit(columns), origin=self.origin)
-
-    def _fit_to(self, counts: FloatArray) -> Decomposition:
-        """Return the exact fit of the same model to other counts on the cells of the support, in C order."""
-        return self._refit(np.arange(self.n_params), counts)
+        fit = refit(self._observed, self.model.terms, self._settings, self._boxes, columns, counts)
+        return replace(fit, origin=self.origin)
 
     def certificate(self) -> Certificate:
         """Return what has been proved about Q; its ``text()`` is in plain words."""

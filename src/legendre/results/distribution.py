@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from legendre.core import limits
 from legendre.core.arguments import check_flag, entries, generator_from, is_whole
 from legendre.core.cells import cell_name, entries_at
-from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
+from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery, LegendreError
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import read_array
@@ -354,16 +354,14 @@ def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 
 # ---- what a caller asks
 
 
-def find_modes(labels: Labels, modes: Any, caller: str) -> list[int]:
+def find_modes(labels: Labels, modes: Any, caller: str, error: type[LegendreError] = InvalidQuery) -> list[int]:
     """Read one mode or several different ones, by name or number; `caller` is named in errors."""
     listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
     if listed is None:
-        raise InvalidQuery(
-            f"{caller}: {modes!r} is not a set of modes; pass a mode such as 0, or modes such as [0, 2]."
-        )
-    found = [labels.find_mode(k, caller) for k in listed]
+        raise error(f"{caller}: {modes!r} is not a set of modes; pass a mode such as 0, or modes such as [0, 2].")
+    found = [labels.find_mode(k, caller, error) for k in listed]
     if len(set(found)) < len(found):
-        raise InvalidQuery(f"{caller}: {modes!r} names a mode twice.")
+        raise error(f"{caller}: {modes!r} names a mode twice.")
     return found
 
 
@@ -409,8 +407,10 @@ def check_table(shape: tuple[int, ...], kept: Sequence[int]) -> None:
     check_formed(tuple(shape[k] for k in kept), name, fewer, copies=2)  # the answer, and what it is copied from
 
 
-def read_event(labels: Labels, given: Mapping[Any, Any], caller: str = "condition") -> dict[int, int]:
-    """Read an event: the index of each mode that is fixed."""
+def read_event(labels: Labels, given: Mapping[Any, Any] | None, caller: str = "condition") -> dict[int, int]:
+    """Read an event, the levels of some modes: return the index of each mode that is fixed; none for ``None``."""
+    if given is None:
+        return {}
     if not isinstance(given, Mapping):
         raise InvalidQuery(f"{caller}({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
     at: dict[int, int] = {}
@@ -423,7 +423,7 @@ def read_event(labels: Labels, given: Mapping[Any, Any], caller: str = "conditio
 
 
 def marginal(
-    q: Distribution, labels: Labels, modes: list[int] | None, given: Mapping[Any, Any]
+    q: Distribution, labels: Labels, modes: list[int] | None, given: Mapping[Any, Any] | None
 ) -> tuple[list[int], FloatArray]:
     """Sum Q, given the levels of some modes, over all others but `modes`, by default over none; return these too."""
     at = read_event(labels, given)

@@ -6,7 +6,6 @@ the expectations are not those of data but of the margins. Everything else is an
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.interactions import interactions, look_up_modes, mode_sets
+from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.arguments import check_number, entries, is_whole
 from legendre.core.cells import cell_name, freeze
-from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidMargins, InvalidSetting
+from legendre.core.errors import ConvergenceWarning, InvalidMargins, InvalidSetting
 from legendre.core.labels import Labels, Mode
-from legendre.core.origin import PLAIN, Origin, read_array
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.checks import check_range, finder, first_cell, unmask
+from legendre.data.checks import check_numeric, check_range, finder, first_cell
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
@@ -37,9 +36,10 @@ from legendre.engines.choose import choose_engine
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.protocol import Point
 from legendre.fitting.fit import Settings, show_progress
-from legendre.model.model import Model, Modes, is_decomposable
-from legendre.model.problem import Problem
+from legendre.model.model import Modes, is_decomposable
+from legendre.model.problem import Problem, list_within
 from legendre.results.base import Certificate, ModelResult, modes_row
+from legendre.results.distribution import find_modes, sum_others
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG
@@ -64,27 +64,17 @@ class Margins:
     values: dict[Modes, FloatArray]  # by sets of modes (sorted), in the caller's units
     total: float  # the sum of each of them
 
-    @property
-    def largest_sets(self) -> list[Modes]:
-        """The sets of modes that are not part of another one."""
-        return [s for s in self.values if not any(set(s) < set(t) for t in self.values)]
-
     def normalise(self) -> dict[Modes, FloatArray]:
-        """Return the margins of the largest sets, each divided by its own sum."""
-        return {modes: freeze(self.values[modes] / self.values[modes].sum()) for modes in self.largest_sets}
+        """Return the margins whose modes are not part of another one's, each divided by its own sum."""
+        largest = [modes for modes in self.values if not any(set(modes) < set(other) for other in self.values)]
+        return {modes: freeze(self.values[modes] / self.values[modes].sum()) for modes in largest}
 
     def largest_error(self, tensor: FloatArray, *, relative: bool) -> float:
         """Return the largest error of a margin of a tensor; if relative, as a share of that margin's largest entry."""
         return max(
-            float(np.abs(margin_of(tensor, modes) - wanted).max()) / (float(wanted.max()) if relative else 1.0)
+            float(np.abs(sum_others(tensor, modes) - wanted).max()) / (float(wanted.max()) if relative else 1.0)
             for modes, wanted in self.values.items()
         )
-
-
-def margin_of(tensor: FloatArray, modes: Modes) -> FloatArray:
-    """Sum a tensor over all modes but the given ones."""
-    sums: FloatArray = tensor.sum(axis=other_modes(modes, tensor.ndim))
-    return sums
 
 
 def other_modes(modes: Modes, order: int) -> Modes:
@@ -353,11 +343,11 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
     return _result(X, decided, margins, outcome, settings.tol)
 
 
-def _solve(program: Program, settings: Settings, *, persist: bool, trial: int = 400) -> Outcome:
+def _solve(program: Program, settings: Settings, *, persist: bool, max_steps: int = 400) -> Outcome:
     """Step from X itself, by solvers that structure and size choose; each goes on from where the last one gave up.
 
     If Newton's steps fail, as where cells of X are far apart, cycles begin again, provided that we `persist`. A matrix
-    gets at most `trial` steps while it is not known whether there is an answer.
+    gets at most `max_steps` steps before that: Newton's steps take far fewer where there is an answer.
     """
     if settings.solver is not None:
         return _run([settings.solver], program, settings)
@@ -367,7 +357,7 @@ def _solve(program: Program, settings: Settings, *, persist: bool, trial: int = 
     slow: list[Solver] = [Scaling(horizon=100 if small else 1_000), Natural() if small else NaturalCG()]
     solvers = slow
     if MatrixEngine.applies(model):
-        solvers = [MatrixScaling(prove=False) if certain else MatrixScaling(max_iter=trial)]
+        solvers = [MatrixScaling(prove=not certain, max_iter=max_steps)]
     elif not model.n_params or (model.n_params < limits.SCALING_FROM and len(program.margins) > 1):
         solvers = slow[1:]
     outcome = _run(solvers, program, settings)
@@ -387,8 +377,7 @@ def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome
     reduced = problem.reduce(face, columns)
     matrix = isinstance(first, MatrixScaling) and MatrixEngine.applies(reduced.model)
     engine = MatrixEngine(reduced.model) if matrix else choose_engine(reduced.model)
-    start = np.zeros(len(columns))
-    target = Target(engine, reduced, tol)
+    target, start = Target(engine, reduced, tol), np.zeros(len(columns))
     # products of a matrix and a vector wait for memory: more threads only wait for each other
     with limit_blas(0 if matrix else len(columns)):
         outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
@@ -404,13 +393,12 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
     model, face, status = program.problem.model, program.face, outcome.status
     alive = None if face is None else model.quotient.spread(face)
     cycles = 5 if status in (Status.CONVERGED, Status.STALLED) else 0
-    parts = share_out(model, outcome.point, margins)
+    parts = share_out(program.problem, outcome.point, margins)
     tensor, parts, error = polish(X, alive, parts, margins, tol, cycles)
     vanishing = vanishing_cells(model, face)
-    if error <= tol and program.certain:
-        status = Status.AT_BOUNDARY if len(vanishing) else Status.CONVERGED
-    elif error <= tol:
-        status = Status.UNDECIDED
+    if error <= tol:
+        attained = Status.AT_BOUNDARY if len(vanishing) else Status.CONVERGED
+        status = attained if program.certain else Status.UNDECIDED
     elif status is Status.CONVERGED:
         status = Status.STALLED
     return Balanced(
@@ -477,53 +465,50 @@ class Program:
         """The cells that may be positive; ``None`` if these are all of the support."""
         return None if np.array_equal(self.alive, self.problem.model.alive) else self.alive
 
-    @cached_property
-    def wanted(self) -> FloatArray:
-        """All entries of all margins, in a row."""
-        return np.concatenate([values.ravel() for values in self.margins.values()])
-
-    @cached_property
-    def matrix(self) -> Any:
-        """Cells x entries, sparse: 1 where a cell counts for an entry of a margin."""
-        from scipy.sparse import csr_array
-
-        cells, found, start = np.argwhere(self.alive), [], 0
-        for modes, values in self.margins.items():
-            found.append(start + np.ravel_multi_index(tuple(cells[:, modes].T), values.shape))
-            start += values.size
-        columns, ends = np.stack(found, axis=1).ravel(), np.arange(len(cells) + 1) * len(found)
-        return csr_array((np.ones(len(columns)), columns, ends), shape=(len(cells), start))
-
     def decide(self, resolved: float = 1e-8) -> Program:
         """Find the cells that are positive in some tensor with the margins; `self` where that cannot be decided.
 
         That is where the program is too large, or margins have entries below `resolved`, which a program that knows
         its answer to 1e-10 takes for 0. Where there is no tensor, `InvalidMargins` says so.
         """
-        size = int(self.alive.sum()) * len(self.margins)
-        if size > limits.LARGEST_BALANCE_PROGRAM or not self._has_tensor():
+        if int(self.alive.sum()) * len(self.margins) > limits.LARGEST_BALANCE_PROGRAM:
             return self
-        positive = None if self.wanted[self.wanted > 0].min() < resolved else self._can_be_positive()
+        matrix, wanted = self._counts(), np.concatenate([values.ravel() for values in self.margins.values()])
+        if not self._has_tensor(matrix, wanted) or wanted[wanted > 0].min() < resolved:
+            return self
+        positive = _find_positive(matrix, wanted)
         if positive is None:
             return self
         alive = np.zeros_like(self.alive)
         alive[self.alive] = positive
         return replace(self, alive=alive, certain=True)
 
-    def _has_tensor(self) -> bool:
+    def _counts(self) -> Any:
+        """Return a sparse matrix, cells x entries of all margins: 1 where a cell counts for an entry."""
+        from scipy.sparse import csr_array, hstack
+
+        cells, parts = np.argwhere(self.alive), []
+        for modes, values in self.margins.items():
+            entry = np.ravel_multi_index(tuple(cells[:, modes].T), values.shape)
+            shape = len(cells), values.size
+            parts.append(csr_array((np.ones(len(cells)), entry, np.arange(len(cells) + 1)), shape=shape))
+        return hstack(parts, format="csr")
+
+    def _has_tensor(self, matrix: Any, wanted: FloatArray) -> bool:
         """Whether some tensor has the margins; raise with multipliers of them that prove that there is none (Farkas).
 
         Multipliers whose sum is <= 0 on every cell have ``multipliers . margins <= 0`` for every tensor. The first
         margin's can be taken >= 0 and the others' <= 0: for a matrix these are cuts, and take the values 0 and 1.
+        False if the linear program could not be solved.
         """
-        first, entries = next(iter(self.margins.values())).size, len(self.wanted)
+        first, (cells, entries) = next(iter(self.margins.values())).size, matrix.shape
         bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
-        answer = _optimise(-self.wanted, A_ub=self.matrix, b_ub=np.zeros(self.matrix.shape[0]), bounds=bounds)
+        multipliers = _optimise(-wanted, A_ub=matrix, b_ub=np.zeros(cells), bounds=bounds)
         # entries of the margins were rounded when they were written down, and once more when they were summed
-        if answer is not None and float(self.wanted @ answer.x) > 10 * PRECISION:
+        if multipliers is not None and float(wanted @ multipliers) > 10 * PRECISION:
             text = "no tensor that is 0 where X is 0 has these margins."
             if list(self.margins) == [(0,), (1,)] and self.alive.ndim == 2:
-                rows, columns = (np.flatnonzero(np.abs(part) > 0.5) for part in np.split(answer.x, [first]))
+                rows, columns = (np.flatnonzero(np.abs(part) > 0.5) for part in np.split(multipliers, [first]))
                 need, have = (
                     f"{float(self.margins[(k,)][side].sum()) * self.problem.data.total:.6g}"
                     for k, side in enumerate((rows, columns))
@@ -533,29 +518,31 @@ class Program:
                     f"{need} and those columns have only {have}."
                 )
             raise InvalidMargins(text)
-        return answer is not None
-
-    def _can_be_positive(self) -> BoolArray | None:
-        """Maximise how many cells have negative multipliers that cost the margins nothing: these must vanish.
-
-        Such multipliers form a cone, so one program with each fall capped at 1 finds all cells that fall.
-        """
-        from scipy.sparse import eye_array, hstack
-
-        cells, entries = self.matrix.shape
-        answer = _optimise(
-            np.concatenate([np.zeros(entries), -np.ones(cells)]),
-            A_ub=hstack([self.matrix, eye_array(cells)], format="csr"),
-            b_ub=np.zeros(cells),
-            A_eq=np.concatenate([self.wanted, np.zeros(cells)])[None],
-            b_eq=np.zeros(1),
-            bounds=[(None, None)] * entries + [(0.0, 1.0)] * cells,
-        )
-        # each fall is 0 or 1, but for the program's tolerance
-        return None if answer is None else np.asarray(answer.x[entries:] < 0.5)
+        return multipliers is not None
 
 
-def _optimise(costs: FloatArray, **constraints: Any) -> Any | None:
+def _find_positive(matrix: Any, wanted: FloatArray) -> BoolArray | None:
+    """Mark the cells that are positive in some tensor with the margins; ``None`` if the program could not be solved.
+
+    The others have negative multipliers that cost the margins nothing. Such multipliers form a cone, so one program
+    that caps the fall of each cell at 1 finds all cells that fall.
+    """
+    from scipy.sparse import eye_array, hstack
+
+    cells, entries = matrix.shape
+    answer = _optimise(
+        np.concatenate([np.zeros(entries), -np.ones(cells)]),
+        A_ub=hstack([matrix, eye_array(cells)], format="csr"),
+        b_ub=np.zeros(cells),
+        A_eq=np.concatenate([wanted, np.zeros(cells)])[None],
+        b_eq=np.zeros(1),
+        bounds=[(None, None)] * entries + [(0.0, 1.0)] * cells,
+    )
+    # each fall is 0 or 1, but for the program's tolerance
+    return None if answer is None else np.asarray(answer[entries:] < 0.5)
+
+
+def _optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
     """Solve a linear program, without its presolve where that gives up; ``None`` where HiGHS does not solve it."""
     from scipy.optimize import linprog
 
@@ -563,7 +550,7 @@ def _optimise(costs: FloatArray, **constraints: Any) -> Any | None:
     for presolve in (True, False):
         answer = linprog(costs, method="highs", options=exact | {"presolve": presolve}, **constraints)
         if answer.status == 0 and answer.x is not None:
-            return answer
+            return np.asarray(answer.x)
     return None
 
 
@@ -585,12 +572,10 @@ def read_margins(
 ) -> Margins:
     """Read and check margins for a tensor with these modes and levels; ``margins=None`` makes uniform ones."""
     if margins is None:
-        sets = _read_sets(modes, labels)
-        shapes = [tuple(labels.shape[k] for k in group) for group in sets]
-        size = float(math.prod(shapes[0]))
+        ones = {group: np.ones([labels.shape[k] for k in group]) for group in _read_sets(modes, labels)}
+        size = float(next(iter(ones.values())).size)
         scale = size if total is None else check_number(total, "total", above=0, error=InvalidMargins)
-        pairs = zip(sets, shapes, strict=True)
-        return Margins({group: np.full(shape, scale / math.prod(shape)) for group, shape in pairs}, scale)
+        return Margins({group: part * (scale / part.size) for group, part in ones.items()}, scale)
     if modes is not None or total is not None:
         raise InvalidMargins("modes and total describe uniform margins; leave them out when margins are given.")
     if isinstance(margins, (list, tuple)) and len(margins) == len(labels.shape):
@@ -612,6 +597,7 @@ def read_margins(
 
 
 def _read_sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> list[Modes]:
+    """Read which margins are uniform: every mode by itself, all sets of some number of modes, or the sets given."""
     order = len(labels.shape)
     if modes is None or (is_whole(modes, 1) and modes <= order):
         return list(combinations(range(order), 1 if modes is None else int(modes)))
@@ -625,12 +611,8 @@ def _read_sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> 
 
 
 def _read_set(group: object, labels: Labels) -> Modes:
-    """Read one set of modes: a mode, by number or name, or a tuple of them."""
-    try:
-        several: Any = (group,) if is_whole(group) or isinstance(group, str) else group
-        [found] = look_up_modes("margins", mode_sets("margins", [several]), len(labels.shape), labels)
-    except InvalidBasis as trouble:
-        raise InvalidMargins(str(trouble)) from None
+    """Read the modes of one margin: a mode, by number or name, or a tuple of them."""
+    found = tuple(find_modes(labels, group, "margins", InvalidMargins))
     if not found:
         raise InvalidMargins(f"margins: a margin is named by its modes, e.g. 0 or (0, 1); got {group!r}.")
     return found
@@ -639,9 +621,7 @@ def _read_set(group: object, labels: Labels) -> Modes:
 def _read_margin(group: Modes, given: Any, labels: Labels) -> FloatArray:
     """Check one margin, and bring levels that it names into the order of X."""
     name, expected = f"margin {key_of(group)}", tuple(labels.shape[k] for k in group)
-    values = read_array(unmask(_order_levels(labels.part(group), given, name)), name, InvalidMargins)
-    if values.dtype.kind not in "iuf":
-        raise InvalidMargins(f"{name} has dtype {values.dtype}; its entries must be numbers.")
+    values = check_numeric(_order_levels(labels.part(group), given, name), name, InvalidMargins)
     if values.shape != expected:
         raise InvalidMargins(
             f"{name} has shape {values.shape}; X has shape {labels.shape}, so its margin over modes {key_of(group)} "
@@ -684,10 +664,7 @@ def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: floa
     """
     for (a, first), (b, second) in combinations(values.items(), 2):
         shared = tuple(k for k in a if k in b)
-        one, other = (
-            np.asarray(margin_of(margin, tuple(i for i, k in enumerate(group) if k in shared)))
-            for margin, group in ((first, a), (second, b))
-        )
+        one, other = (sum_others(m, [group.index(k) for k in shared]) for m, group in ((first, a), (second, b)))
         off = np.abs(one - other)
         if off.max() <= max(tol, rounding) * one.max():
             continue
@@ -703,15 +680,14 @@ def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: floa
 # --- a tensor made to have the margins -------------------------------------------------------------------------------
 
 
-def share_out(model: Model, point: Point, margins: Margins) -> dict[Modes, FloatArray]:
+def share_out(problem: Problem, point: Point, margins: Margins) -> dict[Modes, FloatArray]:
     """Turn theta into log factors: a parameter goes to the first margin with its modes, ``-psi`` to the first."""
-    left = np.ones(model.n_params, dtype=np.bool_)
+    positions, theta = problem.model.positions, point.theta.copy()
     out: dict[Modes, FloatArray] = {}
-    for modes in margins.largest_sets:
-        own = left & ~(model.positions[:, other_modes(modes, model.positions.shape[1])] > 0).any(axis=1)
-        left &= ~own
-        grid = np.zeros(margins.values[modes].shape)
-        grid[tuple(model.positions[own][:, modes].T)] = point.theta[own]
+    for modes in problem.prescribed or {}:
+        rows, grid = list_within(positions, modes), np.zeros(margins.values[modes].shape)
+        grid[tuple(positions[rows][:, modes].T)] = theta[rows]
+        theta[rows] = 0.0  # later margins do not get them too
         part = zeta(grid)
         if not out:
             part += np.log(margins.total) - point.psi
@@ -756,7 +732,7 @@ def polish(
             break
         trial, logs = tensor.copy(), {}
         for modes, part in log_factors.items():
-            current, wanted = margin_of(trial, modes), margins.values[modes]
+            current, wanted = sum_others(trial, modes), margins.values[modes]
             ratio = np.divide(wanted, current, out=np.ones_like(current), where=(current > 0) & (wanted > 0))
             trial *= np.expand_dims(ratio, other_modes(modes, tensor.ndim))
             logs[modes] = part + np.log(ratio)

@@ -125,7 +125,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     if reference is not None and coding != "treatment":
         raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
     labels, cells, titles = fit.labels, fit.model.terms.own_cells(), fit.model.terms.titles()
-    given = read_event(labels, reference or {}, "reference")
+    given = read_event(labels, reference, "reference")
     modes = range(len(labels.shape))
     tables, names = zip(*(_code_levels(labels, k, coding, given) for k in modes), strict=True)
     columns = _find_untied_terms(cells, titles, labels.shape)
@@ -691,10 +691,10 @@ class Estimates(Storable):
         fit, labels, asked = self.fit, self.fit.labels, f"odds({first!r}, {second!r})"
         pair = [labels.find_mode(first, "odds"), labels.find_mode(second, "odds")]
         check_choice(contrasts, "odds: contrasts", ("local", "treatment"), InvalidQuery)
-        fixed = read_event(labels, given or {}, "odds: given")
+        fixed = read_event(labels, given, "odds: given")
         if pair[0] == pair[1] or fixed.keys() & set(pair):
             raise InvalidQuery(f"{asked}: odds ratios are of two different variables, which cannot be given.")
-        own = read_event(labels, reference or {}, "odds: reference")
+        own = read_event(labels, reference, "odds: reference")
         both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0  # interactions with both
         free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (*pair, *fixed)]
         tables = [np.eye(n) if k in free else np.eye(n)[[fixed.get(k, 0)]] for k, n in enumerate(labels.shape)]

@@ -29,6 +29,7 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.fit import Settings, fit_recipe, show_progress, warn_if_not_converged
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import sum_others
 from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
@@ -149,7 +150,6 @@ class Completion(Result):
     _small_effects = effects
 
     if not TYPE_CHECKING:  # `Result` declares their types
-        shape = of_fit("shape", "The shape of X.")
         labels = of_fit("labels", "Names of the modes of X and of their levels.")
         theta = of_fit("theta", "Natural parameters on B.")
         eta = of_fit("eta", "Expectations on B, on the observed cells.")
@@ -158,6 +158,7 @@ class Completion(Result):
         status = of_fit("status", "How the fit to the observed cells ended.")
         history = of_fit("history", "One `Step` for each iteration of the fit, the start first.")
 
+    shape = of_fit("shape", "The shape of X.")
     kl = of_fit("kl", "KL(P, Q) on the observed cells, in nats.")
     tol = of_fit("tol", "The tolerance of the fit.")
     rank = of_fit("rank", "The number of independent parameters on the observed cells; `fit.rank_is_bound`: a bound.")
@@ -198,7 +199,7 @@ class Completion(Result):
         from legendre.results.report import refuse_data
 
         refuse_data(data)
-        known = self.fit._content()
+        known: ReportContent = self.fit._content()
         return replace(
             known,
             result=self,
@@ -238,7 +239,7 @@ def _name_empty_slices(seen: BoolArray, labels: Labels, named: int = 8) -> list[
     """Name, mode by mode, the slices of which nothing was observed."""
     lines = []
     for mode, length in enumerate(seen.shape):
-        found = np.flatnonzero(~seen.any(axis=tuple(k for k in range(seen.ndim) if k != mode)))
+        found = np.flatnonzero(sum_others(seen, [mode]) == 0)
         if len(found):
             text = ", ".join(labels.level(mode, i) for i in found[:named]) + (", ..." if len(found) > named else "")
             lines.append(f"{labels.mode(mode)}: {len(found)} of {length} slices ({text})")

@@ -16,7 +16,6 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import entries
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
@@ -26,7 +25,7 @@ from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import tensor
+from legendre.results.distribution import find_modes, sum_others, tensor
 from legendre.results.views import deviance_terms
 from legendre.solvers.structure.identifiability import identify
 
@@ -49,7 +48,7 @@ class Folds:
     gaps
         For each cell that is missing the number of its shape, -1 for the others.
     held
-        For each fold the number of the shape as part of which a cell is held out, -1 for cells that stay. Folds
+        For each fold and cell the number of the shape as part of which it is held out, -1 for cells that stay. Folds
         that are empty, or without which X would be zero everywhere, are left out.
     """
 
@@ -57,7 +56,7 @@ class Folds:
     shapes: list[Modes]
     shares: FloatArray
     gaps: IntArray
-    held: list[IntArray]
+    held: IntArray
 
     def name(self, labels: Labels) -> str:
         """Name the shapes in words."""
@@ -120,8 +119,8 @@ def deal(
         turn[mixed] = before * n_folds // max(sizes.sum() * share, 1.0)
         for fold in range(n_folds):
             held[fold][inside & (held[fold] < 0) & (turn[group] == fold)] = number
-    useful = [fold for fold in held if (fold >= 0).any() and (x[inside & (fold < 0)] > 0).any()]
-    return Folds(order, shapes, shares, gaps, useful)
+    useful = [bool((fold >= 0).any() and (x[inside & (fold < 0)] > 0).any()) for fold in held]
+    return Folds(order, shapes, shares, gaps, held[useful])
 
 
 def _centre_of_mass(values: FloatArray, k: int) -> tuple[int, float]:
@@ -129,7 +128,7 @@ def _centre_of_mass(values: FloatArray, k: int) -> tuple[int, float]:
 
     Neither depends on the order of the modes or on the unit of X; digits that depend on the order of a sum are cut off.
     """
-    mass = values.sum(axis=tuple(j for j in range(values.ndim) if j != k))
+    mass = sum_others(values, [k])
     return len(mass), round(float(np.average(np.arange(len(mass)), weights=mass)), 9)
 
 
@@ -156,18 +155,13 @@ def _groups(shape: tuple[int, ...], along: Modes) -> IntArray:
 
 
 def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
-    """Read what the caller wants to be held out together."""
-    if hold_out is None:
-        return None
-    if isinstance(hold_out, str) and hold_out == "cells":
-        return ()
-    listed = [hold_out] if isinstance(hold_out, (str, int, np.integer)) else entries(hold_out)
-    if listed is None or (labels.names is None and any(isinstance(mode, str) for mode in listed)):
-        named = "" if labels.names else " Modes of X have no names: count them from 0, or pass names=."
-        raise InvalidSetting(f"hold_out must be 'cells', a mode or several modes; got {hold_out!r}.{named}")
-    order, modes = len(labels.shape), {labels.find_mode(mode, "hold_out", InvalidSetting) for mode in listed}
-    if not modes or len(modes) == order:
-        raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {order}.")
+    """Read what is held out together: the modes of fibres, () for single cells, ``None`` for shapes like the gaps."""
+    if hold_out is None or (isinstance(hold_out, str) and hold_out == "cells"):
+        return None if hold_out is None else ()
+    modes = find_modes(labels, hold_out, "hold_out (None, 'cells', a mode or several modes)", InvalidSetting)
+    if not 0 < len(modes) < len(labels.shape):
+        every = len(labels.shape)
+        raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {every}.")
     return tuple(sorted(modes))
 
 
@@ -265,7 +259,7 @@ def select(
     # a cell of base measure 0 is no test of a model
     inside = seen if data.base is None else seen & (data.base > 0)
     folds = dealer(values, inside)
-    if not folds.held:
+    if not len(folds.held):
         raise InvalidSetting("folds: without the cells of any fold X is zero everywhere. Leave folds out.")
     answers = []
     for turn, ordered in enumerate(folds.held):
@@ -336,7 +330,8 @@ def _compare(
     # where the deviance is infinite for several, the RMSE decides
     ranked = np.where(np.isnan(means), np.inf, means)
     best = int(np.lexsort(ranked[::-1] if criterion == "deviance" else ranked[1:])[0])
-    rows = zip(names, means[1].tolist(), off[1].tolist(), means[0].tolist(), off[0].tolist(), lost, strict=True)
-    scores = [Score(name, rmse, rmse_se, dev, dev_se, int(n)) for name, rmse, rmse_se, dev, dev_se, n in rows]
+    numbers = np.stack([means[1], off[1], means[0], off[0]], axis=1).tolist()
+    rows = zip(names, numbers, lost, strict=True)
+    scores = [Score(name, rmse, rmse_se, dev, dev_se, int(n)) for name, (rmse, rmse_se, dev, dev_se), n in rows]
     n_scored = sum(int(ok.sum()) for ok in common)
     return CrossValidation(tuple(scores), best, len(answers), folds, held_out, n_scored, criterion)

@@ -37,9 +37,10 @@ from legendre.data.dense import Dense, observe
 from legendre.data.read import TensorLike
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Certificate, Result
+from legendre.results.distribution import sum_others
 from legendre.results.effects import Effect
 from legendre.results.views import deviance_terms
-from legendre.solvers.conjugate import conjugate_gradients
+from legendre.solvers.conjugate import Linear, conjugate_gradients
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.loop import Status, Step
 from legendre.tasks.complete.crossval import Dealer
@@ -238,7 +239,7 @@ class HeldOut:
 
     x: FloatArray
     base: FloatArray
-    folds: list[IntArray]  # for each fold the number of the shape as part of which a cell is held out, or -1
+    folds: IntArray  # for each fold and cell the number of the shape as part of which it is held out, or -1
     shapes: list[tuple[int, ...]]
     squares: bool  # whether errors are squared differences, or terms of the deviance
 
@@ -250,7 +251,7 @@ class HeldOut:
         Once the variances of walks only, once likeness too, each from the beginning, and until the loss has not fallen
         by `least` for some rounds. The round with the least loss is the last one that is taken.
         """
-        left = [seen & (fold < 0) for fold in self.folds]
+        left = seen & (self.folds < 0)
         begun = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
         plan, chosen, best = list[bool](), begun, self.loss(begun)
         for likeness in (False, True) if begun else ():
@@ -267,14 +268,18 @@ class HeldOut:
         return plan, chosen
 
     def errors(self, points: list[PenalisedPoint]) -> tuple[FloatArray, IntArray]:
-        """Compute the mean error and the number of cells for each shape."""
-        sums, counts = np.zeros(len(self.shapes)), np.zeros(len(self.shapes), dtype=np.int64)
-        for point, fold in zip(points, self.folds, strict=True):
-            held = fold >= 0
-            x, m = self.x[held], self.base[held] * np.exp(np.minimum(point.h[held], 60.0))  # so that squares are finite
-            sums += np.bincount(fold[held], (m - x) ** 2 if self.squares else deviance_terms(x, m), len(sums))
-            counts += np.bincount(fold[held], minlength=len(sums))
+        """Compute the mean error of held-out cells and their number, for each shape of what is held out."""
+        held = self.folds >= 0
+        x, base = (np.broadcast_to(part, held.shape)[held] for part in (self.x, self.base))
+        m = base * np.exp(np.minimum(self._logs(points)[held], 60.0))  # so that squares are finite
+        errors = (m - x) ** 2 if self.squares else deviance_terms(x, m)
+        sums = np.bincount(self.folds[held], errors, len(self.shapes))
+        counts = np.bincount(self.folds[held], minlength=len(self.shapes))
         return np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts
+
+    def _logs(self, points: list[PenalisedPoint]) -> FloatArray:
+        """Stack log(m / base) of the fits to the folds, with a first axis for the folds."""
+        return np.reshape([point.h for point in points], self.folds.shape)
 
     def loss(self, points: list[PenalisedPoint]) -> float:
         """Compute the mean over shapes of log(mean error); a plain mean would be that of the hardest shape."""
@@ -285,25 +290,22 @@ class HeldOut:
         """Compute quantiles of the errors of square roots, in standard deviations, for each shape.
 
         A fibre is one case: where there are few, the next one may well lie outside of all, so quantiles are those of
-        Weibull's places. A shape with fewer cases than `find_fewest` has the quantiles of all held-out cells.
+        Weibull's places. A shape with fewer cases than `fewest` has the quantiles of all held-out cells.
         """
-        scaled, rows = [], []
-        for point in points:
-            m, sd = self.base * np.exp(point.h), sd_of_logs(point)
-            noise = 1.0 / point.problem.weight + m * sd**2
-            scaled.append(2.0 * (np.sqrt(self.x) - np.sqrt(m)) / np.sqrt(noise))
+        if not points:  # those of a normal distribution
+            return np.tile(ndtri(np.linspace(0.0025, 0.9975, n_places)), (len(self.shapes), 1))
+        m, rows = self.base * np.exp(self._logs(points)), []
+        weight = np.reshape([point.problem.weight for point in points], (-1, *[1] * self.x.ndim))
+        noise = 1.0 / weight + m * np.square([sd_of_logs(point) for point in points])
+        errors = 2.0 * (np.sqrt(self.x) - np.sqrt(m)) / np.sqrt(noise)
         for number, along in enumerate(self.shapes):
-            if not points:
-                rows.append(ndtri(np.linspace(0.0025, 0.9975, n_places)))
-                continue
-            own = [fold == number for fold in self.folds]
-            cases = sum(int(cells.any(axis=along).sum()) for cells in own)
+            own = self.folds == number
+            cases = int(own.any(axis=tuple(k + 1 for k in along)).sum())
             if cases < fewest:
-                own = [fold >= 0 for fold in self.folds]
-                cases = sum(int(cells.sum()) for cells in own)
+                own = self.folds >= 0
+                cases = int(own.sum())
             places = (np.linspace(0.0, 1.0, n_places) * (cases + 1) - 0.5) / cases
-            errors = np.concatenate([error[cells] for error, cells in zip(scaled, own, strict=True)])
-            rows.append(np.quantile(errors, np.clip(places, 0.0, 1.0)))
+            rows.append(np.quantile(errors[own], np.clip(places, 0.0, 1.0)))
         return np.array(rows)
 
 
@@ -437,26 +439,27 @@ class PenalisedPoint:
         return 0.5 * float(np.vdot(self.gradient, self.gradient)) / self._total
 
     @cached_property
-    def _hessian(self) -> tuple[Waves, AnyArray, AnyArray, AnyArray]:
-        """What products with the Hessian need, and the inverse of its diagonal, in single precision."""
-        weights = self.problem.weight * self.m
-        scale = 1.0 / (1.0 + self.problem.spread**2 * self.problem.waves.squares(weights))
-        single = [part.astype(np.float32) for part in (self.problem.spread, weights, scale)]
-        return self.problem.waves.single, single[0], single[1], single[2]
+    def _hessian(self) -> tuple[Linear, Linear]:
+        """Products with the Hessian, and with the inverse of its diagonal, in single precision."""
+        counts = self.problem.weight * self.m
+        inverse = 1.0 / (1.0 + self.problem.spread**2 * self.problem.waves.squares(counts))
+        single: list[AnyArray] = [part.astype(np.float32) for part in (self.problem.spread, counts, inverse)]
+        waves, (spread, weights, scale) = self.problem.waves.single, single
+
+        def apply(y: AnyArray) -> AnyArray:
+            return y + spread * waves.to_waves(weights * waves.to_cells(spread * y))
+
+        return apply, scale.__mul__
 
     def solve(self, right: FloatArray, accuracy: float) -> FloatArray:
         """Solve with the Hessian by conjugate gradients until a share `accuracy` of the right-hand side is left.
 
         In single precision: a direction that is not exact costs another Newton step, no more.
         """
-        waves, spread, weights, scale = self._hessian
+        apply, precondition = self._hessian
         size = float(np.abs(right).max()) or 1.0  # squares of small numbers would vanish
-
-        def apply(y: AnyArray) -> AnyArray:
-            return y + spread * waves.to_waves(weights * waves.to_cells(spread * y))
-
         scaled: AnyArray = (right / size).astype(np.float32)
-        answer = conjugate_gradients(apply, scaled, scale.__mul__, share=accuracy, max_products=400)[0]
+        answer = conjugate_gradients(apply, scaled, precondition, share=accuracy, max_products=400)[0]
         return answer.astype(np.float64) * size
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
@@ -551,7 +554,7 @@ class Waves:
         for k, covariance in enumerate(covariances):
             if covariance is None:
                 continue
-            level = means.mean(axis=tuple(j for j in range(means.ndim) if j != k))
+            level = sum_others(means, [k])
             weights = np.maximum(level / level.mean(), 0.01)
             weights /= weights.mean()
             n, root = len(weights), np.sqrt(weights)
@@ -598,9 +601,8 @@ class Waves:
     def terms(self) -> BoolArray:
         """True for terms that have a variance: all but the constant one, or those of few modes if that is too many."""
         kinds = [len(rows) for rows in self.spectra]
-        modes = np.zeros(kinds, dtype=np.int64)
-        for kind in np.indices(kinds, sparse=True):
-            modes += kind > 0
+        # how many modes of each term are not level
+        modes = np.asarray(sum(kind > 0 for kind in np.indices(kinds, sparse=True)))
         chosen: list[BoolArray] = [(modes > 0) & (modes <= most) for most in range(1, len(kinds) + 1)]
         return max((terms for terms in chosen[1:] if terms.sum() <= 250), key=np.sum, default=chosen[0])
 
