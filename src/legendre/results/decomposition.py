@@ -510,6 +510,7 @@ class Decomposition(ModelResult):
 
     @cached_property
     def _order(self) -> IntArray:
+        """What `order` returns, kept for `at`, which needs it too."""
         if not self._rounds:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it again.")
         data = self._observed
@@ -536,6 +537,7 @@ class Decomposition(ModelResult):
 
     @property
     def _observed(self) -> Observation:
+        """X as it was read, for methods that fit again; refused where the fit comes from a file, without X."""
         if self.data is None:
             raise InvalidSetting("X is not available (this fit was loaded from a file); fit a part of its basis again.")
         return self.data

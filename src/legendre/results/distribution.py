@@ -217,7 +217,7 @@ class CliqueDistribution:
         return _share_out(joint, [quotient.lengths[k] for k in kept])
 
     def restrict(self, at: Mapping[int, int]) -> CliqueDistribution:
-        """Fix some modes: leave out all boxes but those of the given levels."""
+        """Return Q given the indices of some modes: all boxes but those of the given levels lose their probability."""
         quotient = self.model.quotient
         boxes = {k: quotient.boxes_along(k, np.array(level)) for k, level in at.items()}
         events = [((k,), np.arange(quotient.merged_shape[k]) == box) for k, box in boxes.items()]
@@ -502,6 +502,7 @@ class FittedTensor:
 
     @cached_property
     def _boxes(self) -> FloatArray:
+        """Q on merged cells, kept because `rows` is called for one slice of the grid after the other."""
         return box_values(self.fit)
 
     def rows(self, rows: slice) -> FloatArray:
@@ -541,7 +542,7 @@ def box_values(fit: Decomposition, level: float = 1e-6) -> FloatArray:
 
 
 def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None) -> FloatArray:
-    """Q on some rows of the grid, from the values of the merged cells; a base measure is applied."""
+    """Expand values of the merged cells to some rows of the grid, times the base measure; 0 where not `visible`."""
     q: FloatArray = model.quotient.spread(boxes, rows)
     if model.base is not None:
         with np.errstate(over="ignore", invalid="ignore"):  # outside Omega the base may be anything

@@ -108,7 +108,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
-    """Make JSON of a value; its arrays go to `arrays`, by name."""
+    """Make JSON of a value; put its arrays into `arrays`, which is changed, under names that the JSON refers to."""
     if isinstance(value, Enum):
         return {"$enum": type(value).__name__, "name": value.name}
     if isinstance(value, np.generic):
@@ -149,6 +149,7 @@ def _encode_label(label: Any) -> Any:
 
 
 def _decode_label(found: Any) -> Any:
+    """Make the label that `_encode_label` wrote; a time zone with a name is looked up again."""
     if not isinstance(found, dict):
         return found
     label: Any = next(kind for kind in DATES if kind.__name__ == found["$date"]).fromisoformat(found["text"])

@@ -324,52 +324,53 @@ def balance(
 
 
 def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings) -> Balanced:
-    """Solve on the cells that can be positive.
+    """Solve on the cells that can be positive in a tensor with the margins.
 
-    The answer itself proves that all can, when it converges with a small tilt: the tensor behind its gap is positive
-    and has the margins. Otherwise a linear program decides.
+    If it is not known which can, solve on all of them first. Where that converges, the last Newton step gives a tensor
+    with exactly these margins; if it differs from the answer by less than `PROOF_TILT` of each cell, it is positive,
+    which proves that all cells can be. Otherwise linear programs decide, and the cells that must be 0 are left out.
     """
-    program = Program.of(problem)
-    outcome = _solve(program, settings, persist=program.certain)
-    result = _result(X, program, margins, outcome, settings.tol)
-    if program.certain or outcome.status is Status.STOPPED:
+    possible = PossibleCells.of(problem)
+    outcome = _solve(possible, settings, persist=possible.certain)
+    result = _result(X, possible, margins, outcome, settings.tol)
+    if possible.certain or outcome.status is Status.STOPPED:
         return result
     if result.converged and outcome.tilt <= limits.PROOF_TILT:
-        decided = replace(program, certain=True)
+        decided = replace(possible, certain=True)
     else:
-        decided = program.decide()
-        if (decided.alive != program.alive).any() or not outcome.status.converged:
+        decided = possible.decide()
+        if (decided.alive != possible.alive).any() or not outcome.status.converged:
             outcome = _solve(decided, settings, persist=True)
     return _result(X, decided, margins, outcome, settings.tol)
 
 
-def _solve(program: Program, settings: Settings, *, persist: bool, max_steps: int = 400) -> Outcome:
-    """Step from X itself, by solvers that structure and size choose; each goes on from where the last one gave up.
+def _solve(possible: PossibleCells, settings: Settings, *, persist: bool, max_steps: int = 400) -> Outcome:
+    """Start at X itself and run the solvers that suit the structure and the size, one after the other.
 
     If Newton's steps fail, as where cells of X are far apart, cycles begin again, provided that we `persist`. A matrix
     gets at most `max_steps` steps before that: Newton's steps take far fewer where there is an answer.
     """
     if settings.solver is not None:
-        return _run([settings.solver], program, settings)
-    model, certain = program.problem.model, program.certain
+        return _run([settings.solver], possible, settings)
+    model, certain = possible.problem.model, possible.certain
     small = model.n_params <= limits.LARGEST_MATRIX
     # the horizon: cycles left from which steps with a Fisher matrix are cheaper
     slow: list[Solver] = [Scaling(horizon=100 if small else 1_000), Natural() if small else NaturalCG()]
     solvers = slow
     if MatrixEngine.applies(model):
         solvers = [MatrixScaling(prove=not certain, max_iter=max_steps)]
-    elif not model.n_params or (model.n_params < limits.SCALING_FROM and len(program.margins) > 1):
+    elif not model.n_params or (model.n_params < limits.SCALING_FROM and len(possible.margins) > 1):
         solvers = slow[1:]
-    outcome = _run(solvers, program, settings)
+    outcome = _run(solvers, possible, settings)
     failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and settings.max_iter is None
-    return _run(slow, program, settings) if failed and persist else outcome
+    return _run(slow, possible, settings) if failed and persist else outcome
 
 
-def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome:
+def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> Outcome:
     """Run solvers on the cells of the program, with independent parameters where the first one needs them."""
-    problem, face = program.problem, program.face
+    problem, face = possible.problem, possible.face
     # A k-way entry is a sum of 2^k expectations, whose rounding error on a large grid is polished away.
-    model, shares = problem.model, [float(m.max()) * 0.5 ** len(modes) for modes, m in program.margins.items()]
+    model, shares = problem.model, [float(m.max()) * 0.5 ** len(modes) for modes, m in possible.margins.items()]
     tol = min(settings.tol, max(1e-14, settings.tol * min(shares)))
     first, columns = solvers[0], np.arange(model.n_params)
     if not first.accepts_dependent:
@@ -388,17 +389,20 @@ def _run(solvers: list[Solver], program: Program, settings: Settings) -> Outcome
     return outcome
 
 
-def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
-    """Make the tensor of theta, polish it, and let its margins, not the solver's residual, decide the status."""
-    model, face, status = program.problem.model, program.face, outcome.status
+def _result(X: AnyArray, possible: PossibleCells, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
+    """Multiply X by the factors that theta means, lower what rounding left, and put the result together.
+
+    The margins of the tensor, not the residual of the solver, decide whether it has converged.
+    """
+    model, face, status = possible.problem.model, possible.face, outcome.status
     alive = None if face is None else model.quotient.spread(face)
     cycles = 5 if status in (Status.CONVERGED, Status.STALLED) else 0
-    parts = share_out(program.problem, outcome.point, margins)
+    parts = share_out(possible.problem, outcome.point, margins)
     tensor, parts, error = polish(X, alive, parts, margins, tol, cycles)
     vanishing = vanishing_cells(model, face)
     if error <= tol:
         attained = Status.AT_BOUNDARY if len(vanishing) else Status.CONVERGED
-        status = attained if program.certain else Status.UNDECIDED
+        status = attained if possible.certain else Status.UNDECIDED
     elif status is Status.CONVERGED:
         status = Status.STALLED
     return Balanced(
@@ -410,7 +414,7 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
         theta=outcome.point.theta,
         eta=outcome.point.eta,
         psi=outcome.point.psi,
-        eta_hat=program.problem.eta_hat,
+        eta_hat=possible.problem.eta_hat,
         status=status,
         vanishing_cells=freeze(vanishing),
         gap=outcome.gap,
@@ -424,10 +428,11 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class PossibleCells:
     """The cells that may be positive in a tensor with the margins: all, some, or none because there is no such tensor.
 
-    `solvers.structure.faces` answers this for data, which have the expectations; for margins no such tensor is known.
+    `solvers.structure.faces` answers this for data: these are a tensor with the right expectations, and only cells
+    where they are 0 can vanish. For margins no such tensor is known, so linear programs have to look for one.
     """
 
     problem: Problem
@@ -435,10 +440,11 @@ class Program:
     certain: bool  # True when each of them is positive in some tensor with the margins: a finite answer exists
 
     @classmethod
-    def of(cls, problem: Problem) -> Program:
-        """Leave out the cells of empty margins; refuse a positive margin without cells.
+    def of(cls, problem: Problem) -> PossibleCells:
+        """Leave out the cells of entries that are 0; refuse a positive entry that has no cell left.
 
-        On a full grid margins that are decomposable have a closed form, which is positive wherever they all are.
+        If the margins are decomposable and no other cell of the grid is missing, there is a tensor with these margins
+        that is positive on all of these cells, by a closed form: then nothing is left to decide.
         """
         shares = {modes: problem.margin(modes) for modes in problem.prescribed or {}}
         allowed = np.ones(problem.model.quotient.merged_shape, dtype=np.bool_)
@@ -465,7 +471,7 @@ class Program:
         """The cells that may be positive; ``None`` if these are all of the support."""
         return None if np.array_equal(self.alive, self.problem.model.alive) else self.alive
 
-    def decide(self, resolved: float = 1e-8) -> Program:
+    def decide(self, resolved: float = 1e-8) -> PossibleCells:
         """Find the cells that are positive in some tensor with the margins; `self` where that cannot be decided.
 
         That is where the program is too large, or margins have entries below `resolved`, which a program that knows

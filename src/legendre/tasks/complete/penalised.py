@@ -246,10 +246,11 @@ class HeldOut:
     def choose_rounds(
         self, seen: BoolArray, say: Say, most: int = 20, patience: int = 4, least: float = 0.002
     ) -> tuple[list[bool], list[PenalisedPoint]]:
-        """Learn on the cells that are left in each fold; return whether each round learns likeness, and the last fits.
+        """Decide by the held-out cells which rounds of EM to take; return them, and the fits to the folds after them.
 
-        Once the variances of walks only, once likeness too, each from the beginning, and until the loss has not fallen
-        by `least` for some rounds. The round with the least loss is the last one that is taken.
+        A round is True if it also learns which levels are alike. Two sequences are tried, each from the beginning:
+        rounds that learn variances only, and rounds that learn likeness too. A sequence ends when the loss has not
+        fallen by `least` in the last `patience` rounds. The rounds up to the least loss of both sequences are taken.
         """
         left = seen & (self.folds < 0)
         begun = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
@@ -282,7 +283,10 @@ class HeldOut:
         return np.reshape([point.h for point in points], self.folds.shape)
 
     def loss(self, points: list[PenalisedPoint]) -> float:
-        """Compute the mean over shapes of log(mean error); a plain mean would be that of the hardest shape."""
+        """Compute the mean, over held-out cells, of the log of the mean error of their shape.
+
+        Without the logarithm, the shape that is hardest to fill in would decide alone.
+        """
         means, counts = self.errors(points)
         return float(counts @ np.log(means)) / max(int(counts.sum()), 1)
 
@@ -310,7 +314,7 @@ class HeldOut:
 
 
 def begin(x: FloatArray, measure: FloatArray, typical: float = 0.05, weight: float = 10.0) -> PenalisedPoint:
-    """Fit X where levels of every mode walk, each term with the same variance."""
+    """Make the first fit, from which EM starts: levels follow random walks, and each term has the same variance."""
     waves = Waves.cosine(x.shape)
     problem = PenalisedProblem(waves, np.where(waves.terms, typical, 0.0), weight, x, measure)
     return _fit_roughly(problem, np.full(x.shape, math.log(float(x.sum()) / float(measure.sum()))), 20)
@@ -331,7 +335,11 @@ def _fit_roughly(problem: PenalisedProblem, h: FloatArray, max_iter: int) -> Pen
 def learn(
     point: PenalisedPoint, draws: Sequence[FloatArray], likeness: bool, most_weight: float = 1e6
 ) -> PenalisedProblem:
-    """Take an M step: the variances of terms, the covariances of levels and the weight, by posterior moments of b."""
+    """Take the M step of EM: estimate the variances of terms, the covariances of levels and the weight of the data.
+
+    `draws` are draws of the deviation of b from the posterior; with b they give its posterior moments. Covariances of
+    levels, and so the waves, are learned only if `likeness` is true.
+    """
     problem, b = point.problem, point.b
     waves, weight, spread, constant = problem.waves, problem.weight, problem.spread, (0,) * b.ndim
     v = spread**2
@@ -355,7 +363,10 @@ def learn(
 
 
 def _covariance(k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v: FloatArray) -> FloatArray | None:
-    """Estimate the covariance of the levels of a mode from coefficients, each weighed by its variance."""
+    """Estimate the covariance of the levels of mode k, n x n, from coefficients weighted by their inverse variances.
+
+    ``None`` for a mode whose waves are not learned: it is too long, or its levels are too few to differ in likeness.
+    """
     if rows is None or not 2 < len(rows) <= LONGEST_LEARNED:
         return None
     free = len(rows) - 1
@@ -545,7 +556,7 @@ class Waves:
         return cls(tuple(short), tuple(_spectra(1.0 / step) for step in steps), tuple(map(np.ones, shape)))
 
     def learned(self, covariances: Sequence[FloatArray | None], means: FloatArray) -> Waves:
-        """Turn the waves so that the covariance of each mode's levels becomes diagonal; ``None``: leave its waves.
+        """Replace the waves of each mode by eigenvectors of the covariance of its levels; ``None``: leave its waves.
 
         They become orthonormal where a level weighs as much as its mean: the Hessian of the fit is then nearly
         diagonal, and the log of a small level varies more than that of a large one.
