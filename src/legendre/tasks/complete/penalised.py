@@ -37,7 +37,6 @@ from legendre.data.dense import Dense, observe
 from legendre.data.read import TensorLike
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Certificate, Result
-from legendre.results.distribution import sum_others
 from legendre.results.effects import Effect
 from legendre.results.views import deviance_terms
 from legendre.solvers.conjugate import Linear, conjugate_gradients
@@ -565,7 +564,7 @@ class Waves:
         for k, covariance in enumerate(covariances):
             if covariance is None:
                 continue
-            level = sum_others(means, [k])
+            level = means.mean(axis=tuple(j for j in range(means.ndim) if j != k))
             weights = np.maximum(level / level.mean(), 0.01)
             weights /= weights.mean()
             n, root = len(weights), np.sqrt(weights)
