@@ -115,7 +115,7 @@ def _shorten(state: State, found: Features, score: FloatArray, count: int) -> Fe
     if len(score) <= count:
         return found
     if state.theta.size:
-        room = max(1536, 2 * count)
+        room = max(1536, 4 * count)
         if len(score) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
             mean = state.ground.means(state.eta, found)
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]

@@ -257,8 +257,8 @@ def least_missed(state: State, loss: FloatArray, count: int, below: float = math
     ``C_vv -= C_uv^2 / C_uu``.
     """
     listed = np.argsort(loss, kind="stable")[: int(1.3 * count) + 8]
-    theta, half = state.theta[listed], state.anchor.factor.inverse[:, listed] * state.scale[listed]
-    inverse = half.T @ half
+    theta, half = state.theta[listed], state.anchor.factor.inverse[:, listed]
+    inverse = (half.T @ half) * np.outer(state.scale[listed], state.scale[listed])
     spread, now = inverse.diagonal().copy(), loss[listed].copy()
     second = np.divide(theta**2, 2.0 * spread, out=np.zeros_like(theta), where=spread > 0)
     ratio = np.divide(now, second, out=np.zeros_like(theta), where=second > 0)

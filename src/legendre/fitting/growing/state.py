@@ -570,7 +570,9 @@ class State:
             return larger.at(State.of(boxes, merged, theta).fit(target, STEPS)[0].theta, dead).anchored()
         if dead is not None and not (self.dead is not None and np.array_equal(dead, self.dead)):
             larger = larger.at(theta, dead)
-        return larger.settle(target)
+        settled = larger.settle(target)
+        # from this size on a factor is in float32; one that is kept would stay in float64 for many rounds
+        return settled.anchored() if self.theta.size < limits.SINGLE_FACTOR <= theta.size else settled
 
     def settle(self, target: float) -> State:
         """Fit roughly; factorise anew where that saves later rounds more time than it costs."""
