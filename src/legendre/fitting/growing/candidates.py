@@ -211,8 +211,7 @@ def _windows(state: State, turn: int, count: int) -> Features:
     for axis, side in enumerate(sides.tolist()):
         near, far = ((slice(None),) * axis + (some,) for some in (slice(-side), slice(side, None)))
         p, q = p[near] - p[far], q[near] - q[far]
-    variance = q * (1.0 - q)
-    gain = np.divide((p - q) ** 2, variance, out=np.zeros(q.shape), where=variance > LEAST_VARIANCE).ravel()
+    gain = (((p - q) * inverse_deviation(q)) ** 2).ravel()
     peaks = find_peaks(gain, q.shape)
     peaks = peaks[np.argsort(-gain[peaks])[:count]]
     corner = np.stack(np.unravel_index(peaks, q.shape), axis=1).astype(np.int64)

@@ -125,21 +125,19 @@ class Search:
         The fits are of boxes of the grid, which are fewer. Those with small estimated losses are left out one by one;
         of a `large` basis only some in a pass.
         """
-        now = State.of(*state.ground.merged(state.features), state.theta)
-        now, kept = now.fit(sharply * self.price, 60)[0].anchored(), np.arange(state.theta.size)
+        now, kept = state.on_boxes().fit(sharply * self.price, 60)[0].anchored(), np.arange(state.theta.size)
         while True:
             loss, estimate = np.full(now.theta.size, np.inf), losses(now)
             estimate[now.recession != 0] = 0.0  # what it says of these is not true
             estimate[: len(self.start)] = np.inf
             tried = np.argsort(estimate, kind="stable")[: 32 if now.theta.size > large else None]
             tried = tried[estimate[tried] < 4.0 * self.price]  # a loss that is estimated at more is not computed
-            without = (now.without(np.array([u])).fit(sharply * self.price, 40)[0] for u in tried.tolist())
-            loss[tried] = [less.kl - now.kl for less in without]
+            loss[tried] = fit_without(now, tried, sharply * self.price) - now.kl
             count = int((loss < self.price).sum())
             if not count:
                 return State.of(state.ground, state.features.of(kept), now.theta).anchored()
             while True:  # several at once, if that lowers the cost; else the worst alone
-                gone = least_missed(now, loss, count, self.price) if count > 1 else np.argsort(loss)[:1]
+                gone = least_missed(now, loss, count, self.price)
                 less = now.without(gone).fit(sharply * self.price, 40)[0].anchored()
                 if count == 1 or self.cost(less) < self.cost(now):
                     break
@@ -181,9 +179,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
     for size in _sizes(search) if swaps else [most]:
         state, rounds = forward(state, rounds, size)
         for _ in range(swaps):
-            less = (
-                search.smaller(state, below=4.0 * state.kl + NOTHING) if state.theta.size > len(search.start) else None
-            )
+            less = search.smaller(state, below=4.0 * state.kl + NOTHING)
             if less is None:
                 break
             other, more = forward(less, rounds, size)
@@ -228,8 +224,8 @@ def measure(state: State) -> GrowthStep:
     difference = data.values / np.float64(data.total) - q  # in float64, as X may not be
     if data.missing is not None:
         difference = difference[~data.missing]
-    square = float(np.einsum("i,i->", difference.ravel(), difference.ravel())) / max(difference.size, 1)
-    return GrowthStep.measure(state.theta.size, state.kl, math.sqrt(square) * data.total, data.total)
+    rmse = math.sqrt(np.square(difference).mean()) * data.total
+    return GrowthStep.measure(state.theta.size, state.kl, rmse, data.total)
 
 
 def losses(state: State) -> FloatArray:
@@ -241,10 +237,10 @@ def losses(state: State) -> FloatArray:
     """
     theta, eta, scale, half = state.theta, state.mean, state.scale, state.anchor.factor.inverse
     with np.errstate(all="ignore"):
-        scaled = np.where(scale > 0, theta / np.where(scale > 0, scale, 1.0), 0.0)
+        scaled = np.where(scale > 0, theta / scale, 0.0)
         wald = scaled**2 / (2.0 * np.einsum("ij,ij->j", half, half))
         alone = np.logaddexp(np.log1p(-eta), np.log(eta) - theta) + theta * eta
-        ratio = np.where(np.abs(theta) > 1e-3, 2.0 * alone / np.where(scaled == 0, 1.0, scaled) ** 2, 1.0)
+        ratio = np.where(np.abs(theta) > 1e-3, 2.0 * alone / scaled**2, 1.0)
     ratio = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
     return np.where(np.isfinite(wald * ratio), wald * ratio, 0.0)
 
@@ -260,8 +256,8 @@ def least_missed(state: State, loss: FloatArray, count: int, below: float = math
     theta, half = state.theta[listed], state.anchor.factor.inverse[:, listed]
     inverse = (half.T @ half) * np.outer(state.scale[listed], state.scale[listed])
     spread, now = inverse.diagonal().copy(), loss[listed].copy()
-    second = np.divide(theta**2, 2.0 * spread, out=np.zeros_like(theta), where=spread > 0)
-    ratio = np.divide(now, second, out=np.zeros_like(theta), where=second > 0)
+    with np.errstate(all="ignore"):
+        ratio = np.nan_to_num(2.0 * spread * now / theta**2, posinf=0.0)  # to Wald's form; 0 where there is none
     count = min(count, len(listed))
     rows, gone = np.empty((count, len(theta))), list[int]()
     while len(gone) < count:
@@ -271,14 +267,18 @@ def least_missed(state: State, loss: FloatArray, count: int, below: float = math
         gone.append(u)
         now[u] = np.inf
         row = inverse[u] - rows[:done, u] @ rows[:done]
-        row = row / np.sqrt(row[u]) if row[u] > 0 else np.zeros_like(row)
-        rows[done] = row
-        if row[u]:
+        rows[done] = row / np.sqrt(row[u]) if row[u] > 0 else 0.0
+        if row[u] > 0:
             theta = theta - row * (theta[u] / row[u])
-            spread = spread - row * row
+            spread = spread - rows[done] ** 2
             free = np.isfinite(now) & (spread > 0) & (ratio > 0)
             now[free] = theta[free] ** 2 / (2.0 * spread[free]) * ratio[free]
     return listed[gone]
+
+
+def fit_without(state: State, tried: IntArray, goal: float) -> FloatArray:
+    """Return KL of the fits that leave out one feature each, to a precision of `goal`: what `losses` only estimates."""
+    return np.array([state.without(np.array([u])).fit(goal, 40)[0].kl for u in tried.tolist()])
 
 
 def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
@@ -288,19 +288,18 @@ def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
     one, by what fits without some of them lose. The last to go come first, after those of the start.
     """
     first, left, dropped = len(search.start), np.arange(state.theta.size), list[IntArray]()
-    state = State.of(*state.ground.merged(state.features), state.theta).fit(1e-14, 40, tol=1e-9)[0].anchored()
+    state = state.on_boxes().fit(1e-14, 40, tol=1e-9)[0].anchored()
     merged_at = state.theta.size
     while state.theta.size > first + 1:
         if state.theta.size <= 0.7 * merged_at:  # fewer features cut the grid into fewer boxes
             merged_at = state.theta.size
-            state = State.of(*state.ground.merged(state.features), state.theta).anchored()
+            state = state.on_boxes().anchored()
         loose, loss = state.theta.size - first, search.weigh(state)
         gone = least_missed(state, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
         if not len(gone):
             tried = np.argsort(loss, kind="stable")[: min(24, max(1, (1 << 20) // state.ground.eta_hat.size), loose)]
             goal = max(1e-2 * float(losses(state)[tried].max()), 1e-13)
-            without = [state.without(np.array([u])).fit(goal, 40)[0].kl for u in tried.tolist()]
-            gone = tried[[int(np.argmin(without))]]
+            gone = tried[[int(fit_without(state, tried, goal).argmin())]]
         dropped.append(left[gone])
         left = np.delete(left, gone)
         state = search._leave_out(state, gone, loss).anchored()

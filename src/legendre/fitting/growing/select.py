@@ -187,10 +187,10 @@ def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float
         others = replace(data, values=values, total=float(data.total - part.sum()), positive=False)
     search = replace(search, ground=Ground.of(replace(others, by_mode=(), last_ranking=None)), known=False)
     search = search if of_cells else search.among_uncertain()
-    state: State | None = search.first()
-    assert state is not None
+    first = search.first()
     # events that the start rules out would make the loss of every round infinite
-    part = part if of_cells else np.where(state.q > 0, part.ravel(), 0.0)
+    part = part if of_cells else np.where(first.q > 0, part.ravel(), 0.0)
+    state: State | None = first
     while state is not None:
         yield state, _cell_loss(state, data, part) if of_cells else _event_loss(state, part)
         state = search.larger(state)

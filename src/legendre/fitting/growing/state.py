@@ -33,9 +33,9 @@ from legendre.solvers.linesearch import backtrack
 
 LEAST_VARIANCE = 1e-13
 """A feature with no more variance than this is a constant: smaller ones are rounding errors of the suffix sums."""
-Region = tuple[tuple[slice, ...], tuple[slice, ...] | None, int, int]
-"""Cells without data that a basis keeps empty: in the first box, not in the second; and the numbers of the features
-that do so, from 1 on: 0 is the grid itself, or none."""
+Region = tuple[tuple[slice, ...], tuple[slice, ...], int, int]
+"""Cells without data that a basis keeps empty: those in the first box and not in the second, which may be empty. The
+numbers are those of the two features that do so, counted from 1; 0 stands for the grid itself, or for no feature."""
 
 
 def inverse_deviation(mean: FloatArray) -> FloatArray:
@@ -122,8 +122,7 @@ class Ground:
 
     def at(self, places: IntArray) -> Features:
         """Return the features of the cells at some places."""
-        cells = np.stack(np.unravel_index(places, self.shape)).astype(np.int64).reshape(len(self.shape), -1)
-        return self.boxes(cells.T)
+        return self.boxes(np.stack(np.unravel_index(places, self.shape), axis=-1))
 
     def boxes(self, lo: IntArray, hi: IntArray | None = None) -> Features:
         """Return the features of boxes given by coordinates, k x N; of cells where `hi` is not given."""
@@ -181,8 +180,7 @@ class Ground:
             return self, features
         measure, first, observed = volumes(quotient), np.ix_(*quotient.cuts), self.observed
         if self.log_measure is not None:
-            top = float(self.log_measure.max())
-            measure = quotient.merge(np.exp(self.log_measure - top).reshape(self.shape)) * np.exp(top)
+            measure = quotient.merge(np.exp(self.log_measure).reshape(self.shape))
         seen = None if self.seen is None else self.seen.reshape(self.shape)[first]
         if observed is not None:
             observed = np.flatnonzero(measure if seen is None else moebius_adjoint(seen))
@@ -200,14 +198,11 @@ class Ground:
 
     def vanishing(self, features: Features, known: int = 0, dead: BoolArray | None = None) -> BoolArray | None:
         """Mark the cells that surely vanish in the limit; `dead` has those of the first `known` features."""
-        if self.seen is None:
-            return None
         out = np.zeros(self.shape, dtype=np.bool_) if dead is None else dead.reshape(self.shape).copy()
         for outer, hole, *_ in self.empty_regions(features, known):
-            kept = None if hole is None else out[hole].copy()
+            kept = out[hole].copy()
             out[outer] = True
-            if hole is not None and kept is not None:
-                out[hole] = kept
+            out[hole] = kept
         return out.ravel() if out.any() else None
 
     def empty_regions(self, features: Features, known: int = 0) -> list[Region]:
@@ -226,7 +221,8 @@ class Ground:
         def box(i: int) -> tuple[slice, ...]:
             return tuple(map(slice, lo[i].tolist(), hi[i].tolist()))
 
-        regions: list[Region] = [(box(i), None, i, 0) for i in np.flatnonzero(new & (counts == 0)).tolist()]
+        nothing = (slice(0),) * len(self.shape)
+        regions: list[Region] = [(box(i), nothing, i, 0) for i in np.flatnonzero(new & (counts == 0)).tolist()]
         some = np.flatnonzero(counts > 0)
         some = some[np.argsort(counts[some], kind="stable")]
         for apart in range(1, len(some)):  # pairs of equal counts stand next to each other, or in a run of equal ones
@@ -520,6 +516,10 @@ class State:
         single = self.theta.size >= limits.SINGLE_FACTOR and not double
         return replace(self, known=Anchor.of(Moments.of(self.ground, self.eta, self.features), single=single))
 
+    def on_boxes(self) -> State:
+        """Return the same fit on the boxes that the features cut the grid into, if these are few; without a factor."""
+        return State.of(*self.ground.merged(self.features), self.theta)
+
     def counting(self) -> State:
         """Return the basis where all cells of Omega count alike, with a factor in float64."""
         measure = self.ground.log_measure
@@ -556,13 +556,11 @@ class State:
 
     def extend(self, listed: Moments, chosen: IntArray, left: AnyArray, lower: FloatArray, target: float) -> State:
         """Add some of listed features, given their rows of the factor, and fit roughly."""
-        ground, anchor, added = self.ground, self.anchor, listed.features.of(chosen)
-        features, theta = self.features.joined(added), np.append(self.theta, np.zeros(len(added)))
-        moments, factor = anchor.moments.joined(listed, chosen), anchor.factor.append(left, lower)
-        goal = np.append(self.goal, ground.means(ground.eta_hat, added))
-        larger = replace(
-            self, features=features, goal=goal, theta=theta, known=replace(anchor, moments=moments, factor=factor)
-        )
+        ground, theta = self.ground, np.append(self.theta, np.zeros(len(chosen)))
+        moments = self.anchor.moments.joined(listed, chosen)
+        anchor = replace(self.anchor, moments=moments, factor=self.anchor.factor.append(left, lower))
+        features, goal = moments.features, ground.means(ground.eta_hat, moments.features)
+        larger = replace(self, features=features, goal=goal, theta=theta, known=anchor)
         dead = ground.vanishing(features, self.theta.size, self.dead)
         # on a large grid that few features cut: the same fit in less time
         boxes, merged = ground.merged(features, 6) if ground.eta_hat.size > limits.NUMPY_CELLS else (ground, features)

@@ -35,8 +35,6 @@ def _box(eta, lo, hi):
         a, b, c, d, e, f = lo[0], lo[1], lo[2], hi[0], hi[1], hi[2]
         near = eta[a + b + c] - eta[a + b + f] - eta[a + e + c] + eta[a + e + f]
         return near - (eta[d + b + c] - eta[d + b + f] - eta[d + e + c] + eta[d + e + f])
-    if modes == 2:
-        return eta[lo[0] + lo[1]] - eta[lo[0] + hi[1]] - eta[hi[0] + lo[1]] + eta[hi[0] + hi[1]]
     total = 0.0
     for corner in range(1 << modes):
         at, sign = 0, 1.0
@@ -93,19 +91,16 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
                 if under <= least:
                     top, under = 0.0, 1.0
                 start, end = a, b
-                for x in range(n):
-                    if n <= longest or x < b:
-                        for y in range(x + 1 if n <= longest else b, n + 1 if n <= longest else b + 1):
+                long = n > longest  # its first end moves alone, then its last; else both are tried together
+                for part in range(2 if long else 1):
+                    first_alone = long and part == 0
+                    begin, stop = (a, a + 1) if part == 1 else (0, b if long else n)
+                    for x in range(begin, stop):
+                        for y in range(b if first_alone else x + 1, b + 1 if first_alone else n + 1):
                             mass = q[x] - q[y]
                             gap, variance = p[x] - p[y] - mass, mass - mass * mass
                             if gap * gap * under > top * variance and variance > least:
                                 top, under, a, b = gap * gap, variance, x, y
-                if n > longest:
-                    for y in range(a + 1, n + 1):
-                        mass = q[a] - q[y]
-                        gap, variance = p[a] - p[y] - mass, mass - mass * mass
-                        if gap * gap * under > top * variance and variance > least:
-                            top, under, b = gap * gap, variance, y
                 settled = settled + 1 if a == start and b == end else 1
                 low[d], high[d] = a * step, b * step
         for d in range(modes):
