@@ -61,12 +61,6 @@ class GrowthStep:
         deviance = 2.0 * total * kl
         return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
-    def restate(self, within: float, total: float) -> GrowthStep:
-        """Return the round for every cell of X, given the entropy of X within the boxes that it was measured on."""
-        deviance = 2.0 * total * within
-        aic, bic = self.aic + deviance, self.bic + deviance
-        return replace(self, kl=self.kl + within, rmse=math.nan, aic=aic, bic=bic)
-
 
 def keep_rounds(steps: Sequence[GrowthStep]) -> list[GrowthStep]:
     """Keep the rounds that led to the last: one that was no smaller, or no worse, than a later one did not."""
@@ -92,11 +86,14 @@ def measure_rounds(
     """
     from legendre.results.inference.counts import judge_rounds
 
-    *before, last = rounds
     within = 0.0
-    if negentropy is not None:  # the entropy of X within boxes
+    if negentropy is not None:  # rounds lack the entropy of X within boxes
         assert fit.data is not None
         within = fit.data.negentropy - negentropy
-    steps = [step.restate(within, fit.total) if within else step for step in before]
-    end = GrowthStep.measure(fit.n_params, fit.kl, fit.rmse, fit.total)
-    return judge_rounds((*steps, replace(end, held_out=last.held_out, spread=last.spread)), fit)
+    found = [(step.n_params, step.kl + within, math.nan if within else step.rmse) for step in rounds[:-1]]
+    found.append((fit.n_params, fit.kl, fit.rmse))
+    steps = [
+        replace(GrowthStep.measure(*own, fit.total), held_out=step.held_out, spread=step.spread)
+        for own, step in zip(found, rounds, strict=True)
+    ]
+    return judge_rounds(steps, fit)

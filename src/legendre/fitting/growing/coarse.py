@@ -8,6 +8,7 @@ every basis of their corners.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
@@ -92,25 +93,24 @@ def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
         for k, cut in enumerate(quotient.cuts):
             losses[k] *= len(cut)  # for the boxes that it saves
             losses[k][np.isin(cut[1:], fixed.cuts[k])] = np.inf
-        flat = np.concatenate(losses)
-        modes = np.repeat(np.arange(len(losses)), [len(loss) for loss in losses])
-        numbers = np.concatenate([np.arange(1, len(loss) + 1) for loss in losses])
-        gone: list[set[int]] = [set() for _ in losses]
-        sizes, tried = list(quotient.merged_shape), list(quotient.merged_shape)
-        for place in np.argsort(flat, kind="stable")[: int(np.isfinite(flat).sum())].tolist():
-            k, number = int(modes[place]), int(numbers[place])
+        listed = sorted(
+            (loss, k, number)
+            for k, own in enumerate(losses)
+            for number, loss in enumerate(own.tolist(), start=1)
+            if loss < math.inf
+        )
+        kept, tried = [np.ones(n, dtype=np.bool_) for n in quotient.merged_shape], list(quotient.merged_shape)
+        for _, k, number in listed:
             if math.prod(tried) <= most:
                 break
             if tried[k] > 2:
                 tried[k] -= 1
-                if not {number - 1, number + 1} & gone[k]:
-                    gone[k].add(number)
-                    sizes[k] -= 1
-        if sizes == list(quotient.merged_shape):
+                # a cut goes if both cuts next to it stay
+                kept[k][number] = not kept[k][number - 1 : number + 2].all()
+        if all(own.all() for own in kept):
             break
-        kept = tuple(np.delete(np.arange(len(c)), sorted(g)) for c, g in zip(quotient.cuts, gone, strict=True))
-        cuts = tuple(cut[keep] for cut, keep in zip(quotient.cuts, kept, strict=True))
-        merged = Quotient(quotient.merged_shape, kept).merge(totals.values)
+        cuts = tuple(cut[own] for cut, own in zip(quotient.cuts, kept, strict=True))
+        merged = Quotient(quotient.merged_shape, tuple(map(np.flatnonzero, kept))).merge(totals.values)
         totals = BoxTotals(Quotient(quotient.shape, cuts), merged)
     return totals
 
@@ -151,8 +151,6 @@ def _cut_by_mass(data: Observation, fixed: Quotient) -> Quotient:
             cuts.append(np.union1d(kept, own).astype(np.int64))
         return Quotient(fixed.shape, tuple(cuts))
 
-    low, high = 1, min(max(finest.merged_shape), limits.COARSE_BOXES)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if cut(middle).n_merged <= limits.COARSE_BOXES else (low, middle - 1)
-    return cut(low)
+    tried = range(1, min(max(finest.merged_shape), limits.COARSE_BOXES) + 1)
+    # the number of boxes grows with that of pieces
+    return cut(max(1, bisect_right(tried, limits.COARSE_BOXES, key=lambda pieces: cut(pieces).n_merged)))

@@ -227,7 +227,8 @@ class Inference(Estimates):
             check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
             tables = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
         for table in tables:
-            other = fit if conditional else fit._fit_part(np.arange(fit.n_params), table)  # tables with the margins of X have its fit
+            # tables with the margins of X have its fit
+            other = fit if conditional else fit._fit_part(np.arange(fit.n_params), table)
             if other.converged:
                 drawn = counts_beside(other, cells[table > 0], table[table > 0])
                 theta = np.append(np.log(other.total) - other.psi, other.theta)
