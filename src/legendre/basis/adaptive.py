@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from numpy.typing import ArrayLike
@@ -45,10 +45,9 @@ class Adaptive(Basis):
         )
 
     def __repr__(self) -> str:
-        usual = {"include": "empty", "folds": 5}  # None for the others
-        names = ("include", "candidates", "swaps", "folds", "max_params")
-        given = [(name, getattr(self, name)) for name in names if getattr(self, name) != usual.get(name)]
-        return f"{self.name}({self.n!r}{''.join(f', {name}={value!r}' for name, value in given)})"
+        options = ((field.name, getattr(self, field.name), field.default) for field in fields(self)[1:-1])
+        given = "".join(f", {name}={value!r}" for name, value, usual in options if value != usual)
+        return f"{self.name}({self.n!r}{given})"
 
 
 def adaptive(

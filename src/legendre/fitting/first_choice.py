@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import combinations
 
 from legendre.basis.adaptive import Adaptive, adaptive
 from legendre.basis.basis import Basis
@@ -54,7 +55,7 @@ def first_basis(data: Observation) -> Basis:
     # for fewer parameters growing is not worth while: on more than 2^24 cells each round takes a second
     if most < 16 or not (data.whole or divisible(data.shape)):
         free = [length - 1 for length in data.shape]
-        pairs = (sum(free) ** 2 - sum(n * n for n in free)) // 2
+        pairs = sum(one * other for one, other in combinations(free, 2))
         few = sum(free) + pairs <= limits.FIRST_PAIRS and cells <= limits.FIRST_PAIR_CELLS
         return interactions(2 if few else 1)
     return adaptive("bic" if data.counts else "cv", max_params=most)

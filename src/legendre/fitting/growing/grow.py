@@ -150,7 +150,7 @@ class Search:
         Where four factors do not lead there, theta is on its way to infinity, and the last fit finds what vanishes.
         """
         fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
-        if fit.theta.size < limits.INVERSE_KEPT or fit.known is None or not (fit.scale > 0.0).all():
+        if fit.theta.size < limits.INVERSE_KEPT or not (fit.scale > 0.0).all():
             return fit, None
         sharp = fit.anchor.damping <= DAMPING[fit.anchor.factor.kind]
         return fit, Inverse(fit.anchor.factor, fit.scale) if sharp else None

@@ -277,10 +277,7 @@ class Moments:
             out = np.zeros(size, dtype) if lower else np.empty(size, dtype)
             fill_correlations(self.eta, own.low, self.mean, self.scale, columns.low, *rest, out, lower)
             return out
-        joins = np.maximum(own.low[0, :, None], columns.low[0])
-        for one, other in zip(own.low[1:], columns.low[1:], strict=True):
-            joins += np.maximum(one[:, None], other)
-        found = self.eta.take(joins)
+        found = self.eta.take(sum(map(np.maximum.outer, own.low, columns.low)))
         found -= np.outer(self.mean, others.mean)
         found *= np.outer(self.scale, others.scale)
         return np.asarray(found, dtype)
