@@ -31,8 +31,8 @@ def add_cells(state: State, allowed: BoolArray, count: int, price: float) -> Sta
 def add_boxes(state: State, count: int, price: float, turn: int) -> State | None:
     """Add up to `count` boxes that gain more than `price`, and fit roughly; ``None`` where there is none.
 
-    Other sizes are looked for in every `turn`. Where nothing is found, the fit is refined, for what a rough fit leaves
-    may hide smaller gains, and longer lists of the next sizes are tried.
+    Other sizes are looked for in every `turn`. Where nothing is found, the fit is refined, because the
+    residual of a rough fit may hide smaller gains, and longer lists of the next sizes are tried.
     """
     price = max(price, NOTHING)
     for idle in range(WINDOWS):
@@ -49,7 +49,10 @@ def _list_length(count: int) -> int:
 
 
 def _add_best(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> State | None:
-    """Add the best of listed features; those of whose variance the basis leaves at most `new` are near-duplicates."""
+    """Add up to `count` of listed features, those that gain most, and fit roughly; ``None`` if none gains `price`.
+
+    A feature of whose variance the basis explains all but a share of `new` is a near-duplicate, and is not added.
+    """
     listed, slope, left, given = state.condition(found)
     exact = None
     if not state.theta.size:  # the gain of the first parameter is known exactly
@@ -198,7 +201,7 @@ def find_boxes(state: State, count: int, price: float, turn: int, longest: int =
 
 
 def _unknown(known: Features, found: Features) -> Features:
-    """Drop boxes that are there twice, or that are known."""
+    """Return the boxes that were found, each once, without those that are known."""
     rows = np.concatenate([np.vstack([some.low, some.high]).T for some in (known, found)])  # type: ignore[list-item]
     _, first = np.unique(rows, axis=0, return_index=True)
     return found.of(np.sort(first[first >= len(known)]) - len(known))

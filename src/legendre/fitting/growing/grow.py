@@ -64,11 +64,11 @@ class Search:
         return replace(self, candidates=self.candidates & (self.ground.eta_hat > 0) & (self.ground.eta_hat < 1))
 
     def cost(self, state: State) -> float:
-        """Weigh the fit and the number of its parameters."""
+        """Return KL plus the price of all parameters: what a criterion minimises."""
         return state.kl + self.price * state.theta.size
 
     def first(self) -> State:
-        """Fit the start alone."""
+        """Return the fit with the included features alone, from which growing begins."""
         return State.of(self.ground, self.start, np.zeros(len(self.start))).fit(1e-10, 60)[0].anchored()
 
     @property
@@ -284,8 +284,8 @@ def fit_without(state: State, tried: IntArray, goal: float) -> FloatArray:
 def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
     """Return the positions of the features of a basis so that for every m the first m are a good basis.
 
-    A tenth is left out in one go, those that are missed least, and the others are fitted anew; the last `singly` one by
-    one, by what fits without some of them lose. The last to go come first, after those of the start.
+    The tenth that is missed least is left out together, and the others are fitted again, until `singly` are left. These
+    go one at a time, by KL of fits without one of them. The last to go come first, after those of the start.
     """
     first, left, dropped = len(search.start), np.arange(state.theta.size), list[IntArray]()
     state = state.on_boxes().fit(1e-14, 40, tol=1e-9)[0].anchored()

@@ -1,11 +1,11 @@
 """How large a basis grows: a number, a criterion that each parameter must pay for, or what predicts held-out data best.
 
 Of counts each event is held out once, and its loss is minus its log-likelihood. Of other tensors each cell is: fits to
-the remaining cells predict it, for a model says something about cells that it was not fitted to, and its loss is its
-part of the I-divergence, ``p log(p / q) - p + q``. Where X has zeros that is soon infinite, for a fit may rule out what
-it did not see; the loss is then the squared error, as a share of the sum of squares of X. It is finite whatever a fit
-rules out, so that cells with none of X above them, such as the border of an image, are candidates too; where events
-are held out they are not.
+the remaining cells predict it, because a model has values at cells that it was not fitted to. Its loss is its part of
+the I-divergence, ``p log(p / q) - p + q``. Where X has zeros that is often infinite, because a fit may give probability
+0 to what it did not see; the loss is then the squared error, as a share of the sum of squares of X. That is always
+finite, so that cells with none of X above them, such as the border of an image, are candidates too; where events are
+held out they are not.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Growth:
 def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> Growth:
     """Grow a basis on X.
 
-    Where X is not in memory as a whole, or very large, the cells are chosen among the corners of a coarser grid.
+    Where X is not in memory, or very large, the cells are chosen among the corners of a coarser grid.
     """
     counts = isinstance(recipe.n, str) and data.counts
     if recipe.n in ("aic", "bic") and not counts:

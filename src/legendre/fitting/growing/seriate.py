@@ -3,9 +3,9 @@
 A parameter of a grown basis acts on all levels from one on, so that the order of levels decides what few parameters can
 say. Levels without an order are put beside those that they resemble: a tree of their slices by Hellinger distance and,
 a little, by their sums, its branches turned so that neighbours are close (Bar-Joseph, Gifford and Jaakkola 2001). Very
-many levels have no tree, for it needs the distances of all pairs; they are put on the main axis of their slices. Which
-end comes first is settled by growing a small basis both ways. The arrangement is a function of X alone, whatever order
-its levels come in.
+many levels have no tree, because it needs the distances of all pairs; they are put on the main axis of their slices.
+Which end comes first is settled by growing a small basis both ways. The arrangement is a function of X alone, whatever
+order its levels come in.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
         apart = np.sqrt(np.clip(2.0 - 2.0 * roots @ roots.T, 0.0, None))
     beside, others = apart.diagonal(1).mean(), apart[np.triu_indices(len(apart), 1)].mean()
     np.fill_diagonal(apart, np.inf)
-    # what chance does to the mean of so many neighbours; slices that are the same but for rounding have no kinds
+    # by chance a mean over n neighbours differs by about 1 / sqrt(n); slices that are equal but for rounding do not count
     mixed = beside > (1.0 - 1.0 / np.sqrt(len(apart))) * others > 1e-3
     return bool(mixed and apart.min(axis=1).mean() < 0.7 * others)
 

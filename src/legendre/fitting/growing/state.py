@@ -65,12 +65,12 @@ class Features:
         return np.asarray(self.low.sum(axis=0, dtype=np.int64))
 
     def of(self, chosen: IntArray | BoolArray) -> Features:
-        """Keep some."""
+        """Return the features at some positions, or those that are marked True."""
         high = None if self.high is None else np.ascontiguousarray(self.high[:, chosen])
         return Features(np.ascontiguousarray(self.low[:, chosen]), high)
 
     def joined(self, other: Features) -> Features:
-        """Put others behind these."""
+        """Return these features followed by others."""
         high = None if self.high is None or other.high is None else np.concatenate([self.high, other.high], axis=1)
         return Features(np.concatenate([self.low, other.low], axis=1), high)
 
@@ -90,7 +90,7 @@ class Ground:
 
     @classmethod
     def of(cls, data: Dense, *, boxes: bool = False) -> Ground:
-        """Sum X up once."""
+        """Compute all suffix sums that growing needs, in one pass over X; `boxes` adds the border that boxes need."""
         p, mask = probabilities(data), data.support.mask
         log_measure: FloatArray = np.zeros(p.shape)
         with np.errstate(divide="ignore"):
@@ -107,7 +107,7 @@ class Ground:
 
     @cached_property
     def compiled(self) -> bool:
-        """Whether compiled code sums and scores: where there is much to do, or the compiler is there anyway."""
+        """Whether compiled code sums and scores. A small X is spared the time that loading the compiler takes."""
         return self.eta_hat.size > limits.NUMPY_CELLS or self.data.compiled or self.border > 0
 
     @cached_property
@@ -137,13 +137,13 @@ class Ground:
         return lo, np.broadcast_to(self.ends, lo.shape) if features.high is None else features.high.T // self.strides
 
     def means(self, eta: FloatArray, features: Features) -> FloatArray:
-        """Sum over boxes, given suffix sums."""
+        """Return the sum over each box, read from suffix sums of a grid: the mean of its feature if they are eta."""
         if features.high is None:
             return eta[features.places]
         return np.asarray(sum(sign * eta[places] for sign, places in self._signed_corners(features)))
 
     def spread(self, features: Features, values: FloatArray) -> FloatArray:
-        """Add up, at each cell, the values of the boxes around it."""
+        """Return for each cell the sum of the values of the boxes that contain it: theta becomes log q + psi."""
         grid = np.zeros(self.eta_hat.size)
         for sign, places in self._signed_corners(features):
             np.add.at(grid, places, sign * values)
@@ -151,7 +151,10 @@ class Ground:
         return grid
 
     def _signed_corners(self, features: Features) -> Iterator[tuple[float, IntArray]]:
-        """Yield the places of each corner of boxes, with the sign of its suffix sum."""
+        """Yield, for each of the 2^N corners of a box, the sign of its suffix sum and the corner's places, one per box.
+
+        The sum over a box is the sum of these, by inclusion and exclusion; the box of a cell has one corner in the grid.
+        """
         if features.high is None:
             yield 1.0, features.places
             return
@@ -197,7 +200,11 @@ class Ground:
         return ground, ground.boxes(boxes)
 
     def vanishing(self, features: Features, known: int = 0, dead: BoolArray | None = None) -> BoolArray | None:
-        """Mark the cells that surely vanish in the limit; `dead` has those of the first `known` features."""
+        """Mark the cells whose probability tends to 0 in the fit, as far as single features show it; ``None``: none.
+
+        They are left out of the fit, because their theta would run to infinity. `dead` marks those that the first
+        `known` features make vanish, which are not looked for again.
+        """
         out = np.zeros(self.shape, dtype=np.bool_) if dead is None else dead.reshape(self.shape).copy()
         for outer, hole, *_ in self.empty_regions(features, known):
             kept = out[hole].copy()
@@ -251,17 +258,20 @@ class Moments:
 
     @classmethod
     def of(cls, ground: Ground, eta: FloatArray, features: Features) -> Moments:
-        """Read means from suffix sums."""
+        """Read the means of features from `eta`, the suffix sums of a distribution."""
         mean = ground.means(eta, features)
         return cls(ground, eta, features, mean, inverse_deviation(mean))
 
     def joined(self, other: Moments, chosen: IntArray) -> Moments:
-        """Put some of others behind these."""
+        """Return these followed by the `chosen` of others, as when features are added to a basis."""
         mean, scale = np.append(self.mean, other.mean[chosen]), np.append(self.scale, other.scale[chosen])
         return replace(self, features=self.features.joined(other.features.of(chosen)), mean=mean, scale=scale)
 
     def correlations(self, others: Moments, *, lower: bool = False, dtype: DTypeLike = np.float64) -> AnyArray:
-        """Correlate these features with others; with `lower` what is above the diagonal need not be right."""
+        """Return the correlations of these features (rows) with others (columns), in some type of numbers.
+
+        With `lower` only the lower triangle is computed, which is all that a Cholesky factor needs.
+        """
         own, columns, size = self.features, others.features, (len(self.features), len(others.features))
         rest = others.mean, others.scale
         if own.high is not None and columns.high is not None:
@@ -324,7 +334,10 @@ class GrowingFactor:
         return cls(tuple((upper.T[some, : some.start], np.asfortranarray(upper[some, some])) for some in rows), kind)
 
     def append(self, left: AnyArray, lower: FloatArray) -> GrowingFactor:
-        """Append rows of L: left of the diagonal, and the lower triangle there."""
+        """Return the factor with c more rows: `left` (c x k) is left of their diagonal block `lower` (c x c).
+
+        The caller has them from `half` and from choosing the features, so that adding features factorises nothing.
+        """
         panel = np.ascontiguousarray(left, self.kind), np.ascontiguousarray(lower, self.kind).T
         return GrowingFactor((*self.panels, panel), self.kind)
 
@@ -410,7 +423,7 @@ class Inverse:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A basis and a fit to it."""
+    """A basis and one member of its model: the fit, or a point on the way to it. It is never changed, only replaced."""
 
     ground: Ground
     features: Features
@@ -421,11 +434,11 @@ class State:
     q: FloatArray
     eta: FloatArray  # suffix sums of q
     psi: float
-    known: Anchor | None = None  # a factor that was computed here or elsewhere
+    known: Anchor | None = None  # a factor that was computed at this theta or at an earlier one
 
     @classmethod
     def of(cls, ground: Ground, features: Features, theta: FloatArray) -> State:
-        """Evaluate theta."""
+        """Return the member of the model with parameters theta; it has no factor yet."""
         empty = np.empty(0)
         state = cls(ground, features, ground.means(ground.eta_hat, features), None, theta, empty, empty, empty, 0.0)
         return state.at(theta, ground.vanishing(features))
@@ -469,7 +482,7 @@ class State:
 
     @cached_property
     def scale(self) -> FloatArray:
-        """One over the standard deviations of the features here: correlations may be old, these need not be.
+        """One over the standard deviations of the features at this theta; the factor's correlations may be older.
 
         Where the data have far more than the model, or less, it is the variance with which theta alone would arrive.
         """
@@ -497,17 +510,21 @@ class State:
 
     @property
     def anchor(self) -> Anchor:
-        """The factor."""
+        """The factor, where there must be one: `anchored` and `fit` make it."""
         assert self.known is not None
         return self.known
 
     @property
     def fresh(self) -> bool:
-        """Whether the factor was computed here."""
+        """Whether the factor was computed at this theta, so that a new one would be the same."""
         return self.known is not None and self.known.moments.eta is self.eta
 
     def anchored(self, *, double: bool = False) -> State:
-        """Factorise the correlations here; in float64 if `double`, which a large basis has no need of but seldom."""
+        """Return this state with a factor of the correlations at this theta; the state itself if it has one.
+
+        The factor of a large basis is in float32, which takes half the time. `double` asks for float64, which is needed
+        to tell near-duplicates apart.
+        """
         if self.fresh and not (double and self.anchor.factor.kind == "f"):
             return self
         single = self.theta.size >= limits.SINGLE_FACTOR and not double
@@ -518,7 +535,10 @@ class State:
         return State.of(*self.ground.merged(self.features), self.theta)
 
     def counting(self) -> State:
-        """Return the basis where all cells of Omega count alike, with a factor in float64."""
+        """Return the basis under the uniform distribution on Omega, with a factor in float64.
+
+        Whether features are linearly dependent does not depend on the distribution, but this one has the least rounding.
+        """
         measure = self.ground.log_measure
         ground = replace(
             self.ground, seen=None, log_measure=None if measure is None else np.where(measure > -np.inf, 0.0, measure)
@@ -526,7 +546,10 @@ class State:
         return State.of(ground, self.features, np.zeros(self.theta.size)).anchored(double=True)
 
     def nearest(self, found: Features) -> FloatArray:
-        """Return the largest squared correlation of each of further features with one of the basis."""
+        """Return for each further feature its largest squared correlation with a feature of the basis.
+
+        It is a cheap bound on what the basis explains of the feature, by which candidates are listed.
+        """
         basis, out = self.anchor.moments, np.zeros(len(found))
         step = max(1, (1 << 17) // max(self.theta.size, 1))  # blocks stay in cache
         for first in range(0, len(out), step):
@@ -552,7 +575,10 @@ class State:
         return listed, slope, left, given
 
     def extend(self, listed: Moments, chosen: IntArray, left: AnyArray, lower: FloatArray, target: float) -> State:
-        """Add some of listed features, given their rows of the factor, and fit roughly."""
+        """Return the fit with the `chosen` of listed features added, to a precision of `target`.
+
+        `left` and `lower` are their rows of the factor, see `GrowingFactor.append`.
+        """
         ground, theta = self.ground, np.append(self.theta, np.zeros(len(chosen)))
         moments = self.anchor.moments.joined(listed, chosen)
         anchor = replace(self.anchor, moments=moments, factor=self.anchor.factor.append(left, lower))
@@ -635,7 +661,11 @@ class State:
         return None if found is None else found[1]
 
     def without(self, gone: IntArray) -> State:
-        """Leave features out; to second order the others make up for it."""
+        """Return the state without the features at positions `gone`, with a new factor; it is not fitted yet.
+
+        The parameters of the others take the Newton step that makes up for the loss, a good start for a fit. Where that
+        raises KL by more than 5 %, it is compared with theta as it is, and the better one is taken.
+        """
         ground, left = self.ground, np.delete(np.arange(self.theta.size), gone)
         lost = ground.spread(self.features.of(gone), self.theta[gone])
         lost -= float(self.q @ lost)
