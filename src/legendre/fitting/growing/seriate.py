@@ -154,7 +154,7 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
         apart = np.sqrt(np.clip(2.0 - 2.0 * roots @ roots.T, 0.0, None))
     beside, others = apart.diagonal(1).mean(), apart[np.triu_indices(len(apart), 1)].mean()
     np.fill_diagonal(apart, np.inf)
-    # by chance a mean over n neighbours differs by about 1 / sqrt(n); slices that are equal but for rounding do not count
+    # by chance a mean over n neighbours differs by about 1 / sqrt(n); below 1e-3 slices are equal but for rounding
     mixed = beside > (1.0 - 1.0 / np.sqrt(len(apart))) * others > 1e-3
     return bool(mixed and apart.min(axis=1).mean() < 0.7 * others)
 

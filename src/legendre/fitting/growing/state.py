@@ -153,7 +153,7 @@ class Ground:
     def _signed_corners(self, features: Features) -> Iterator[tuple[float, IntArray]]:
         """Yield, for each of the 2^N corners of a box, the sign of its suffix sum and the corner's places, one per box.
 
-        The sum over a box is the sum of these, by inclusion and exclusion; the box of a cell has one corner in the grid.
+        The sum over a box is their sum, by inclusion and exclusion; the box of a cell has one corner in the grid.
         """
         if features.high is None:
             yield 1.0, features.places
@@ -537,7 +537,7 @@ class State:
     def counting(self) -> State:
         """Return the basis under the uniform distribution on Omega, with a factor in float64.
 
-        Whether features are linearly dependent does not depend on the distribution, but this one has the least rounding.
+        Linear dependence is the same under every distribution, but under this one rounding does not hide it.
         """
         measure = self.ground.log_measure
         ground = replace(
@@ -596,11 +596,11 @@ class State:
         return settled.anchored() if self.theta.size < limits.SINGLE_FACTOR <= theta.size else settled
 
     def settle(self, target: float) -> State:
-        """Fit roughly; factorise anew where that saves later rounds more time than it costs."""
+        """Return a fit to a precision of `target`, with a new factor where that saves later rounds time."""
         state, steps = self.fit(target, STEPS)
         # a new factor takes two steps to the same goal; two later rounds are counted
         pays = max(2 * (steps - 2), 1) >= state._factor_cost
-        return state.anchored() if pays and not state.fresh else state
+        return state.anchored() if pays else state
 
     def fit(self, target: float, steps: int, tol: float = math.inf, factors: float = math.inf) -> tuple[State, int]:
         """Step until half the squared Newton decrement is at most `target`, and max|eta - eta_hat| at most `tol`.
@@ -626,12 +626,19 @@ class State:
 
     @property
     def _factor_cost(self) -> float:
-        """How many steps take as long as a new factor: its entries and Cholesky; sweeps and two triangular solves."""
+        """How many steps of a fit take as long as a new factor.
+
+        A factor is its entries and Cholesky's k^3; a step is sweeps over the grid and two triangular solves. The
+        numbers are measured times.
+        """
         size = self.theta.size
         return (size**3 / 90.0 + size**2 + 5e4) / (8.0 * self.ground.eta_hat.size + size**2 + 1e5)
 
     def _factor_pays(self, decrement: float, last: float, target: float) -> bool:
-        """Whether a new factor is cheaper than the steps that the present one will take, by the last contraction."""
+        """Whether a new factor, with two steps, is cheaper than the steps that the present factor still needs.
+
+        Their number follows from how much the last step shrank the decrement; before the first step it is taken as 3.
+        """
         rate, left = decrement / last if last > 0 else math.inf, 3.0
         if decrement > 0 and last < math.inf:
             left = math.log(max(target, 1e-18) / decrement) / math.log(max(rate, 1e-9)) if rate < 0.9 else math.inf
