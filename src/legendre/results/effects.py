@@ -298,30 +298,31 @@ def _project(
     """
     space = fit.model
     alive = space.on_grid(fit._alive)
+    cells, log_q = np.nonzero(alive), (space.below(fit.theta) - fit.psi)[alive]
+    mass = np.exp(log_q) * space.weights[alive]
+    mean = float(mass @ log_q)
+    left = log_q - mean
+    total = float(mass @ left**2)
     groups, shape = _by_modes(space.positions), space.quotient.merged_shape
     _check_sizes(groups, shape, max_order)
-    log_q = np.where(alive, space.below(fit.theta) - fit.psi, 0.0)
-    mass = np.where(alive, np.exp(log_q) * space.weights, 0.0)  # Q of each merged cell
-    mean = float((mass * log_q).sum())
-    left = log_q - mean  # in cells that vanish any number, because their mass is 0
-    total = float((mass * left**2).sum())
     sets = sorted({kept for modes in groups for kept in _subsets(modes, max_order) if kept})
-    others = {modes: tuple(k for k in range(len(shape)) if k not in modes) for modes in sets}
-    sums = {modes: mass.sum(axis=others[modes], keepdims=True) for modes in sets}
-    tables = {modes: np.zeros(sums[modes].shape) for modes in sets}
+    sizes = {modes: tuple(shape[k] for k in modes) for modes in sets}
+    codes = {modes: np.ravel_multi_index([cells[k] for k in modes], sizes[modes]) for modes in sets}
+    sums = {modes: np.bincount(codes[modes], mass, math.prod(sizes[modes])) for modes in sets}
+    tables = {modes: np.zeros(len(sums[modes])) for modes in sets}
     for order in range(1, 1 + max(map(len, sets), default=0)):
         for _ in range(most):
             change = 0.0
             for modes in (modes for modes in sets if len(modes) == order):
-                with np.errstate(invalid="ignore"):  # NaN where all cells vanish
-                    step = (mass * left).sum(axis=others[modes], keepdims=True) / sums[modes]
+                with np.errstate(invalid="ignore"):  # where no cell is left
+                    step = np.bincount(codes[modes], mass * left, len(sums[modes])) / sums[modes]
                 tables[modes] += step
-                left -= np.nan_to_num(step)
+                left -= step[codes[modes]]
                 change = max(change, float(np.nanmax(np.abs(step))))
             if change <= tol:
                 break
     variances = {modes: float(np.nansum(sums[modes] * table**2)) for modes, table in tables.items()}
-    return {modes: table.squeeze(others[modes]) for modes, table in tables.items()}, variances, mean + fit.psi, total
+    return {modes: table.reshape(sizes[modes]) for modes, table in tables.items()}, variances, mean + fit.psi, total
 
 
 def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None:
