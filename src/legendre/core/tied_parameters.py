@@ -134,8 +134,8 @@ class Terms:
 
     def own_cells(self) -> IntArray:
         """Return the cell of each parameter that is a single cell's own, m x N; rows of -1 for the others."""
-        own = self.as_ties().own
-        return np.where((own >= 0)[:, None], self.cells[own] if len(self.cells) else -1, -1)
+        none = np.full((1, self.cells.shape[1]), -1)  # the last row: `own` is -1 for the others
+        return np.vstack([self.cells, none])[self.as_ties().own]
 
     def titles(self) -> tuple[str, ...]:
         """Return the name of each tied parameter; empty for those that their cells name."""
