@@ -235,7 +235,7 @@ class Decomposition(ModelResult):
     @property
     def n_vanishing(self) -> int:
         """The number of cells of the support whose probability is 0 in the limit."""
-        return n_vanishing(self.model, self._alive)
+        return 0 if self._alive is None else n_vanishing(self.model, self._alive)
 
     @cached_property
     def vanishing_margins(self) -> dict[tuple[int, ...], IntArray]:

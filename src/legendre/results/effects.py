@@ -447,17 +447,18 @@ def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
 
 
 def _check_sizes(groups: Iterable[Modes], merged_shape: tuple[int, ...], max_order: int | None) -> None:
-    """Refuse to form more tables, or larger ones, than fit into memory, and advise a smaller `max_order`.
+    """Refuse to form more tables, or larger ones, than there is time and memory for, and advise a smaller `max_order`.
 
-    `groups` are the sets of modes that parameters act on; each gives tables to all of its subsets. Cells are bounded
-    from below, by the largest subset of each group.
+    `groups` are the sets of modes that parameters act on. Each adds to the tables of all of its subsets; a subset of
+    several groups is counted for each of them, as that is the work. Cells are bounded from below, by the largest
+    subset of each group.
     """
-    n_tables = n_cells = 0
+    n_tables, largest = 0, set[Modes]()
     for modes in groups:
         most = len(modes) if max_order is None else min(max_order, len(modes))
         n_tables += sum(math.comb(len(modes), n) for n in range(most + 1))
-        largest = sorted((merged_shape[k] for k in modes), reverse=True)[:most]
-        n_cells += math.prod(largest)
+        largest.add(tuple(sorted(modes, key=lambda k: -merged_shape[k])[:most]))
+    n_cells = sum(math.prod(merged_shape[k] for k in modes) for modes in largest)
     if max(n_tables, n_cells) > limits.LARGEST_EFFECTS:
         raise TooLarge(
             f"effects: {size_name(n_tables)} sets of modes with {size_name(n_cells)} cells or more; at most "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -355,9 +356,12 @@ class Estimator(ABC):
                 raise InvalidSamples(
                     f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
                 )
-            # columns have gaps only where fit takes them
-            found.append(np.where(column.codes < 0, MISSING, np.where(place < 0, UNKNOWN, place)))
-        codes = np.stack(found, axis=1)
+            found.append(place)
+        codes = np.stack(found).T
+        if codes.min() < 0:
+            codes[codes < 0] = UNKNOWN
+        for k, column in enumerate(columns):
+            codes[column.codes < 0, k] = MISSING  # only where fit takes gaps
         if codes.min() == UNKNOWN and self.handle_unknown != "-inf" and not self._smooths:
             k = int((codes == UNKNOWN).any(axis=0).argmax())
             row = int(codes[:, k].argmin())
@@ -720,9 +724,9 @@ class BoltzmannMachine(Estimator):
             raise InvalidBasis(f"edges={edges!r}: pass an order such as 2, or edges such as [(0, 1), (1, 2)].")
         listed: Any = edges
         found = look_up_modes("edges", mode_sets("edges", listed), n, labels)
-        seen = [frozenset(group) for group in found]
-        for group, members in zip(found, seen, strict=True):
-            if not group or seen.count(members) > 1:
+        times = Counter(map(frozenset, found))
+        for group in found:
+            if not group or times[frozenset(group)] > 1:
                 raise InvalidBasis(f"edges: {group} {'stands there twice' if group else 'names no column'}.")
         return [group for group in found if len(group) > 1]
 
@@ -746,10 +750,12 @@ class BoltzmannMachine(Estimator):
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         keys: Sequence[Name] = range(len(shape)) if names is None else names
         found: list[Weight] = []
+        start = 0
         for group in groups:
             sizes = [shape[k] - 1 for k in group]
-            part, theta = np.split(theta, [math.prod(sizes)])
+            part = theta[start : start + math.prod(sizes)]
             found.append(float(part[0]) if set(sizes) == {1} else part.reshape(sizes))
+            start += len(part)
         n = len(shape)
         self.biases_ = dict(zip(keys, found[:n], strict=True))
         listed = [tuple(keys[k] for k in group) for group in groups[n:]]

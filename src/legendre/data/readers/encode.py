@@ -375,6 +375,7 @@ def _find_distinct(values: AnyArray) -> Column:
     if values.dtype.kind == "f":  # they seldom repeat
         return Column(values, np.where(np.isnan(values), -1, np.arange(len(values))))
     if values.dtype.kind in "iu" and len(values):
+        values = np.ascontiguousarray(values)  # a column of a table is read several times
         low, high = int(values.min()), int(values.max())
         if high < 2**62 and high - low <= 4 * len(values) + 1000:
             places = values.astype(np.int64) - low

@@ -45,7 +45,7 @@ def add_boxes(state: State, count: int, price: float, turn: int) -> State | None
 
 def _list_length(count: int) -> int:
     """Return how many features to compare for a round that adds `count`: the covariances of all pairs take the time."""
-    return max(2 * count, min(2 * count + 256, 448))
+    return max(2 * count, min(2 * count + 256, 384))
 
 
 def _add_best(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> State | None:

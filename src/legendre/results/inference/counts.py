@@ -102,8 +102,7 @@ def degrees_of_freedom(fit: Decomposition) -> int:
             f"independent on the support, and beyond {limits.LARGEST_MATRIX:,} the exact number is not computed. G2 "
             "itself is 2 * fit.total * fit.kl. A smaller basis, or merged levels, give a rank."
         )
-    vanishing = 0 if fit._alive is None else fit.n_vanishing
-    return fit.model.support.n_cells - vanishing - 1 - fit.rank
+    return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
 
 
 def chi_square_p(statistic: float, df: int) -> float:
@@ -161,7 +160,7 @@ def counts_of(fit: Decomposition) -> Counts:
         )
     if fit.data.origin.counted is False:
         raise InvalidQuery("inference needs counts, and counts=False says that X holds none.")
-    if not fit.converged:
+    if not fit.status.converged:
         raise InvalidQuery(
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"

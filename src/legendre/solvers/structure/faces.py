@@ -166,9 +166,9 @@ def _entries(model: Model, modes: Modes, marks: BoolArray) -> IntArray:
     return np.argwhere(~marks.transpose(np.argsort(modes)))
 
 
-def n_vanishing(model: Model, alive: BoolArray | None) -> int:
+def n_vanishing(model: Model, alive: BoolArray) -> int:
     """Count the cells that vanish; where boxes are counted they need not be listed."""
-    if alive is None or model.base is not None:
+    if model.base is not None:
         return len(vanishing_cells(model, alive))
     space = model.on_face(alive)
     if isinstance(space, Cliques):
