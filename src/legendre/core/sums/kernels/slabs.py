@@ -42,12 +42,13 @@ class SlabPlan(NamedTuple):
         slab = self.last_slab(theta)
         low, high = slab.min(), slab.max()
         first, above = self.first.tolist(), [tuple(slice(u, None) for u in place) for place in self.places.tolist()]
-        for begin, end in zip(first[-2::-1], first[:0:-1], strict=True):
-            for u in range(begin, end):
+        filled = np.flatnonzero(np.diff(self.first))[::-1]  # slabs with parameters, the last one first
+        corners = np.minimum.reduceat(self.places, self.first[filled[::-1]])[::-1]
+        for j, corner in zip(filled.tolist(), corners.tolist(), strict=True):
+            for u in range(first[j], first[j + 1]):
                 slab[above[u]] -= theta[u]
-            if begin < end:  # nothing changes but above the meet of these cells
-                changed = slab[tuple(slice(u, None) for u in self.places[begin:end].min(axis=0))]
-                low, high = min(low, changed.min()), max(high, changed.max())
+            changed = slab[tuple(slice(u, None) for u in corner)]  # nothing changes below the meet of these cells
+            low, high = min(low, changed.min()), max(high, changed.max())
         return float(high - low)
 
 
