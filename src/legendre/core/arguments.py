@@ -1,4 +1,4 @@
-"""What kind of value a caller passed."""
+"""Checks of a caller's arguments, whose error messages name the argument, its value and what is allowed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from legendre.core.errors import InvalidSetting, LegendreError
 
 
 def check_installed(caller: str, packages: Iterable[str], source: str) -> None:
-    """Refuse to go on without some packages; `source` is what pip installs to get them.
+    """Raise an error if one of some packages is not installed; `source` is what pip installs to get them.
+
+    `caller` is the public function that needs them.
 
     >>> check_installed("plot.graph", ["numpy", "no_such_package"], "'legendre[plot]'")
     Traceback (most recent call last):
@@ -41,7 +43,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def entries(value: object) -> list[Any] | None:
-    """List the entries of a caller's list, tuple, array or set; ``None`` for anything else."""
+    """List the entries of a caller's list, tuple, array or set; ``None`` for anything else, strings included."""
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
         return None
     try:
@@ -51,7 +53,7 @@ def entries(value: object) -> list[Any] | None:
 
 
 def generator_from(rng: int | np.random.Generator | None, error: type[Exception]) -> np.random.Generator:
-    """Read a source of random numbers."""
+    """Return a caller's generator of random numbers, or make one from a seed; ``None`` seeds it at random."""
     if not (rng is None or isinstance(rng, np.random.Generator) or is_whole(rng, 0)):
         raise error(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")
     return np.random.default_rng(rng)
@@ -69,7 +71,7 @@ def check_flag(value: object, name: str) -> bool:
 
 
 def check_int(value: object, name: str, least: int = 0, error: type[LegendreError] = InvalidSetting) -> int:
-    """Return a caller's integer, at least `least`.
+    """Return a caller's integer; refuse anything else, and integers below `least`.
 
     >>> check_int(3, "folds", 2)
     3
@@ -91,6 +93,8 @@ def check_number(
 ) -> float:
     """Return a caller's finite number, from `least` to `most`, and strictly above `above` and below `below`.
 
+    The error message lists those of the four bounds that are finite.
+
     >>> check_number(0.95, "confidence", above=0, below=1)
     0.95
     """
@@ -102,7 +106,7 @@ def check_number(
 
 
 def check_choice(value: object, name: str, choices: Iterable[str], error: type[LegendreError] = InvalidSetting) -> str:
-    """Return a caller's text, which must be one of the choices.
+    """Return a caller's string, which must be one of the choices.
 
     >>> check_choice("bic", "criterion", ("aic", "bic"))
     'bic'

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from legendre.core.types import AnyArray, IntArray, S
 
-LIMIT = 2**63  # numbers of cells below this fit 63 bits
+LIMIT = 2**63  # integers below this fit int64
 
 
 def freeze(array: NDArray[S]) -> NDArray[S]:
@@ -21,17 +21,20 @@ def freeze(array: NDArray[S]) -> NDArray[S]:
 
 
 def cell_name(cell: Any) -> str:
-    """Write an index vector as a reader would index X with it."""
+    """Write an index vector as one would index X with it, e.g. [0, 2, 1]."""
     return "[" + ", ".join(str(int(i)) for i in cell) + "]"
 
 
 def cell_keys(cells: AnyArray) -> IntArray:
-    """Give each index vector (n x N) an integer; they sort as C order does, and only equal vectors have equal ones.
+    """Give each index vector (n x N) an integer, so that lists of cells are sorted and compared as integers.
 
-    Mixed-radix numbers where they fit 63 bits (sorting integers is far cheaper than sorting rows), ranks otherwise.
+    The integers sort as the vectors do in C order, and only equal vectors have equal ones. They are the places of the
+    cells in C order if the grid that holds them has fewer than 2^63 cells, and ranks among the given cells otherwise.
+    Keys of two calls cannot be compared. Sorting integers is far cheaper than sorting rows.
     """
-    words: list[IntArray] = []  # numbers of the cells in the grids of runs of modes, each with fewer than 2^63 cells
-    n_cells = LIMIT
+    # Modes are taken in runs, each of fewer than 2^63 cells; a word is the place of each cell in the grid of a run.
+    words: list[IntArray] = []
+    n_cells = LIMIT  # of the last run; at first too many, so that the first mode begins a run
     for column, size in zip(cells.T, (cells.max(axis=0, initial=0).astype(int) + 1).tolist(), strict=True):
         n_cells *= size
         if n_cells >= LIMIT:
@@ -42,6 +45,7 @@ def cell_keys(cells: AnyArray) -> IntArray:
             np.add(words[-1], column, out=words[-1], casting="unsafe")  # uint64 indices below 2^63
     if len(words) == 1:
         return words[0]
+    # several runs: rank the cells by their words, the first of which counts most
     order = np.lexsort(words[::-1])
     words = [word[order] for word in words]
     keys = np.zeros(len(cells), dtype=np.int64)
@@ -56,12 +60,13 @@ def unique_cells(cells: IntArray) -> IntArray:
 
 
 def find(cells: IntArray, others: IntArray) -> IntArray:
-    """Return where each of `cells` (k x N) stands in `others` (m x N, all different); -1 where it does not."""
-    keys = cell_keys(np.concatenate([cells, others]))
+    """Return the row of each of `cells` (k x N) in `others` (m x N, all different); -1 where it is not there."""
+    keys = cell_keys(np.concatenate([cells, others]))  # together, because keys of two calls cannot be compared
     wanted, known = keys[: len(cells)], keys[len(cells) :]
     if not len(known):
         return np.full(len(cells), -1, dtype=np.int64)
     order = np.argsort(known, kind="stable")
+    # the first of `others` that is not smaller; beyond the last one, the last: the comparison below finds it different
     place = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
     return np.where(known[place] == wanted, place, -1).astype(np.int64)
 
@@ -69,10 +74,10 @@ def find(cells: IntArray, others: IntArray) -> IntArray:
 def merged_cells(
     columns: Sequence[AnyArray], values: AnyArray | None, shape: tuple[int, ...]
 ) -> tuple[AnyArray, AnyArray]:
-    """Sort cells as C order has them and add the values of equal ones; without values, count them.
+    """Sort cells in C order and add the values of equal ones; without values, count them.
 
-    The columns hold one index per mode, checked against the shape. Returns cells (nnz x N, each mode's column
-    contiguous, in the smallest unsigned type) and their values.
+    There is a column of indices for each mode, already checked against the shape. Returns the different cells (nnz x N,
+    in the smallest unsigned type that holds them; the column of each mode is contiguous) and their sums (nnz).
     """
     cells = np.empty((len(columns[0]), len(shape)), dtype=index_type(shape), order="F")
     for k, column in enumerate(columns):
@@ -80,13 +85,13 @@ def merged_cells(
     keys = cell_keys(cells)
     order = np.argsort(keys, kind="stable")  # equal cells keep their order, and so do their sums; sorted rows take O(n)
     keys = keys[order]
-    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    first = np.flatnonzero(np.diff(keys, prepend=-1))  # where a new cell begins; keys are >= 0
     if values is None:
         sums: AnyArray = np.diff(np.append(first, len(order)))
     else:
         sums = values[order]
-        if len(first) < len(order):
-            # float32 would lose digits here, and a byte overflow: integers that int64 holds are added in it
+        if len(first) < len(order):  # some cells are equal
+            # sums in the type of the values would lose digits of float32 and overflow a byte
             kind = np.int64 if np.can_cast(values.dtype, np.int64) else np.float64
             sums = np.add.reduceat(sums, first, dtype=kind)
     return cells.T.take(order[first], axis=1).T, sums
@@ -106,7 +111,7 @@ def entries_at(array: Any, cells: IntArray) -> AnyArray:
 
 
 def cells_in_slices(place: AnyArray, number: AnyArray, shape: tuple[int, ...], axis: int) -> IntArray:
-    """Turn places within slices of a mode, and the slices' numbers, into cells."""
+    """Turn n places in C order within slices of mode `axis`, and the slices' numbers, into cells (n x N)."""
     in_slice = shape[:axis] + shape[axis + 1 :]
     columns: list[Any] = list(np.unravel_index(place, in_slice)) if in_slice else []
     columns.insert(axis, number)

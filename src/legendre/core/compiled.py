@@ -1,8 +1,8 @@
-"""How functions are compiled (numba), and which of them run in several threads: decided here, for every kernel.
+"""How functions are compiled by numba, and how compiled functions (kernels) run in several threads.
 
-Importing this module loads the compiler, so only modules of compiled functions do. What makes the compiler slow is left
-out: ``parallel=True`` (three times as long; this module starts threads instead), assignments of an array to a slice
-(two seconds, for the text of an error that cannot occur), and wrappers of functions that Python never calls.
+Importing this module loads the compiler, so only modules of compiled functions import it. Kernels avoid what makes the
+compiler slow: ``parallel=True`` (three times as long; this module starts threads instead), assignments of an array to a
+slice (two seconds, for the text of an error that cannot occur), and wrappers of functions that Python never calls.
 
 Kernels run in numba's number of threads: NUMBA_NUM_THREADS or `numba.set_num_threads`, else that of cores. BLAS has its
 own number, see `legendre.core.sums.linalg.limit_blas`.
@@ -26,15 +26,20 @@ U = np.uintp  # unsigned offsets: numba then leaves out the wrap-around test, an
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called; keep the machine code on disk if possible.
+    """Compile a function when it is first called, and keep the machine code on disk if possible.
 
-    Other threads of Python go on while it runs.
+    It releases Python's global lock, so that several threads can run it at the same time. As in NumPy, division by 0
+    gives infinity or NaN, not an error.
     """
     return _add_cache(function, njit(nogil=True, error_model="numpy")(function))
 
 
 def inner(function: Callable[..., Any] | None = None, *, fastmath: set[str] | None = None) -> Any:
-    """Compile a function that only compiled functions call: it becomes part of theirs."""
+    """Compile a function that only compiled functions call, so that it needs no wrapper and no cache of its own.
+
+    `fastmath` lists rules of floating-point arithmetic that LLVM may break, e.g. to add numbers in another order. It is
+    used as ``@inner`` or ``@inner(fastmath={...})``.
+    """
     if function is None:
         return partial(inner, fastmath=fastmath)
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -52,14 +57,15 @@ class ParallelKernel:
         self.__doc__ = function.__doc__
 
     def __call__(self, work: float, tasks: int, *args: Any) -> None:
-        """Do all tasks, in as many threads as pay for `work` visits of cells."""
+        """Do tasks 0, ..., tasks - 1 with the further arguments `args`; `work` is as in `in_threads`."""
         in_threads(work, tasks, lambda first, last: self._run(first, last, *args))
 
 
 def in_threads(work: float, tasks: int, run: Callable[[int, int], object], stretches: int = 4) -> None:
-    """Call ``run(first, last)`` until tasks 0, ..., tasks - 1 are done, in threads if `work` visits of cells pay.
+    """Call ``run(first, last)`` for consecutive stretches of tasks until tasks 0, ..., tasks - 1 are done.
 
-    Each thread has several `stretches` of tasks, so that one that is slower than the others does less.
+    `work` is about how many cells all tasks visit; threads are started if it is large enough to pay for them. There
+    are several `stretches` for each thread, so that a thread that is slower than the others does fewer.
     """
     threads = min(available_threads(), tasks) if work >= limits.ONE_THREAD else 1
     if threads <= 1:
@@ -73,31 +79,31 @@ def in_threads(work: float, tasks: int, run: Callable[[int, int], object], stret
 
 
 def available_threads() -> int:
-    """Return numba's number of threads."""
+    """Return numba's number of threads, without starting numba's own threads."""
     try:
-        threading_layer()
+        threading_layer()  # raises an error if they have not been started; `get_num_threads` would start them
         return int(get_num_threads())
-    except ValueError:  # numba's own threads were never started, nor their number changed: leave it so
+    except ValueError:  # then nobody has changed their number either
         return int(config.NUMBA_NUM_THREADS)
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
-    """Machine code on disk, where everything that goes wrong with a file only costs the time to compile again."""
+    """Machine code on disk: an error with a file is ignored, and only costs the time to compile again."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Read a version; damaged and unreadable files hold none."""
+        """Read the machine code for some argument types; ``None`` if the file is damaged or cannot be read."""
         with suppress(Exception):
             return super().load_overload(sig, target_context)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Write a version, unless the disk is full or the folder not ours any more."""
+        """Write the machine code for some argument types, unless that fails: the disk is full, or access is denied."""
         with suppress(Exception):
             super().save_overload(sig, data)
 
 
 def _add_cache(function: Callable[..., Any], dispatcher: Any) -> Any:
-    """Give compiled code a cache on disk, or none where nothing can be written: read-only installations."""
+    """Give a compiled function a cache on disk; without one if no folder can be written to. Return the function."""
     if dispatcher is not function:  # with NUMBA_DISABLE_JIT nothing is compiled
         with suppress(RuntimeError):  # "no locator available"
             dispatcher._cache = _Cache(function)

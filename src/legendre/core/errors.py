@@ -276,7 +276,7 @@ class BasisWarning(UserWarning):
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
-    """Say that `name` is not valid and which name was probably meant."""
+    """Write an error message: that `name` is not a valid `kind`, which name was probably meant, and which are valid."""
     names = sorted(valid)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" did you mean '{close[0]}'?" if close else ""

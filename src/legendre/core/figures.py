@@ -1,4 +1,7 @@
-"""What pictures share: axes, colours, sizes of letters, and ticks named after levels. matplotlib is imported late."""
+"""What pictures share: axes, colours, font sizes, and ticks named after levels.
+
+matplotlib is imported inside functions, because it is optional and slow to load.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,14 @@ T = TypeVar("T")
 BLUE, ORANGE, GREY, LIGHT = "#0072b2", "#d55e00", "0.45", "0.82"  # Okabe and Ito's palette, for colour-blind readers
 DIVERGING = "PuOr_r"  # orange for more, purple for less, white in the middle, as on the report page
 RISING = "cividis"  # from dark to light, the same for colour-blind readers
-SMALL, MEDIUM, LARGE = 11, 12, 13  # sizes of letters in points: ticks and notes, names of axes, titles
+SMALL, MEDIUM, LARGE = 11, 12, 13  # font sizes in points: ticks and notes, names of axes, titles
 
 
 def new_figure(caller: str, size: tuple[float, float]) -> Figure:
-    """Make a figure of some inches, which pyplot and notebooks show; `caller` is named if matplotlib is missing."""
+    """Make a figure of this size in inches, which pyplot and notebooks show.
+
+    `caller` is the public method that draws; the error names it if matplotlib is not installed.
+    """
     check_installed(caller, ["matplotlib"], "'legendre[plot]'")
     from matplotlib import pyplot
 
@@ -40,9 +46,9 @@ def new_figure(caller: str, size: tuple[float, float]) -> Figure:
 
 
 def draw_literally(draw: Callable[P, T]) -> Callable[P, T]:
-    """Wrap a function that draws, so that a $ in a name of the user's is shown and begins no formula of TeX.
+    """Decorate a function that draws, so that a $ in a name of the user's is shown and does not begin a TeX formula.
 
-    matplotlib's own formulas, such as powers of ten at ticks, stay formulas, because they are written later.
+    matplotlib's own formulas, such as powers of ten at ticks, stay formulas, because matplotlib writes them later.
     """
 
     @wraps(draw)
@@ -59,7 +65,7 @@ def draw_literally(draw: Callable[P, T]) -> Callable[P, T]:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a picture; a failure leaves the old file as it was."""
+    """Write a picture to a PNG file; if writing fails, an old file stays as it was."""
     with replacing(path, "figure.png") as stream:
         figure.savefig(stream, dpi=110, format="png")
 
@@ -68,7 +74,7 @@ def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8
     """Return the axes that the user passed as ``ax=``, checked; by default those of a new figure."""
     if ax is None:
         return style_axes(new_figure(caller, size).add_subplot())
-    if not hasattr(ax, "annotate"):
+    if not hasattr(ax, "annotate"):  # which axes have, and figures and arrays of axes do not
         raise InvalidSetting(f"{caller}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
     figure = ax.get_figure(root=True)
     if figure is not None and figure.get_layout_engine() is None:
@@ -82,12 +88,12 @@ def make_panels(caller: str, n: int, across: int, size: tuple[float, float] = (4
     down = math.ceil(n / across)
     figure = new_figure(caller, (size[0] * across, size[1] * down))
     layout: Any = figure.get_layout_engine()
-    layout.set(w_pad=0.12, h_pad=0.1)
+    layout.set(w_pad=0.12, h_pad=0.1)  # inches between panels: by default titles and ticks nearly touch
     return figure, [style_axes(figure.add_subplot(down, across, place + 1)) for place in range(n)]
 
 
 def style_axes(ax: Axes) -> Axes:
-    """Set letters that can be read from afar, and remove the frame at the top and on the right."""
+    """Set font sizes that can be read from a distance, and remove the frame at the top and on the right."""
     ax.tick_params(labelsize=SMALL)
     ax.xaxis.label.set_fontsize(MEDIUM)
     ax.yaxis.label.set_fontsize(MEDIUM)
@@ -97,7 +103,10 @@ def style_axes(ax: Axes) -> Axes:
 
 
 def add_colour_bar(axes: Sequence[Axes], image: Any, name: str = "", **properties: Any) -> Any:
-    """Put one colour bar next to panels that share its scale; return it. `properties` are those of matplotlib."""
+    """Put one colour bar next to panels that share its scale, and return it.
+
+    `image` is what matplotlib drew with that scale, and `properties` are further arguments of its `colorbar`.
+    """
     bar = axes[0].figure.colorbar(image, ax=axes, **properties)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_visible(False)
@@ -124,7 +133,7 @@ def set_integer_ticks(ax: Axes) -> None:
 def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
     """Make an axis, "x" or "y", logarithmic, with ticks that are plain numbers, as suits factors such as odds ratios.
 
-    An axis that covers less than a factor of 5 stays linear.
+    An axis whose ends differ by less than a factor of 5 stays linear. Call it when all data are drawn.
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -132,9 +141,10 @@ def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
     ax.set(**{f"{axis}scale": "log"})
     low, high = along.get_view_interval()
     decades = math.log10(high / low)
-    if decades < 0.7:  # a factor of 5: fewer than three of the ticks 1, 2, 5, 10 would be seen
+    if decades < 0.7:  # log10 of 5: fewer than three of the ticks 1, 2, 5, 10 would be seen
         ax.set(**{f"{axis}scale": "linear"})
         return
+    # ticks at 1, 2, 5, 10, ..., or at powers of ten only where that would be more than ten ticks
     along.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,)))
     along.set_major_formatter(format_number)
     along.set_minor_formatter(NullFormatter())
@@ -143,7 +153,7 @@ def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
 def is_ordered(labels: Labels, k: int) -> bool:
     """Whether a line from level to level means something: for numbers, dates, ages, days of the week; not for names.
 
-    Levels that were arranged have no order of their own.
+    Levels that a growing basis arranged are names. Pictures draw points for names, without a line.
     """
     own = labels.levels_of(k)
     return labels.order_of(k) is None and (own.dtype.kind not in "UO" or is_ascending(list(map(level_text, own))))
@@ -152,16 +162,20 @@ def is_ordered(labels: Labels, k: int) -> bool:
 def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     """Name an axis, "x" or "y", after mode k, and its ticks after levels: all if they have room, else every n-th.
 
-    How long a name is on paper is estimated, since matplotlib knows it only after the figure has been drawn. Names that
-    have no room side by side are turned by 90 degrees, unless levels have an order, so that some of them are enough.
+    Level i is drawn at coordinate i. How long a name is on paper is estimated, because matplotlib knows it only after
+    the figure has been drawn. Names on the x-axis that have no room side by side are turned by 90 degrees. If levels
+    have an order, a few names are enough to tell the others, and they are turned only if not even three have room.
     """
-    letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8  # inches; most ticks where not all levels have room
+    # inches: the average width of a letter is 0.6 of the font size, a line takes 1.15 of it, and a point is 1/72;
+    # `most` is the number of ticks where not all levels have room
+    letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8
     n = labels.shape[k]
     ax.apply_aspect()  # square cells make the axes smaller
     inches = (ax.bbox.width if axis == "x" else ax.bbox.height) / ax.figure.dpi
-    shown = np.arange(0, n, 1 if n <= 2_000 else 10 ** (len(str(n)) - 1) // 4)  # of many at round numbers
+    # of more than 2,000 levels those at multiples of 250, 2,500, ...: to write all of them would take long
+    shown = np.arange(0, n, 1 if n <= 2_000 else 10 ** (len(str(n)) - 1) // 4)
     texts, more = write_ticks(labels.levels_of(k)[shown])
-    across = letter * max(map(len, texts)) + 0.12
+    across = letter * max(map(len, texts)) + 0.12  # the widest name and the space next to it
     turned = axis == "x" and n * across > inches and (inches < 3 * across or not is_ordered(labels, k))
     fits = max(int(inches / (across if axis == "x" and not turned else line)), 2)
     kept = choose_ticks(texts, n if n <= fits else min(most, fits))
@@ -173,7 +187,9 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
 
 
 def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
-    """Write each level in at most `longest` letters; also return what all begin with, to be added to the axis's name.
+    """Write each level in at most `longest` letters, without the beginning that all share.
+
+    Also return that beginning in the form in which it is added to the name of the axis; empty if there is none.
 
     >>> write_ticks(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
     (['01', '02', '03'], ' (2019-01-…)')
@@ -184,16 +200,21 @@ def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
         texts = [text.replace("T", " ") for text in shown.tolist()]
     else:
         texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
+    # the shared beginning ends at a separator, not inside a word; up to three letters are not worth leaving out
     start = re.sub(r"[^-_ /]*$", "", commonprefix(texts))  # noqa: RUF071 - letters, not paths
     start = start if len(start) > 3 else ""
     half = longest // 2
+    # 08:30:00 becomes 08:30
     texts = [text[len(start) :].removesuffix(":00" if text.count(":") == 2 else "") for text in texts]
     short = [text if len(text) <= longest else f"{text[:half]}…{text[1 - half :]}" for text in texts]
     return short, f" ({start}…)" if start else ""
 
 
 def choose_ticks(texts: list[str], most: int) -> list[int]:
-    """Choose every n-th level, at most `most`: of the possible steps the one with most round labels.
+    """Choose every n-th level, at most `most` of them, so that as many as possible are round; return their places.
+
+    Full hours are round, of other labels those that end with 0. Steps up to twice the smallest possible are tried, each
+    from the first level and from the first round one.
 
     >>> clock = [f"{6 + i // 6:02}:{i % 6}0" for i in range(108)]
     >>> [clock[i] for i in choose_ticks(clock, 8)]
@@ -204,8 +225,8 @@ def choose_ticks(texts: list[str], most: int) -> list[int]:
     least, ending = -(-len(texts) // most), ":00" if ":" in texts[0] else "0"
     if least <= 1:
         return list(range(len(texts)))
-    odd = np.array([not text.endswith(ending) for text in texts])
-    first = int(odd.argmin())
+    odd = np.array([not text.endswith(ending) for text in texts])  # labels that are not round
+    first = int(odd.argmin())  # the first round one; 0 if there is none
     places = [(step, start) for step in range(least, 2 * least + 1) for start in (0, first % step)]
     step, start = min(places, key=lambda place: (float(odd[place[1] :: place[0]].mean()), place))
     return list(range(start, len(texts), step))

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and NumPy's files read without pickle."""
+"""Files that are written completely or not at all, and NumPy's files read without pickle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from legendre.core.errors import InvalidFile, LegendreError, TooLarge
 
 
 def check_path(path: Any, example: str = "fit.npz") -> Path:
-    """Read the name of a file."""
+    """Return the name of a file as a path; refuse what cannot be one. `example` is a name that the error shows."""
     if not isinstance(path, (str, os.PathLike)) or "\0" in str(path):
         raise InvalidFile(f"a file name is a string, such as {example!r}, without null characters; got {path!r}.")
     return Path(path)
@@ -24,11 +24,12 @@ def check_path(path: Any, example: str = "fit.npz") -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterator[IO[bytes]]:
-    """Write a new file next to `path` and rename it at the end: a failure leaves the old file as it was.
+    """Yield a stream to a temporary file next to `path`, which replaces `path` when the block ends without an error.
 
-    A path that cannot be written is refused at once; `example` is a name for the file where `path` is a folder.
+    If the block fails, or the machine stops, the old file is as it was. A path that cannot be written to is refused at
+    the start. `example` is the name that the error suggests if `path` is a folder.
     """
-    target = Path(os.path.realpath(check_path(path, example)))  # a link stays a link
+    target = Path(os.path.realpath(check_path(path, example)))  # a symbolic link stays one, and its target is replaced
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     advice = "Choose a folder you may write to."
     try:
@@ -37,26 +38,29 @@ def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterato
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
+        # O_EXCL: never write to a file that exists; 0o666 less the user's umask, as for any new file
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
             advice = "What was there before is unchanged."
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        if mode is not None:
+            os.fsync(stream.fileno())  # on disk before the name changes
+        if mode is not None:  # permissions of the old file
             temporary.chmod(stat.S_IMODE(mode))
         temporary.replace(target)
     except OSError as problem:
         raise InvalidFile(f"cannot write {path}: {problem.strerror or problem}. {advice}") from None
-    finally:
+    finally:  # after success it is gone already
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def numpy_file(path: str | os.PathLike[str], advice: str = "") -> Iterator[Any]:
-    """Open a .npy or .npz file, without pickle: yield an array, or NumPy's mapping from names to arrays.
+    """Open a .npy or .npz file: yield an array, or NumPy's mapping from names to arrays.
 
-    What is wrong with it becomes an `InvalidFile`; `advice` is a sentence for those who name a file of another kind.
+    Pickled objects are refused, because reading one can run any code. Every error of reading, also inside the block
+    (arrays of an .npz are read when they are looked up), becomes an `InvalidFile`. `advice` is its last sentence, for
+    users who name a file of another kind.
     """
     try:
         with check_path(path).open("rb") as stream:

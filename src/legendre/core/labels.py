@@ -1,7 +1,9 @@
-"""Names of modes and of their levels: read at the door, carried through to every answer.
+"""Names of modes and of their levels, which are read with X and appear in every answer; and the order of levels.
 
-Also the order of levels: strings that mean numbers, times, days or months have a natural one, and a basis that grows
-may arrange the others.
+Strings that represent numbers, times, days or months have a natural order. Where levels are names, a basis that grows
+may arrange them so that similar levels are neighbours (`fitting/growing/seriate.py`). The *place* of a level is its
+position in that arrangement, in which everything is computed. Its *index in X* is its position in the caller's X, which
+is what callers pass and answers show. Without an arrangement the two are equal.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unk
 from legendre.core.types import AnyArray, IntArray
 
 Mode = int | str  # a mode, counted from 0 or by its name
-Orders = Sequence[IntArray | None]  # for each mode the level of X at each place; None for a mode as it stands
+Orders = Sequence[IntArray | None]  # for each mode the index in X of the level at each place; None: those of X
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class Labels:
         For each mode the labels of its levels in order; ``None`` for a mode whose levels are 0, 1, ...
     order
         Where levels were arranged: for each mode the index in X of the level at each place; ``None`` for a mode whose
-        levels stand as in X. `levels` stand as arranged.
+        levels are in the order of X. `levels` lists labels by place.
 
     Examples
     --------
@@ -69,7 +71,8 @@ class Labels:
     ) -> Labels:
         """Check names and levels that a caller gives for a tensor of this shape, whose `own` labels they replace.
 
-        `levels` has one list for each mode (``None`` for a mode without), or is a mapping of modes to lists.
+        `levels` has one list for each mode (``None`` for a mode without), or is a mapping of modes to lists. Modes that
+        the mapping does not contain keep the levels of `own`.
         """
         own = own or cls(shape)
         called = own.names if names is None else tuple(map(str, entries(names) or ()))
@@ -77,7 +80,7 @@ class Labels:
             raise InvalidLabels(
                 f"names must hold a different, non-empty name for each of the {len(shape)} modes of X; got {names!r}."
             )
-        bare = cls(shape, called)
+        bare = cls(shape, called)  # names without levels: enough to look up the modes that the mapping names
         listed: list[Any] = list(own.levels or (None,) * len(shape))
         if isinstance(levels, Mapping):
             for key, given in levels.items():
@@ -106,10 +109,11 @@ class Labels:
         return None if self.order is None else self.order[k]
 
     def levels_of(self, k: int) -> AnyArray:
-        """List the labels of a mode's levels: 0, 1, ... where they have none."""
+        """List the labels of a mode's levels by place: their indices in X where they have none."""
         return np.arange(self.shape[k]) if (own := self._own_levels(k)) is None else own
 
     def _own_levels(self, k: int) -> AnyArray | None:
+        """List a mode's labels by place, or indices in X if it has none; ``None`` if these are the places 0, 1, ..."""
         return self.order_of(k) if self.levels is None or self.levels[k] is None else self.levels[k]
 
     def _label(self, k: int, i: int) -> Any:
@@ -120,7 +124,10 @@ class Labels:
         return level_text(self._label(k, int(i)))
 
     def direction(self, k: int) -> int:
-        """Return 1 if the levels of a mode rise, -1 if they fall, 0 if neither; names rise in the order of X.
+        """Return 1 if the levels of a mode rise, -1 if they fall, 0 if neither.
+
+        A parameter acts on all levels from one place on. If levels rise or fall, a sign says which these are, as in
+        "hour >= 8"; else they must be listed (`from_on`). Names that were not arranged count as rising.
 
         >>> labels = Labels.read((3, 2, 3), None, [[100, 10, 1], ["BOS", "ATL"], [5, 9, 7]])
         >>> [labels.direction(k) for k in range(3)]
@@ -133,7 +140,7 @@ class Labels:
         """The `direction` of each mode, found once: strings are compared by what they represent, see `sort_keys`."""
         found = []
         for k, own in enumerate(self.levels or (None,) * len(self.shape)):
-            keys: list[Any] = []  # names and objects have none, and count as rising
+            keys: list[Any] = []  # names and objects have none: an empty list counts as rising
             if own is not None and all(isinstance(label, str) for label in own):
                 keys = sort_keys(own.tolist()) or []
             elif own is not None and own.dtype.kind != "O":
@@ -143,7 +150,10 @@ class Labels:
         return tuple(found)
 
     def from_on(self, k: int, i: int, signs: str = ">=<=") -> str:
-        """Name the levels of a mode from one on: by that one, or one by one where they neither rise nor fall.
+        """Name the levels of a mode from place i on: by the level at i, or as a list where they neither rise nor fall.
+
+        Names of parameters consist of such parts: the feature of a cell u is 1 at or above u. The first half of `signs`
+        means "at or above", for levels that rise, the second half "at or below", for levels that fall.
 
         >>> labels = Labels.read((4,), ["dest"], [["BOS", "LAX", "ORD", "SFO"]])
         >>> labels.from_on(0, 1), labels.from_on(0, 3), labels.reorder([np.array([2, 0, 3, 1])]).from_on(0, 2)
@@ -158,15 +168,17 @@ class Labels:
         return f"{self.mode(k)} {sign} {self.level(k, i)}"
 
     def name_levels(self, k: int, first: int, end: int, listed: int = 3) -> str:
-        """Name neighbouring levels of a mode, up to `end`: by the first and the last, or one by one.
+        """Name the levels of a mode at places first, ..., end - 1: by the first and the last, or as a list.
 
-        Between two levels that neither rise nor fall stand others than a reader expects there.
+        Levels that neither rise nor fall are listed, the first `listed` of them: a reader could not know which levels
+        lie between two of them.
 
         >>> labels = Labels.read((5,), ["dest"], [["BOS", "LAX", "ORD", "SEA", "SFO"]])
         >>> labels.name_levels(0, 0, 4), labels.reorder([np.array([4, 0, 3, 1, 2])]).name_levels(0, 0, 4)
         ('BOS to SEA', 'SFO, BOS, SEA and 1 more')
         """
         if self.direction(k):
+            # the dictionary drops the second name if it equals the first: a single level
             return " to ".join(dict.fromkeys((self.level(k, first), self.level(k, end - 1))))
         shown = range(first, min(end, first + listed))
         more = f" and {end - shown.stop} more" if shown.stop < end else ""
@@ -183,17 +195,17 @@ class Labels:
         return tuple(_as_python(self._label(k, int(i))) for k, i in enumerate(cell))
 
     def part(self, modes: Sequence[int]) -> Labels:
-        """Return the labels of some modes, in the order given."""
+        """Return the labels of some modes, in the order given: those of a marginal, for example."""
 
-        def pick(whole: tuple[Any, ...] | None) -> Any:
-            return None if whole is None else tuple(whole[k] for k in modes)
+        def pick(items: tuple[Any, ...] | None) -> Any:
+            return None if items is None else tuple(items[k] for k in modes)
 
         return Labels(pick(self.shape), pick(self.names), pick(self.levels), pick(self.order))
 
     # --- the order of levels
 
     def reorder(self, order: Orders) -> Labels:
-        """Return the labels of X with its levels in another order: for each mode the level that comes first, ..."""
+        """Arrange the levels of labels that are in the order of X; `order` has the index in X at each place."""
         levels = None
         if self.levels is not None:
             pairs = zip(self.levels, order, strict=True)
@@ -206,29 +218,32 @@ class Labels:
 
     @property
     def _to_X(self) -> Orders | None:
-        """For each mode the place of each level of X."""
+        """For each mode the place of the level at each index in X: the inverse permutation of `order`."""
         return None if self.order is None else [None if by is None else np.argsort(by) for by in self.order]
 
     def arrange(self, array: AnyArray) -> AnyArray:
-        """Put an array over all modes, with its levels as in X, in the order of these labels."""
+        """Permute an array over all modes, indexed as X is, so that it is indexed by places."""
         return _take_along_modes(array, self.order)
 
     def straighten(self, array: AnyArray) -> AnyArray:
-        """Put an array over all modes in the order of X."""
+        """Permute an array over all modes, indexed by places, so that it is indexed as X is: undo `arrange`."""
         return _take_along_modes(array, self._to_X)
 
     def places(self, cells: IntArray) -> IntArray:
-        """Find the cells (k x N) of X that a caller names, by indices in X."""
+        """Turn cells (k x N) that are given by indices in X, as a caller names them, into places."""
         return _look_up(cells, self._to_X)
 
     def indices(self, cells: IntArray) -> IntArray:
-        """Return the indices in X of some cells (k x N)."""
+        """Turn cells (k x N) that are given by places into indices in X, as answers show them."""
         return _look_up(cells, self.order)
 
     # --- what a caller names
 
     def find_mode(self, key: object, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
-        """Return the number of a mode that a caller names, or counts from 0; `door` begins the error."""
+        """Return the number of a mode that a caller names, or counts from 0.
+
+        `door` is the public function or argument where the caller named it; the error message begins with it.
+        """
         order, start = len(self.shape), f"{door}: " if door else ""
         if is_whole(key, 0) and key < order:
             return int(key)
@@ -242,14 +257,16 @@ class Labels:
     def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the place of a level that a caller names.
 
-        A mode with labels takes those; an index does as well where no label is a number. Other modes take indices.
+        A mode with labels takes those, and indices in X too unless one of its labels is a number. Other modes take
+        indices. `door` is as in `find_mode`.
         """
         known, value = self._places[k], value if isinstance(value, np.datetime64) else _as_python(value)
         if known is not None:
             own = self.levels_of(k)
-            key = _as_date(value, own) if own.dtype.kind == "M" else value
+            key = _as_date(value, own) if own.dtype.kind == "M" else value  # "M": dates
             if isinstance(key, Hashable) and (found := known.get(key)) is not None:
                 return found
+        # where labels are numbers, a number that is not one of them is a mistake, not an index
         numbers = known is not None and any(isinstance(label, (int, float)) for label in known)
         if not numbers and is_whole(value, 0) and value < self.shape[k]:
             return int(value) if (by := self.order_of(k)) is None else int(np.flatnonzero(by == value)[0])
@@ -259,7 +276,10 @@ class Labels:
 
     @cached_property
     def _places(self) -> tuple[dict[Hashable, int] | None, ...]:
-        """The place of each label of each mode; objects such as dates and periods are found by their strings too."""
+        """For each mode the place of each label, ``None`` for a mode without labels.
+
+        Objects such as dates and periods are found by their strings too, so that a caller can type them.
+        """
         found: list[dict[Hashable, int] | None] = []
         for own in self.levels or (None,) * len(self.shape):
             places = {} if own is None else {_as_python(label): i for i, label in enumerate(own.tolist())}
@@ -269,7 +289,7 @@ class Labels:
 
     def _no_such_level(self, k: int, value: Any) -> str:
         """Say that a mode has no such level, which one was probably meant, and which there are."""
-        own = self.levels_of(k)[:10_000]
+        own = self.levels_of(k)[:10_000]  # comparing with many more strings would take seconds
         texts = [level_text(label) for label in own]
         near = get_close_matches(str(value), texts, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0] if own.dtype.kind in 'biuf' else repr(near[0])}?" if near else ""
@@ -286,7 +306,7 @@ def _read_levels(given: Any, name: str, size: int) -> AnyArray:
     array = as_labels(listed)
     seen: dict[Any, int] = {}
     for i, label in enumerate(array.tolist()):
-        if label is None or label != label or not isinstance(label, Hashable):
+        if label is None or label != label or not isinstance(label, Hashable):  # NaN and NaT differ from themselves
             raise InvalidLabels(
                 f"levels of {name}: label {i} is {label!r}; give each level a string, a number or a date."
             )
@@ -299,29 +319,32 @@ NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 def as_labels(listed: Any) -> AnyArray:
-    """Put labels into an array of the type that they share; numbers mixed with strings stay objects."""
-    for kinds in (NUMBERS, str, np.generic):
+    """Put labels into an array of the type that they share; numbers mixed with strings stay objects.
+
+    NumPy alone would turn the numbers of such a list into strings.
+    """
+    for kinds in (NUMBERS, str, np.generic):  # the last are scalars of NumPy, such as dates
         if all(isinstance(label, kinds) for label in listed):
             return np.array(listed)
     return as_objects(listed)
 
 
 def as_objects(listed: Any) -> AnyArray:
-    """Put values into an array as they are, tuples too."""
+    """Put values into a vector of objects, unchanged: np.array would make another mode of tuples and lists."""
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
     return array
 
 
 def _take_along_modes(array: AnyArray, order: Orders | None) -> AnyArray:
-    """Put an array over all modes in an order, mode by mode."""
+    """Permute an array over all modes, mode by mode: entry i of a mode comes from index ``order[k][i]``."""
     for k, by in enumerate(order or ()):
         array = array if by is None else array.take(by, axis=k)
     return array
 
 
 def _look_up(cells: IntArray, tables: Orders | None) -> IntArray:
-    """Look up each coordinate of some cells (k x N) in the table of its mode."""
+    """Replace each coordinate of some cells (k x N) by its entry in the table of its mode; ``None`` changes nothing."""
     if tables is None:
         return cells
     columns = [cells[:, k] if table is None else table[cells[:, k]] for k, table in enumerate(tables)]
@@ -329,7 +352,10 @@ def _look_up(cells: IntArray, tables: Orders | None) -> IntArray:
 
 
 def ordered_parts_bits(lengths: Sequence[Sequence[int]]) -> float:
-    """Return log2 of the number of ways to deal the levels of each mode out to intervals of these lengths, in order.
+    """Return log2 of the number of ways to divide the levels of each mode among intervals of these lengths.
+
+    That is the information in an arrangement of levels: within an interval their order makes no difference to Q. The
+    number of ways is a multinomial coefficient for each mode; lgamma(n + 1) is log n!.
 
     >>> ordered_parts_bits([[2, 2]]), ordered_parts_bits([[1, 1, 1, 1], [5]])  # 6 ways; 4! ways, and one
     (2.584..., 4.584...)
@@ -351,12 +377,12 @@ def level_text(label: Any) -> str:
 
 
 def _as_python(value: Any) -> Any:
-    """Make labels comparable: NumPy's scalars as Python's own."""
+    """Turn NumPy's scalars into Python's own, so that labels of both kinds are found in one dictionary."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _as_date(value: Any, own: AnyArray) -> Any:
-    """Read a date (NumPy's, Python's or a text) as the labels of a mode have it."""
+    """Read a date (NumPy's, Python's or a string) in the unit of a mode's labels `own`; ``None`` if it is not one."""
     try:
         return np.asarray(value, dtype=own.dtype).item()
     except (ValueError, TypeError):
@@ -364,7 +390,9 @@ def _as_date(value: Any, own: AnyArray) -> Any:
 
 
 def have_rank(labels: Any) -> bool:
-    """Whether a caller's labels are ordered categories (of pandas, an Enum of polars), listed up or down their order.
+    """Whether a caller's labels are ordered categories (pandas or polars Enum), listed in their order or its reverse.
+
+    Such levels have a rank: they are not rearranged, and answers contain ordered categories again.
 
     >>> import pandas as pd
     >>> [have_rank(pd.Categorical(list(own), list("smlx"), ordered=True)) for own in ("sml", "lms", "msl")]
@@ -381,7 +409,9 @@ def have_rank(labels: Any) -> bool:
 
 # --- strings that have a natural order -------------------------------------------------------------------------------
 
+# a number, a range of numbers, or one with a sign of comparison: "7", "-1.5e3", "18-24", "18 to 24", "<18", "65+", "5%"
 NUMBER = re.compile(r"[<>]?=? ?[-+]?\d+(\.\d+)?([eE][-+]?\d+)?( ?(-|–|to) ?\d+(\.\d+)?)?[%+]?")
+# a date or month, "2019-01-31" or "2019/1", perhaps with a time of day; or a time of day, "9:30" or "9h30"
 TIME = re.compile(r"\d{4}([-/]\d\d?){1,2}([ T].*)?|\d\d?[:h]\d\d.*")
 WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 YEAR = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november")
@@ -389,6 +419,9 @@ YEAR = ("january", "february", "march", "april", "may", "june", "july", "august"
 
 def sort_keys(texts: Sequence[str]) -> list[Any] | None:
     """Return keys that sort strings by what they represent; ``None`` for strings that are names.
+
+    Sorted as strings, "10" would come before "9". All strings must be numbers, ranges or times, or all days of the
+    week, or all months.
 
     >>> texts = ["65+", "18-24", "<18"]
     >>> [text for _, text in sorted(zip(sort_keys(texts), texts))]
@@ -400,7 +433,8 @@ def sort_keys(texts: Sequence[str]) -> list[Any] | None:
     if all(NUMBER.fullmatch(text) or TIME.fullmatch(text) for text in stripped):
         return [_number_key(text) for text in stripped]
     words = [text.lower().rstrip(".") for text in stripped]
-    for names, cuts in ((WEEK, (2, 3, 4, 9)), ((*YEAR, "december"), (3, 4, 9))):  # in full, or their first letters
+    # in full (no name is longer than 9 letters), or their first letters; two would not tell june from july
+    for names, cuts in ((WEEK, (2, 3, 4, 9)), ((*YEAR, "december"), (3, 4, 9))):
         places = {name[:n]: place for place, name in enumerate(names) for n in cuts}
         if all(word in places for word in words):
             return [places[word] for word in words]
@@ -408,15 +442,22 @@ def sort_keys(texts: Sequence[str]) -> list[Any] | None:
 
 
 def _number_key(text: str) -> tuple[float, ...]:
-    """Return the numbers in a text, the hour by the clock of 24 hours; after the first, -1 if it is below, 1 above."""
+    """Return the numbers in a string that `NUMBER` or `TIME` matches, as a key to sort by.
+
+    After the first number comes -1 if the string means numbers below it ("<18"), 1 if above ("65+", ">65"), else 0:
+    "<18" sorts before "18-24", and "65+" after "65". Hours with am or pm are turned into hours of 24.
+    """
     clock = re.compile(r"(\d+)([:h].*)([ap])\.?m\b.*", re.IGNORECASE)
     text = clock.sub(lambda half: f"{int(half[1]) % 12 + 12 * (half[3] in 'pP')}{half[2]}", text)
+    # a "-" after a digit separates two numbers, so it is not the sign of the second
     first, *others = re.findall(r"(?<!\d)[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\d+", text)
     return float(first), text.endswith("+") + (">" in text) - ("<" in text), *map(float, others)
 
 
 def is_ascending(texts: Sequence[str]) -> bool:
-    """Whether strings with a natural order are in it, or in its reverse; a week may begin with any of its days.
+    """Whether strings have a natural order and are listed in it or in its reverse; a week may begin with any day.
+
+    Levels that are listed otherwise count as names: no line is drawn through them, and they may be arranged.
 
     >>> [is_ascending(texts) for texts in (["7", "10"], ["10", "7", "9"], ["Sun", "Mon", "Tue"], ["Fri", "Mon", "Sat"])]
     [True, False, True, False]
@@ -424,7 +465,7 @@ def is_ascending(texts: Sequence[str]) -> bool:
     keys = sort_keys(texts)
     if keys is None:
         return False
-    breaks = sum(a > b for a, b in pairwise(keys))
+    breaks = sum(a > b for a, b in pairwise(keys))  # places where the order goes back
     rotated = isinstance(keys[0], int) and breaks == 1 and keys[-1] <= keys[0]  # days of the week, months
     return breaks == 0 or rotated or keys == sorted(keys, reverse=True)
 
@@ -436,6 +477,7 @@ def sorted_levels(values: AnyArray) -> AnyArray:
     (['Mon', 'Tue', 'Sun'], ['9', '10'])
     """
     found = np.unique(values)
+    # only strings may need another order: NumPy's (U, T) or Python's (O)
     if found.dtype.kind not in "UTO" or not all(isinstance(value, str) for value in found.tolist()):
         return found
     keys = sort_keys(found.tolist())

@@ -1,4 +1,4 @@
-"""Work in blocks of moderate size, and errors for what does not fit in memory."""
+"""Work in blocks of moderate size, and early errors for arrays that do not fit in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from legendre.core.errors import TooLarge
 def rows_of(shape: tuple[int, ...], block: int = 1 << 20) -> Iterator[slice]:
     """Cut the first mode into slices of about `block` cells, so that work on one needs little memory besides X.
 
-    Of blocks of 2^18 to 2^22 cells the default is the fastest.
+    The default was the fastest of blocks of 2^18 to 2^22 cells.
     """
     step = max(1, block // max(1, math.prod(shape[1:])))
     for start in range(0, shape[0], step):
@@ -20,36 +20,43 @@ def rows_of(shape: tuple[int, ...], block: int = 1 << 20) -> Iterator[slice]:
 
 
 def size_name(n: int) -> str:
-    """Write a number of cells, a very large one as a power of ten."""
+    """Write a number of cells: with commas, from 10^15 on as 1.2e34. It may be larger than any float."""
     if n < 10**15:
         return f"{n:,}"
-    power = len(str(n)) - 1 if n < 10**4000 else int(math.log10(n))  # Python writes no longer integers
+    # Python refuses to write integers of more than 4,300 digits
+    power = len(str(n)) - 1 if n < 10**4000 else int(math.log10(n))
     return f"{n / 10**power:.1f}e{power}"
 
 
 def check_room(cells: int, size: int, what: str, instead: str, unasked: int = 1 << 26) -> None:
-    """Refuse what needs more memory than the machine has free, before it is asked for.
+    """Raise `TooLarge` if arrays need more memory than the machine has free, before they are allocated.
+
+    Without this the system might kill the process, or start to swap.
 
     Parameters
     ----------
     cells, size
-        How many cells, and the bytes that are held for each at the same time.
+        The number of cells, and the bytes that are held for each at the same time.
     what, instead
-        What they are of, e.g. "a merged grid"; and a sentence that says what to ask for in its place.
+        The name of the array, e.g. "a merged grid"; and a sentence that tells the user what to ask for instead.
     unasked
-        Bytes (64 MiB) that are taken without looking at how many are free.
+        Bytes (64 MiB) up to which free memory is not looked up.
     """
     if cells * size <= unasked:
         return
     room = free_memory()
     if cells * size > room:
+        # beyond 1e300 integers do not fit a float
         counted = f"{cells:.3g}" if cells < 10**300 else size_name(cells)
         needed = f"{cells * size / 2**30:.3g}" if cells < 10**300 else size_name(cells * size // 2**30)
         raise TooLarge(f"{what} of {counted} cells needs {needed} GiB; {room / 2**30:,.3g} GiB are free. {instead}")
 
 
 def free_memory() -> float:
-    """Return how many bytes the machine has free, by psutil, or has at all without it; infinite if it does not say."""
+    """Return how many bytes of memory are available; without psutil, how many there are in all.
+
+    If the system tells neither, the answer is infinite.
+    """
     try:
         from psutil import virtual_memory
     except ImportError:

@@ -1,8 +1,9 @@
-"""Where X came from: its array library, its labels and the object that held it. Answers go back in the same form.
+"""What X was before it was read: its array library, its labels and the kind of object. Answers have the same form.
 
-A DataArray of xarray gives DataArrays, a Series or a cross table of pandas the same, rows of a data frame a data frame
-with a row for each cell. Arrays of torch, JAX and CuPy are computed as NumPy arrays on the processor, and answers are
-arrays of their library on their device. None of these libraries is imported before one of its arrays is seen.
+For an xarray DataArray answers are DataArrays; for a pandas Series or cross table they are the same; for the rows of a
+data frame they are data frames with a row for each cell. Arrays of torch, JAX and CuPy are copied to NumPy arrays, with
+which everything is computed, and answers are arrays of their library on their device. None of these libraries is
+imported before one of its arrays is seen.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Device:
     unit: Any = "cpu"  # as the library names it; for JAX its platform and number, since its own objects are not pickled
 
     def bring(self, array: AnyArray) -> Any:
-        """Copy a NumPy array to this library's device; on the processor it may share its memory."""
+        """Turn a NumPy array into an array of this library on this device; on the processor they may share memory."""
         if self.library == "numpy":
             return array
         # torch takes no negative strides, and warns of read-only memory
@@ -36,9 +37,9 @@ class Device:
         if self.library == "torch":
             return library.as_tensor(fresh, device=self.unit)
         if self.library == "jax":
-            platform, number = self.unit
+            platform, number = self.unit  # see `device_of`
             return library.device_put(fresh, next(d for d in library.devices(platform) if d.id == number))
-        with self.unit:
+        with self.unit:  # CuPy's device is a context manager
             return library.asarray(fresh)
 
 
@@ -46,7 +47,7 @@ HERE = Device("numpy")  # NumPy's memory
 
 
 def device_of(X: Any) -> Device:
-    """Find the library and the device of X, on which results must have double precision."""
+    """Find the library and the device of X, on which answers will be; refuse one that has no double precision."""
     library = _library_of(X)
     if library == "numpy":
         return HERE
@@ -56,7 +57,7 @@ def device_of(X: Any) -> Device:
                 "X is a JAX array, but JAX is set to float32, and results need float64. Call "
                 "jax.config.update('jax_enable_x64', True) at the start of the program, or pass np.asarray(X)."
             )
-        unit = min(X.devices(), key=lambda device: device.id)
+        unit = min(X.devices(), key=lambda device: device.id)  # X may be spread over several; answers go to one
         return Device(library, (unit.platform, unit.id))
     if library == "torch" and X.device.type == "mps":
         raise InvalidTensor("X is on a device without float64 (mps), which results need. Pass X.cpu().")
@@ -64,7 +65,10 @@ def device_of(X: Any) -> Device:
 
 
 def _library_of(X: Any) -> str:
-    """Name the array library X belongs to by its type; NumPy for everything that is not an array of another one."""
+    """Name the library that X is an array of, from the modules of its type and base types, without importing any.
+
+    "numpy" is the answer for everything that is not an array of torch, JAX or CuPy.
+    """
     for kind in type(X).__mro__ if hasattr(X, "__array__") and not isinstance(X, np.ndarray) else ():
         root = "jax" if kind.__module__.startswith("jaxlib") else kind.__module__.partition(".")[0]
         if root in ("torch", "jax", "cupy"):
@@ -73,24 +77,31 @@ def _library_of(X: Any) -> str:
 
 
 def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:
-    """Take an array of another library to NumPy; anything else comes back as it is."""
+    """Copy an array of torch, JAX or CuPy into a NumPy array; return anything else unchanged.
+
+    `name` is what errors call it. Sparse arrays, and those that a transformation of JAX traces, have no values.
+    """
     library = _library_of(X)
     if library == "numpy":
         return X
     try:
         if library == "torch":
-            return (X.double() if "bfloat16" in str(X.dtype) else X).numpy(force=True)  # NumPy has no such type
+            return (X.double() if "bfloat16" in str(X.dtype) else X).numpy(force=True)  # NumPy has no bfloat16
         values = X.get() if library == "cupy" else np.asarray(X)
     except (TypeError, RuntimeError, NotImplementedError) as problem:
         raise error(
             f"{name} is a {library} array that cannot be read ({str(problem).splitlines()[0]}). It must be dense and "
             f"have values: pass {name}.to_dense() of a sparse one, and call this outside jit, grad and vmap."
         ) from None
+    # "V": JAX's bfloat16, a type that NumPy does not compute with
     return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
 def read_array(value: Any, name: str, error: type[LegendreError], advice: str = "") -> AnyArray:
-    """Return a caller's value as an array; rows of different lengths are refused, with some advice."""
+    """Return a caller's value as a NumPy array, of any dtype; refuse what is not one, such as rows of unequal length.
+
+    `name` is what the error calls the value, and `advice` its last sentence.
+    """
     held = host(value, name, error)
     try:
         return np.asarray(held)
@@ -116,20 +127,21 @@ class Origin:
     device
         The array library of X and its device.
     form
-        "array"; "xarray", a DataArray; "series", a Series of pandas, and "table", a cross table of it; "rows", a data
-        frame with a row for each event.
+        "array"; "xarray", a DataArray; "series", a pandas Series; "table", a pandas cross table; "rows", a data frame
+        with a row for each event.
     index
-        Of a cross table: how many modes are in its index.
+        Of a cross table: how many modes are in its index. They are the first modes; the others are in its columns.
     library
         Of rows: the library of their data frame.
     own_names
-        The names of the modes as that library has them, where some have none.
+        The names of the dimensions (xarray) or index levels (pandas) as that library has them, strings or not; some
+        may be ``None``. Without this tuple the names of `labels` are used.
     notes
         Sentences about how X was read, for summaries.
     ranked
         Modes whose labels have an order of their own: ordered categories.
     completed
-        Whether a model divided rows that lack values among cells: whole numbers are then not counts.
+        Whether rows that lack values were divided among cells by the EM algorithm: whole numbers are then not counts.
     counted
         Whether the caller says that X holds counts; ``None``: it does if its entries are whole numbers.
     """
@@ -154,22 +166,26 @@ class Origin:
         return Labels(shape) if self.labels is None else self.labels
 
     def part(self, modes: Sequence[int]) -> Origin:
-        """Return the same for some of the modes."""
+        """Return the origin of an array over some of the modes of X: a marginal, for example."""
         if self.labels is None:
             return self
         names = None if self.own_names is None else tuple(self.own_names[k] for k in modes)
-        inside = sum(k < self.index for k in modes)
+        inside = sum(k < self.index for k in modes)  # of a cross table: those that are in its index
         ranked = tuple(i for i, k in enumerate(modes) if k in self.ranked)
         return replace(self, labels=self.labels.part(modes), own_names=names, index=inside, ranked=ranked)
 
     def drop_labels(self) -> Origin:
-        """Return the origin of a NumPy array with the same arrangement of levels."""
+        """Return the origin of a NumPy array with the same arrangement of levels: answers are then plain arrays."""
         if self.labels is None or self.labels.order is None:
             return PLAIN
         return Origin(Labels(self.labels.shape, order=self.labels.order))
 
     def give(self, array: AnyArray, modes: Sequence[int] | None = None, what: str = "value") -> Any:
-        """Bring an array over some modes (all by default) into the form of X; `what` names the numbers of a row."""
+        """Turn an array over some modes (all by default) into an object of the kind that X was, with its labels.
+
+        The array is indexed by places (see `legendre.core.labels`), the answer as X is. If X was rows of a data frame,
+        `what` is the name of the column that holds the numbers. Marginals, tensors and other answers of a fit use it.
+        """
         kept = range(array.ndim) if modes is None else modes
         part = self.part(kept)
         if part.labels is not None and array.ndim:  # the levels of X in its own order
@@ -178,7 +194,7 @@ class Origin:
             return self.device.bring(array)
         if self.form == "rows":
             columns = part._list_levels(np.indices(array.shape).reshape(array.ndim, -1))
-            while what in columns:
+            while what in columns:  # a mode has that name
                 what = f"{what}_"
             return self._data_frame({**columns, what: array.ravel()})
         labels = part.of(array.shape)
@@ -190,7 +206,7 @@ class Origin:
         pandas = _import_library("pandas")
 
         def as_index(modes: Sequence[int]) -> Any:
-            """Make an index of all combinations of the levels of some modes."""
+            """Make a pandas index of all combinations of the levels of some modes; ordered categories stay ordered."""
             lists = []
             for k in modes:
                 own = labels.levels_of(k)
@@ -199,6 +215,7 @@ class Origin:
                 return pandas.Index(lists[0], name=names[modes[0]])
             return pandas.MultiIndex.from_product(lists, names=[names[k] for k in modes])
 
+        # the axes of the array whose modes were in the index of X, and those that were in its columns
         inside = [i for i, k in enumerate(kept) if k < self.index]
         outside = [i for i, k in enumerate(kept) if k >= self.index]
         if self.form == "series" or not inside or not outside:
@@ -208,13 +225,20 @@ class Origin:
         return pandas.DataFrame(flat, index=as_index(inside), columns=as_index(outside))
 
     def give_cells(self, cells: IntArray) -> Any:
-        """Bring a list of cells into the form of X: a data frame with a row for each where X had labels in one."""
+        """Turn cells (n x N, by places) into rows as the user knows them, e.g. samples of Q.
+
+        If X was an array they are an array of indices in X, else a data frame with a column of labels for each mode.
+        """
         if self.form == "array":
             return cells if self.labels is None else self.labels.indices(cells)
         return self._data_frame(self._list_levels(cells.T))
 
     def _list_levels(self, columns: IntArray) -> dict[str, Any]:
-        """Return the labels of cells, by mode, as columns of the library: ordered categories stay so."""
+        """Return for each mode the labels of some cells (N x n, by places), by name: the columns of a data frame.
+
+        Ordered categories become those of the data frame's library: pandas Categorical, polars Enum (of strings only),
+        a pyarrow dictionary.
+        """
         assert self.labels is not None  # every form but "array" has labels
         found, library = {}, _import_library(self.library)
         for k, places in enumerate(columns):
@@ -227,7 +251,7 @@ class Origin:
             elif k in self.ranked and self.library == "pyarrow":
                 column = library.DictionaryArray.from_arrays(places, own.tolist(), ordered=True)
             elif own.dtype.kind == "O" and len(set(map(type, own))) == 1:
-                column = column.tolist()  # dates with time zones are objects to NumPy alone
+                column = column.tolist()  # such as dates with time zones: NumPy has no type for them, the library has
             found[self.labels.mode(k)] = column
         return found
 
@@ -243,7 +267,7 @@ PLAIN = Origin()  # an array of NumPy without labels
 
 
 def _import_library(name: str) -> Any:
-    """Import the library of X; that of a fit from a file may not be installed."""
+    """Import the library that X was an object of; if the fit was read from a file, it may not be installed."""
     try:
         return import_module(name)
     except ImportError:

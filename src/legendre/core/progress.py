@@ -1,4 +1,4 @@
-"""One line on the terminal while something takes longer than two seconds: what is being done, and how far it is."""
+"""A line on the terminal while something takes longer than two seconds: what is being done, and how far it is."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def show_nothing(text: str, share: float | None = None, /) -> None:
 
 @contextmanager
 def line(text: str, wanted: bool = True, *, after: float = 2.0) -> Iterator[Say]:
-    """Show a text on standard error while the block runs; what the context manager yields changes the text.
+    """Show a line of text on standard error while the block runs; call what is yielded to change the text.
 
-    The line appears `after` some seconds: work that is done by then needs none.
+    The line appears `after` some seconds, so that short work shows nothing. With ``wanted=False`` it never appears, and
+    what is yielded does nothing.
 
     >>> with line("fitting", wanted=False) as say:
     ...     say("fold 1 of 5", 0.2)
@@ -42,11 +43,11 @@ def line(text: str, wanted: bool = True, *, after: float = 2.0) -> Iterator[Say]
         display.update(task, description=text, completed=share, total=None if share is None else 1.0)
 
     timer = Timer(after, display.start)
-    timer.daemon = True
+    timer.daemon = True  # Python may exit before it is due
     timer.start()
     try:
         yield say
     finally:
         timer.cancel()
-        timer.join()
+        timer.join()  # if it is just starting the display, wait: a display that starts after the stop would stay
         display.stop()

@@ -1,4 +1,7 @@
-"""Tables of a summary as plain text, and as HTML for a notebook and the report page; lists and shapes in words."""
+"""Tables of a summary as plain text, Markdown and LaTeX, and as HTML for notebooks and the report page.
+
+Also lists and shapes in words.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ CELL = "padding: 2px 12px 2px 0; vertical-align: top; font-variant-numeric: tabu
 
 @dataclass(frozen=True)
 class NamedValues:
-    """A title, and below it a name and its value in each row."""
+    """A title, and below it a name and its value in each row: the head of a summary."""
 
     title: str
     rows: Sequence[tuple[str, str]]
@@ -26,13 +29,14 @@ class NamedValues:
     def text(self) -> str:
         """Write a title, a rule, and a line for each name and its value; a long "note" is wrapped."""
         width = max(len(name) for name, _ in self.rows)
+        # the first line of a value stands next to its name, further lines of a note next to blanks
         body = [
             f"{said:<{width}}  {line}"
             for name, value in self.rows
             for said, line in zip_longest([name], wrap(value, 92) if name == "note" else [value], fillvalue="")
         ]
         longest = max((width + 2 + len(value) for name, value in self.rows if name != "note"), default=0)
-        rule = longest if self.fit_rule else max(width + 24, len(self.title))
+        rule = longest if self.fit_rule else max(width + 24, len(self.title))  # 24: an ordinary value
         return "\n".join([self.title, "-" * rule, *body])
 
     def html(self) -> str:
@@ -70,7 +74,7 @@ Table = NamedValues | Columns
 
 
 def markdown(table: Table) -> str:
-    r"""Write a table for Markdown.
+    r"""Write a table for Markdown; the title of columns is a bold line above it.
 
     >>> print(markdown(Columns("", [("a|b", "n"), ("x", "1")], "<>")))
     | a\|b | n |
@@ -86,7 +90,7 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    r"""Write a table for LaTeX, with rules of the package booktabs.
+    r"""Write a table for LaTeX, with rules of the package booktabs; notes become comments below it.
 
     >>> print(latex(Columns("", [("share", "%"), ("x_1", "5")], "<>")))
     \begin{tabular}{lr}
@@ -110,9 +114,10 @@ def latex(table: Table) -> str:
 def _with_head(table: Table) -> tuple[list[list[str]], str]:
     """Return the rows, padded to the same length, and the side of each column, for Markdown and LaTeX.
 
-    Both formats need names of columns in the first row: a table of named values has its title there.
+    Both formats need names of columns in the first row. A table of named values has none, so its title is put there.
     """
     head = [["", table.title]] if isinstance(table, NamedValues) else []
+    # transposing pads short rows with empty strings; transposing again makes rows of the columns
     columns = zip_longest(*head, *table.rows, fillvalue="")
     rows = [list(row) for row in zip(*columns, strict=True)]
     n = len(rows[0])
@@ -129,6 +134,7 @@ def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, lead: str
     for i, row in enumerate(rows):
         cells = ""
         for k, text in enumerate(row):
+            # names are in the first column or in the first row; the last side holds for all further columns
             named, side = (k if lead is None else i) == 0, sides[min(k, len(sides) - 1)]
             tag = "th" if named else "td"
             style = f"{CELL} text-align: {'left' if side == '<' else 'right'}; {RULE if named else ''}"
@@ -140,7 +146,9 @@ def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, lead: str
 
 
 def fragment(tables: Sequence[Table], words: Sequence[str] = ()) -> str:
-    """Write tables as HTML in the colours of the page around them, sentences above them.
+    """Write tables as HTML, with the sentences `words` above them: what a notebook shows of a result.
+
+    No colours are set, so that the text has those of the page around it.
 
     >>> fragment([NamedValues("Fit <1>", [("KL", "0.5")])]).count("&lt;1&gt;")
     1
@@ -153,7 +161,8 @@ def fragment(tables: Sequence[Table], words: Sequence[str] = ()) -> str:
 def align(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Write rows as lines with aligned columns; a row may end early.
 
-    `sides` has a character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all that follow.
+    `sides` has a character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all further
+    columns.
     """
     n_columns = max(map(len, rows))
     widths = [max(len(row[k]) for row in rows if k < len(row)) for k in range(n_columns)]
@@ -165,14 +174,14 @@ def align(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
 
 
 def shape_name(shape: Sequence[int]) -> str:
-    """Write the shape of a tensor; of a long one both ends and the order."""
+    """Write the shape of a tensor, e.g. 16x105x20; of more than 12 modes both ends and the number of modes."""
     if len(shape) > 12:
         return f"{shape[0]}x{shape[1]}x...x{shape[-1]} (order {len(shape)})"
     return "x".join(map(str, shape))
 
 
 def shorten(text: str, most: int = 400) -> str:
-    """Leave the middle of a long text out."""
+    """Leave out the middle of a text that is longer than `most` characters; its start and its end stay."""
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
 
 

@@ -1,7 +1,8 @@
-"""Ties: parameters of cells that move together, ``theta = A beta``; and the features of a model that has them.
+"""Ties: one parameter acts on several cells, ``theta = A beta``; and the features of a model that has them.
 
-A feature is a function on the grid. By Möbius inversion it is a sum of the features of cells, ``1[v >= u]``, with
-coefficients that make a column of A; its value at the first cell is not part of it, since normalisation removes it.
+A feature is a function f of the cells v of the grid, and its parameter beta adds ``beta f(v)`` to log q. By Möbius
+inversion f is a sum of the features of cells u, ``1[v >= u]``; the coefficients are a column of A. The value of f at
+the first cell of the grid, the *bottom*, is left out, because normalisation removes constants.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Column = tuple[IntArray, FloatArray, str]  # the cells of a feature (n x N), the
 
 @dataclass(frozen=True, eq=False)
 class Ties:
-    """The matrix A, k cells x m columns, by its entries, column after column.
+    """The matrix A (k cells x m parameters), which is sparse: its entries that are not 0, column after column.
 
     >>> ties = Ties(3, np.array([0, 1, 2]), np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0]), ("both", "twice"))
     >>> ties.spread(np.array([5.0, 7.0])).tolist(), ties.collect(np.array([1.0, 10.0, 100.0])).tolist()
@@ -33,7 +34,7 @@ class Ties:
     rows: IntArray  # the cell of each entry, by its place in the basis
     columns: IntArray  # its column, in rising order
     values: FloatArray
-    names: tuple[str, ...]  # of the columns; empty for one that its cell names, whose own it is
+    names: tuple[str, ...]  # of the columns; empty for the parameter of a single cell, which the cell names
     boxes: IntArray | None = None  # m x 2 N: the corners lo and hi of boxes, where each feature is 1 on one
 
     @property
@@ -48,42 +49,42 @@ class Ties:
 
     @cached_property
     def own(self) -> IntArray:
-        """For each column the one cell that it is the parameter of; -1 where it ties cells."""
+        """For each column the one cell that it is the parameter of, with coefficient 1; -1 where it ties cells."""
         out = np.full(self.n_params, -1, dtype=np.int64)
-        alone = (np.diff(self.starts) == 1)[self.columns] & (self.values == 1.0)
+        alone = (np.diff(self.starts) == 1)[self.columns] & (self.values == 1.0)  # entries of columns that have one
         out[self.columns[alone]] = self.rows[alone]
         return out
 
     @cached_property
     def whole(self) -> bool:
-        """Whether all coefficients, and so all values of the features, are whole numbers."""
+        """Whether all coefficients are integers: then features are too, and their covariances are found exactly."""
         return bool((self.values == np.rint(self.values)).all())
 
     @cached_property
     def size(self) -> float:
-        """A bound of the absolute value of every feature, at least 1."""
+        """An upper bound on the absolute value of every feature, at least 1: the largest column sum of |A|."""
         return max(1.0, float(self.collect_sizes(np.ones(self.n_cells)).max(initial=0.0)))
 
     def spread(self, vector: FloatArray) -> FloatArray:
-        """Compute ``A x``: from a number for each parameter to one for each cell."""
+        """Compute ``A x``: from a number for each parameter (m) to one for each cell (k), as beta to theta."""
         return np.bincount(self.rows, self.values * vector[self.columns], self.n_cells).astype(np.float64, copy=False)
 
     def collect(self, vector: FloatArray) -> FloatArray:
-        """Compute ``A' x``: from a number for each cell to one for each parameter."""
+        """Compute ``A' x``: from a number for each cell (k) to one for each parameter (m), as eta of each."""
         return np.bincount(self.columns, self.values * vector[self.rows], self.n_params).astype(np.float64, copy=False)
 
     def collect_sizes(self, vector: FloatArray) -> FloatArray:
-        """Compute ``|A|' x``, the sums of the absolute terms of `collect`: they bound its rounding errors."""
+        """Compute ``|A|' x`` (m) for x >= 0: the sums of the absolute terms of `collect`, which bound its rounding."""
         return replace(self, values=np.abs(self.values)).collect(vector)
 
     def matrix(self) -> Any:
-        """Return A as a sparse array of SciPy, k x m, of its own: SciPy sorts entries in place."""
+        """Return A as a SciPy sparse array, k x m; it is a copy, because SciPy may sort entries in place."""
         from scipy.sparse import csc_array
 
         return csc_array((self.values, self.rows, self.starts), shape=(self.n_cells, self.n_params), copy=True)
 
     def of_columns(self, chosen: IntArray) -> Ties:
-        """Keep some columns, in the order given; the cells stay."""
+        """Keep some columns, in the order given: the same model with fewer parameters. All k cells stay."""
         part = self.matrix()[:, chosen]
         columns = np.repeat(np.arange(len(chosen)), np.diff(part.indptr))
         names = tuple(self.names[j] for j in chosen.tolist())
@@ -93,16 +94,17 @@ class Ties:
 
     @cached_property
     def shortfall(self) -> FloatArray:
-        """By what eta of each parameter falls short of the probability of its box: 1 if that holds the first cell.
+        """The probability of each parameter's box minus eta (m): 1 if the box contains the first cell, else 0.
 
-        A feature is 0 at the first cell; that of a box which holds it is therefore 0 inside and -1 outside.
+        A feature is 0 at the first cell. That of a box which contains it is therefore 0 inside and -1 outside, and its
+        eta is the probability of the box minus 1. Tables of parameters add this, to show probabilities.
         """
         if self.boxes is None:
             return np.zeros(self.n_params)
         return np.asarray((self.boxes[:, : self.boxes.shape[1] // 2] == 0).all(axis=1), dtype=np.float64)
 
     def mark_touching(self, cells: BoolArray) -> BoolArray:
-        """Mark the columns that have an entry at one of the marked cells."""
+        """Mark the columns (m) that have an entry at one of the marked cells (k)."""
         return np.bincount(self.columns, cells[self.rows], self.n_params) > 0
 
 
@@ -119,14 +121,14 @@ class Terms:
         return len(self.cells) if self.ties is None else self.ties.n_params
 
     def of_columns(self, chosen: IntArray) -> Terms:
-        """Keep some parameters; cells that none of them needs are dropped."""
+        """Keep some parameters, in the order given; cells that none of them needs are dropped."""
         if self.ties is None:
             return Terms(self.cells[chosen])
         kept = Terms(self.cells, self.ties.of_columns(chosen))
         return column_terms(kept.columns(), self.cells.shape[1], kept.as_ties().boxes)
 
     def as_ties(self) -> Ties:
-        """Return the ties, those of the identity where there are none."""
+        """Return the ties; without any, those with A = 1, so that callers need not distinguish the two cases."""
         if self.ties is not None:
             return self.ties
         every = np.arange(len(self.cells))
@@ -134,7 +136,7 @@ class Terms:
 
     def own_cells(self) -> IntArray:
         """Return the cell of each parameter that is a single cell's own, m x N; rows of -1 for the others."""
-        none = np.full((1, self.cells.shape[1]), -1)  # the last row: `own` is -1 for the others
+        none = np.full((1, self.cells.shape[1]), -1)  # `own` is -1 for the others, which is the index of this last row
         return np.vstack([self.cells, none])[self.as_ties().own]
 
     def titles(self) -> tuple[str, ...]:
@@ -148,7 +150,10 @@ class Terms:
         return [(self.cells[ties.rows[a:b]], ties.values[a:b], name) for a, b, name in ends]
 
     def places_in(self, other: Terms) -> IntArray:
-        """Find the feature of each parameter among those of another basis; -1 where it lacks one."""
+        """Find the column of each parameter's feature in another basis on the same grid; -1 where it is not there.
+
+        If all are there, the models are nested.
+        """
         if self.ties is None and other.ties is None:
             return find(self.cells, other.cells)
         known = {_key(*column): j for j, column in enumerate(other.columns())}
@@ -156,15 +161,17 @@ class Terms:
 
 
 def _key(cells: IntArray, values: FloatArray, _: str) -> tuple[bytes, bytes]:
-    """Return a key that is the same for equal features."""
+    """Return a key that is the same for equal features, in whatever order their cells are listed."""
     order = np.lexsort(cells.T[::-1])
     return cells[order].astype(np.int64).tobytes(), values[order].tobytes()
 
 
 def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None = None) -> Terms:
-    """Make terms of features: the bottom and zeros are dropped, and of equal features all but the first.
+    """Make terms of features on a grid of `order` modes: the only place where a matrix A is made from its columns.
 
-    Where every one is a cell's own, without another name, there are no ties. `boxes` are all different.
+    The bottom and coefficients 0 are dropped, and of equal features all but the first. If each feature is that of a
+    single cell, and none has a name, the terms have no ties. `boxes` (m x 2 N) are given where each feature is that of
+    a box; they must be different, so that no feature is dropped.
     """
     kept: dict[tuple[bytes, bytes], Column] = {}
     for cells, values, name in columns:
@@ -175,14 +182,18 @@ def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None =
     entries = np.concatenate([np.empty(0), *(values for _, values, _ in kept.values())])
     lengths, different = [len(cells) for cells, _, _ in kept.values()], unique_cells(listed)
     names = tuple(name for _, _, name in kept.values())
-    place = np.repeat(np.arange(len(kept)), lengths)
+    place = np.repeat(np.arange(len(kept)), lengths)  # the column of each entry
     ties = Ties(len(different), find(listed, different), place, freeze(entries), names, boxes)
     plain = not any(names) and (ties.own >= 0).all()
     return Terms(different[ties.own]) if plain else Terms(different, ties)
 
 
 def box_terms(lo: IntArray, hi: IntArray, labels: Labels, own: int = 0) -> Terms:
-    """Tie the parameter of each box over its corners; the first `own` boxes are those of cells, which name them."""
+    """Give each box [lo, hi) (m x N each) a parameter, which is tied over the corners of the box.
+
+    The first `own` boxes are cells u, that is [u, shape): a growing basis started with them. They get no names, because
+    their cells name them.
+    """
     shape = np.array(labels.shape)
     columns = [
         (*box_corners(a, b, shape), "" if i < own else box_name(a, b, labels))
@@ -192,7 +203,10 @@ def box_terms(lo: IntArray, hi: IntArray, labels: Labels, own: int = 0) -> Terms
 
 
 def box_corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, FloatArray]:
-    """List the cells of the grid at the corners of a box, and their signs: those of its Möbius inversion.
+    """List the corners of a box [lo, hi) that are cells of the grid (n x N), and the sign of each (n).
+
+    The indicator of the box is the sum of the features of these cells with these signs, by inclusion and exclusion:
+    along each mode, ``1[lo <= v < hi] = 1[v >= lo] - 1[v >= hi]``. The second term is 0 where hi is the length.
 
     >>> [part.tolist() for part in box_corners(np.array([1, 0]), np.array([3, 2]), np.array([3, 5]))]
     [[[1, 0], [1, 2]], [1.0, -1.0]]
@@ -206,9 +220,9 @@ def box_corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, 
 
 
 def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
-    """Name a box: the first and the last level of each mode, where these are not all levels.
+    """Name a box [lo, hi) by the first and the last level in each mode that it restricts.
 
-    Levels that neither rise nor fall are listed instead, as those of cells are.
+    Levels that neither rise nor fall are listed instead (see `Labels.name_levels`).
 
     >>> labels = Labels.read((4, 24), ["carrier", "hour"], {"carrier": ["AA", "B6", "DL", "UA"]})
     >>> box = np.array([0, 6]), np.array([2, 9])

@@ -1,6 +1,7 @@
 """Sums over the grid's partial order between two lists of cells, where a grid would be too large to form.
 
-``sums_below`` is the zeta transform (eq. 2) read at some cells, ``sums_above`` its adjoint (eq. 3) read at the basis.
+``u <= v``, "u is below v", means that it holds in every coordinate. ``sums_below`` is the zeta transform (eq. 2) at
+some cells, ``sums_above`` its adjoint (eq. 3) at the cells of the basis.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ FEW_PAIRS = 20_000_000  # pairs of a cell and a basis cell up to which lists are
 
 
 def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
-    """Sum, for each of the cells (m x N), the values of the basis cells (k x N) at or below it."""
+    """Sum, for each cell (m x N), the values of the basis cells (k x N) at or below it: of theta, log q + psi."""
     return _sum_comparable(shape, basis, values, cells, down=False)
 
 
 def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
-    """Sum, for each of the basis cells (k x N), the masses of the cells (m x N) at or above it."""
+    """Sum, for each basis cell (k x N), the masses of the cells (m x N) at or above it: of probabilities, eta."""
     return _sum_comparable(shape, cells, masses, basis, down=True)
 
 
 def _sum_comparable(
     shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool
 ) -> FloatArray:
-    """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`.
+    """Sum, for each of the askers (n x N), the values of the adders (m x N) at or below it; at or above it if `down`.
 
-    Long lists are swept by compiled code. Otherwise every cell of the shorter list is compared with the longer list.
+    The askers are the cells that want a sum, the adders those that have values. Long lists are swept by compiled code,
+    in less than quadratic time. Otherwise every cell of the shorter list is compared with the longer list in NumPy.
     """
     if _sweeps(shape, adders, askers):
         from legendre.core.sums.kernels.cell_sums import sweep
@@ -46,14 +48,16 @@ def _sum_comparable(
 
 
 def suffix_sums(x: AnyArray, cells: IntArray, few: int = 4) -> FloatArray:
-    """Sum a grid at or above each of some of its cells (k x N), in the memory of one slab of it.
+    """Sum a grid at or above each of some of its cells (k x N) with the memory of one slab, a slice of the first mode.
 
-    Slabs of the first mode are added up from the last to the first. Wherever a cell begins, the sum of the slabs so far
-    is summed over the rectangle above it. For more than `few` cells a mode all suffix sums of that slab are cheaper.
+    Slabs are added up from the last one down to the first coordinate of each cell. The sum of these slabs is then
+    summed over the other coordinates at or above the cell. If more than `few` cells for each mode of a slab have the
+    same first coordinate, all suffix sums of the slab are cheaper than a sum for each cell.
     """
-    if x.flags.f_contiguous:
+    if x.flags.f_contiguous:  # slabs of the last mode are contiguous then: transpose, and it is the first
         x, cells = x.T, cells[:, ::-1]
     out, order = np.empty(len(cells)), np.argsort(-cells[:, 0], kind="stable")
+    # first coordinates, the largest first (hence the signs), and where the cells that have each begin in `order`
     starts, first = np.unique(-cells[order, 0], return_index=True)
     slab, stop = np.zeros(x.shape[1:]), len(x)
     for start, own in zip(-starts, np.split(order, first[1:]), strict=True):
@@ -75,9 +79,12 @@ def second_moments(
     out: FloatArray,
     together: int = 1 << 11,
 ) -> None:
-    """Fill `out` (k x k) with the mass at or above both of any two basis cells, `together` cells at a time.
+    """Fill `out` (k x k) with the mass of the cells (m x N) that are at or above both of any two basis cells (k x N).
 
-    These are sums at joins: the features of two cells multiply to that of their join.
+    These are the expectations of products of two features, from which the Fisher matrix is made. A product of features
+    is the feature of the join, so they are also sums above joins, which compiled code computes for long lists. In
+    NumPy they are the matrix product Z' diag(masses) Z, with the rows of zeta Z, of which `together` are formed at a
+    time.
     """
     if len(basis) > 1 and _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep_joins
@@ -95,7 +102,7 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
     """Compute the rows of zeta (m x k) of some cells v (m x N): 1 where a basis cell u (k x N) is at or below v."""
     out = np.ones((len(cells), len(basis)))
     for k in range(cells.shape[1]):
-        if basis[:, k].any():
+        if basis[:, k].any():  # else every cell is at or above in this mode
             out *= basis[:, k] <= cells[:, k, None]
     return out
 
@@ -103,7 +110,8 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
 def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
     """Decide whether to sweep in compiled code: where it is faster, and its tree takes at most 2^26 numbers (512 MiB).
 
-    The tree has a number for each cell of the grid of all modes but the longest.
+    The tree (a Fenwick tree, see `kernels/cell_sums.py`) has a number for each cell of the grid of all modes but the
+    longest.
     """
     return len(cells) * len(basis) > FEW_PAIRS and math.prod(shape) // max(shape) <= 1 << 26
 

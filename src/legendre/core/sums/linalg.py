@@ -1,6 +1,6 @@
-"""Symmetric positive semidefinite systems by LAPACK, and how many threads it and BLAS use.
+"""Symmetric positive semidefinite linear systems by LAPACK, and the number of threads that it and BLAS use.
 
-Cholesky, pivoted where that fails, never an inverse.
+Fisher matrices are factorised by Cholesky, pivoted where that fails; no inverse is formed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from legendre.core.types import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """``G = L L'`` on the independent rows `columns`, up to a scaling of rows and columns."""
+    """A Cholesky factor of a k x k matrix G: ``S G S = L L'`` on r independent rows and columns, S = diag(scale)."""
 
-    lower: FloatArray
-    scale: FloatArray
-    columns: IntArray
+    lower: FloatArray  # L, r x r; entries above the diagonal are not used
+    scale: FloatArray  # r factors, all 1 if G needed no scaling
+    columns: IntArray  # the independent rows of G, in the order of the rows of L
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """Solve ``G x = right`` (k or k x m); entries of dependent rows are 0, entries beyond float64 are infinite."""
+        """Solve ``G x = right`` (k or k x m): ``x = S (L L')^-1 S right`` on independent rows.
+
+        Entries of x at dependent rows are 0; entries beyond the range of float64 are infinite.
+        """
         out = np.zeros_like(right)
         if len(self.columns):
             scale = self.scale if right.ndim == 1 else self.scale[:, None]
@@ -38,18 +41,21 @@ class Factor:
 def factorise(g: FloatArray, n_cells: int) -> Factor:
     """Factorise a Fisher matrix g (k x k, symmetric, C order), which is overwritten.
 
-    Cholesky does not mind that variances of features differ by many orders of magnitude. Where it meets a pivot at the
-    level of rounding, the diagonal is scaled to 1 and LAPACK's pivoted Cholesky finds the numerical rank. The level
-    depends on k and on the number of cells that were summed to get an entry of g.
+    Plain Cholesky is tried first; it is accurate even if variances of features differ by many orders of magnitude. If
+    a pivot is as small as rounding errors, parameters are dependent: the diagonal is scaled to 1, and LAPACK's pivoted
+    Cholesky finds the numerical rank and independent rows. The size of rounding errors depends on k and on `n_cells`,
+    the number of cells that were summed to get an entry of g; see `rounding_level`.
     """
     k = len(g)
     if not k:
         return Factor(g, np.ones(0), np.arange(0))
     level, diagonal = rounding_level(k, n_cells), np.diagonal(g).copy()
-    # in Fortran order LAPACK works in place, and leaves the other triangle as it was
+    # in Fortran order LAPACK works in place; the transpose has that order, and its upper triangle is not written to
     lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
+    # a squared diagonal entry of L over the variance is the share of it that the features before do not explain
     if info == 0 and float((np.diagonal(lower) ** 2 / diagonal).min()) > level:
         return Factor(lower, np.ones(k), np.arange(k))
+    # restore g from its saved diagonal and the triangle that LAPACK left, which is the lower one of g itself
     np.fill_diagonal(g, diagonal)
     g = np.tril(g)
     g += np.tril(g, -1).T
@@ -65,7 +71,10 @@ def solve(g: FloatArray, n_cells: int, right: FloatArray) -> tuple[Factor, Float
 
 
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
-    """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten."""
+    """List a maximal set of linearly independent rows of a Gram matrix g (k x k), ascending; `g` is overwritten.
+
+    `n_cells` is the number of cells that were summed to get an entry of g.
+    """
     _scale_to_unit_diagonal(g)
     columns, _ = _factorise_pivoted(g, rounding_level(len(g), n_cells))
     return np.sort(columns)
@@ -74,16 +83,17 @@ def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
 def rounding_level(size: int, n_cells: int) -> float:
     """Bound the rounding error of a pivot of a matrix with unit diagonal: smaller pivots count as 0.
 
-    `size` is the number of rows. An entry was summed over `n_cells` cells, whose errors grow with the square root of
-    their number.
+    `size` is the number of rows; the elimination of each adds a rounding error. Entries of the matrix were summed over
+    `n_cells` cells, and errors of such a sum grow with the square root of their number. Small problems get 16 eps.
     """
     return float(np.finfo(np.float64).eps) * max(size, int(np.sqrt(n_cells)), 16)
 
 
 def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
-    """Scale rows and columns of a Gram matrix, in place, so that its diagonal is 1; return the factors.
+    """Scale rows and columns of a Gram matrix, in place, so that its diagonal is 1; return the factors (k).
 
-    Pivots then say how much of a feature's variance is left, whatever that variance is.
+    A pivot is then the share of a feature's variance that the features before it do not explain, so that pivots of all
+    features can be compared with one tolerance. Rows with variance 0 become 0.
     """
     diagonal = np.diagonal(g)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -94,26 +104,29 @@ def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
 
 
 def _factorise_pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
-    """Return the rows whose pivots are above the tolerance, and the Cholesky factor L of these rows and columns."""
-    lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1)
+    """Return the r rows whose pivots are above the tolerance, and the Cholesky factor L (r x r) of their submatrix.
+
+    The row with the largest remaining variance is eliminated next (LAPACK's dpstrf).
+    """
+    lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1)  # `pivots` count from 1
     return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
 
 
 def limit_blas(rows: int = 0, large: int = 2_000) -> AbstractContextManager[None]:
-    """Let BLAS and LAPACK use one thread inside, unless matrices have at least `large` rows.
+    """Return a context in which BLAS and LAPACK use one thread, unless matrices have at least `large` `rows`.
 
-    On a busy machine two threads were up to 50 times slower on smaller factors. A fit, and whatever else multiplies
-    small matrices many times, sets the limit once (30 microseconds), not for each product. Compiled kernels have their
-    own number of threads, see `legendre.core.compiled`.
+    On a busy machine two threads were up to 50 times slower on smaller factors. Entering the context takes 30
+    microseconds, so a fit, and whatever else multiplies small matrices many times, enters it once, not for each
+    product. Compiled kernels have their own number of threads, see `legendre.core.compiled`.
     """
     return nullcontext() if rows >= large else _blas_limit()
 
 
 class _BlasLimit:
-    """One BLAS thread for the process until the last of the fits that ask for it, in any thread, has ended.
+    """Limits BLAS to one thread from when the first fit enters, in any thread of Python, until the last one leaves.
 
-    The limits of threadpoolctl itself do not count: of two fits that overlap, the second would restore the limit of
-    the first.
+    The number of threads belongs to the process, and fits may overlap. Limits of threadpoolctl do not count their
+    users: a second fit would save the limit of the first as the number to restore, and it would never be lifted.
     """
 
     def __init__(self) -> None:
@@ -143,13 +156,13 @@ class _BlasLimit:
 
 
 def _set_threads(library: Any, number: int) -> None:
-    """Set the number of threads of a BLAS library, from any thread."""
-    if hasattr(library, "clear_controlling_thread"):  # else it obeys only the thread that set it first
+    """Set the number of threads of a BLAS library, from any thread of Python."""
+    if hasattr(library, "clear_controlling_thread"):  # such a library obeys only the thread that set it first
         library.clear_controlling_thread(force=True)
     library.set_num_threads(number)
 
 
 @cache
 def _blas_limit() -> _BlasLimit:
-    """Find the loaded BLAS libraries, once: it takes milliseconds."""
+    """Return the limit that all fits share; to find the loaded BLAS libraries takes milliseconds."""
     return _BlasLimit()

@@ -1,4 +1,9 @@
-"""The quotient: boxes of the grid on which every member of a model is constant up to the base measure."""
+"""The quotient: boxes of the grid on which every member of a model is constant up to the base measure.
+
+Each mode is cut into intervals at the coordinates that occur in the basis. A *box* is a product of intervals, one of
+each mode. All its cells lie above the same cells of the basis. The box is one cell, a *merged cell*, of the *merged
+grid*, and its *merged coordinates* are the numbers of its intervals.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +20,14 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """Boxes of a grid: ``cuts[k]`` holds the first coordinate of each interval of mode k."""
+    """Boxes of a grid: ``cuts[k]`` holds the first coordinate of each interval of mode k, ascending from 0."""
 
     shape: tuple[int, ...]
     cuts: tuple[IntArray, ...]
 
     @classmethod
     def of(cls, shape: tuple[int, ...], basis: IntArray) -> tuple[Quotient, IntArray]:
-        """Cut each mode where a cell of the basis starts; return the boxes of its cells too, as merged coordinates."""
+        """Cut each mode at the coordinates of the basis (k x N); also return its cells as merged coordinates."""
         cuts = tuple(np.unique(np.append(0, column)) for column in basis.T)
         boxes = [np.searchsorted(cut, column) for cut, column in zip(cuts, basis.T, strict=True)]
         return cls(shape, cuts), np.column_stack(boxes)
@@ -34,7 +39,7 @@ class Quotient:
 
     @cached_property
     def lengths(self) -> tuple[FloatArray, ...]:
-        """The length of each interval, mode by mode."""
+        """The number of levels in each interval, mode by mode; as floats, because products may exceed integers."""
         ends = (np.append(cut[1:], length) for length, cut in zip(self.shape, self.cuts, strict=True))
         return tuple((end - cut).astype(np.float64) for end, cut in zip(ends, self.cuts, strict=True))
 
@@ -45,13 +50,13 @@ class Quotient:
 
     @property
     def small(self) -> bool:
-        """Whether the merged grid is small enough to be formed without considering other forms."""
+        """Whether the merged grid is small enough to be formed without looking for a smaller form, such as cliques."""
         return self.n_merged <= limits.CLIQUES_FROM and len(self.shape) <= limits.MOST_AXES
 
     def box_of(self, mode: int) -> IntArray:
-        """Tabulate the interval of each coordinate of one mode."""
+        """Return the number of the interval that each coordinate 0, 1, ... of one mode lies in."""
         length = self.shape[mode]
-        if length > limits.LONG_MODE:
+        if length > limits.LONG_MODE:  # shorter tables always fit
             check_room(length, 16, f"a table of mode {mode}", "Ask about other modes, or about some cells.")
         return np.repeat(np.arange(len(self.cuts[mode])), self.lengths[mode].astype(np.int64))
 
@@ -60,17 +65,17 @@ class Quotient:
         return np.column_stack([self.boxes_along(k, cells[:, k]) for k in range(len(self.shape))])
 
     def boxes_along(self, mode: int, coordinates: AnyArray) -> IntArray:
-        """Find the interval of each coordinate of one mode; by search where a table would be longer."""
+        """Find the number of the interval of each coordinate of one mode: in a table, or by search if that is long."""
         if self.shape[mode] <= min(coordinates.size, limits.LONG_MODE):
             return np.asarray(self.box_of(mode)[coordinates], dtype=np.int64)
         return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
 
     def corners(self, boxes: IntArray) -> IntArray:
-        """Find the first cell of each of some boxes (k x N)."""
+        """Find the first cell, in coordinates of the grid, of each of some boxes (k x N, merged coordinates)."""
         return np.stack([cut[place] for cut, place in zip(self.cuts, boxes.T, strict=True)], axis=1)
 
     def flat_boxes(self, cells: IntArray) -> IntArray:
-        """Find the box of each cell (k x N), as its place in the merged grid, which must have fewer than 2^63."""
+        """Find the box of each cell (k x N), as its place in C order in the merged grid, of fewer than 2^63 cells."""
         flat = np.zeros(len(cells), dtype=np.int64)
         for k, length in enumerate(self.merged_shape):
             flat *= length
@@ -78,7 +83,10 @@ class Quotient:
         return flat
 
     def merge(self, grid: AnyArray) -> FloatArray:
-        """Sum a grid over each box; a grid that nothing is merged in comes back as it is."""
+        """Sum an array over the grid, of this shape, over each box; the answer has `merged_shape`.
+
+        If no cells are merged, a float64 array is returned itself, not a copy.
+        """
         out: AnyArray = grid
         # the mode that shrinks most goes first, so that the later sums run over less
         for axis in sorted(range(len(self.cuts)), key=lambda k: len(self.cuts[k]) / self.shape[k]):
@@ -87,7 +95,7 @@ class Quotient:
         return np.asarray(out, dtype=np.float64)
 
     def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
-        """Copy each box's value to all of its cells; only to the given rows of the first mode."""
+        """Copy the value of each merged cell to all cells of its box, in the given `rows` of the first mode."""
         out = merged[self.box_of(0)[rows]]
         for axis in range(1, len(self.shape)):
             if len(self.cuts[axis]) < self.shape[axis]:
@@ -96,9 +104,10 @@ class Quotient:
 
 
 def _sum_intervals(grid: AnyArray, cuts: IntArray, axis: int, large: int = 1 << 18) -> FloatArray:
-    """Sum a grid over the intervals of a mode that begin at `cuts`; a `large` grid slab by slab.
+    """Sum a grid over the intervals of one mode, `axis`, that begin at `cuts`.
 
-    Slabs are three to seven times as fast as NumPy's reduceat along any mode but the last.
+    If the grid is `large`, the slices of each interval are summed on their own, which is three to seven times as fast
+    as NumPy's reduceat along any mode but the last.
     """
     if grid.size < large or axis == grid.ndim - 1:
         return np.asarray(np.add.reduceat(grid, cuts, axis=axis, dtype=np.float64))
@@ -111,13 +120,13 @@ def _sum_intervals(grid: AnyArray, cuts: IntArray, axis: int, large: int = 1 << 
 
 @dataclass(frozen=True, eq=False)
 class BoxTotals:
-    """Numbers on a grid, summed over boxes of it: sums over larger boxes, made of these, need no look at the grid."""
+    """An X summed over the boxes of a grid, from which sums over larger boxes are made without reading X again."""
 
     quotient: Quotient
     values: FloatArray  # the sum over each box
 
     def over(self, larger: Quotient) -> FloatArray | None:
-        """Sum over larger boxes; ``None`` where one of their cuts goes through a box.
+        """Sum over larger boxes; ``None`` if one of their cuts goes through a box, so that these sums do not suffice.
 
         >>> totals = BoxTotals(Quotient((6,), (np.array([0, 2, 5]),)), np.array([1.0, 2.0, 4.0]))
         >>> totals.over(Quotient((6,), (np.array([0, 5]),)))
@@ -134,5 +143,5 @@ class BoxTotals:
 
 
 def volumes(quotient: Quotient) -> FloatArray:
-    """Multiply the lengths of each box: how many cells it holds."""
+    """Count the cells of each box, as floats on the merged grid: the outer product of the lengths of all modes."""
     return np.asarray(reduce(np.multiply.outer, quotient.lengths))
