@@ -19,29 +19,32 @@ from legendre.data.readers.coordinates import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")
 LEAST, MOST, SPREAD = 1e-100, 1e100, 1e18
-"""Between which numbers positive entries lie, and how many times the smallest the largest may be at most."""
+"""Bounds on positive entries: the smallest and the largest allowed, and the largest allowed ratio of two entries."""
 
 
 class Scan(NamedTuple):
-    """What one pass over X finds."""
+    """What one pass over an array finds."""
 
     total: float  # not finite as soon as one entry is not
     smallest: float  # of the entries that are not NaN
-    positive: float  # the smallest positive entry
-    largest: float
+    positive: float  # the smallest positive entry; inf if there is none
+    largest: float  # -inf if every entry is NaN
     by_mode: tuple[FloatArray, ...] = ()  # of large arrays, X summed over all modes but one, for each
     last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode, on request
 
 
 def scan(values: AnyArray, *, rank: bool = False) -> Scan:
-    """Read X; large arrays by compiled code, which needs one pass (and rows: a vector is one long row)."""
+    """Find total and range of an array; with `rank`, of a large one also the largest entry of each slice (last mode).
+
+    Large arrays are read by compiled code in one pass. It needs at least two modes, because it goes row by row.
+    """
     if values.size >= limits.COMPILED_CELLS and values.ndim > 1:
         from legendre.core.sums.kernels.scan import scan_large
 
         return Scan(*scan_large(values, rank=rank))
     with np.errstate(invalid="ignore", over="ignore"):
         total = float(values.sum(dtype=np.float64))
-    known = values if math.isfinite(total) else values[~np.isnan(values)]
+    known = values if math.isfinite(total) else values[~np.isnan(values)]  # a finite total contains no NaN
     if not known.size:
         return Scan(total, math.inf, math.inf, -math.inf)
     smallest = positive = float(known.min())
@@ -58,7 +61,11 @@ def check_range(
     name: str = "X",
     error: type[LegendreError] = InvalidTensor,
 ) -> None:
-    """Refuse positive entries that float64 cannot carry together; `find` looks up the cell of an entry."""
+    """Refuse positive entries that are outside the bounds, or too far apart for float64 to add them.
+
+    `positive` and `largest` are the smallest and the largest positive entry; `find` looks up the cell of a value, for
+    the error message.
+    """
     if positive < LEAST or largest > MOST:
         wrong = positive if positive < LEAST else largest
         raise error(
@@ -74,17 +81,20 @@ def check_range(
 
 
 def finder(values: Any) -> Callable[[float], tuple[int, ...]]:
-    """Return a function that finds the first cell with some value, in an array of NumPy or dask."""
+    """Return a function that finds the first cell with some value in a NumPy or dask array: it is called on errors."""
     return lambda value: first_cell(values == value)
 
 
 def first_cell(marks: Any) -> tuple[int, ...]:
-    """Return the first marked cell of an array, of NumPy or dask; () if there is none."""
+    """Return the first True cell of a NumPy or dask array; () if there is none."""
     return tuple(map(int, np.unravel_index(int(marks.argmax()), marks.shape))) if marks.any() else ()
 
 
 def check_numeric(X: ArrayLike, name: str, error: type[LegendreError]) -> AnyArray:
-    """Return X as a real numeric array, or say why it is not one."""
+    """Return X as a dense array of real numbers with at least one cell; raise `error`, with the reason, if it is not.
+
+    `name` is what the error calls X. Signs and NaN are checked later, in `check_entries`.
+    """
     values: Any = X
     if type(X) is not np.ndarray:
         if (listed := as_sparse_tensor(X)) is not None:
@@ -102,14 +112,14 @@ def check_numeric(X: ArrayLike, name: str, error: type[LegendreError]) -> AnyArr
 
 
 def unmask(X: Any) -> Any:
-    """Turn masked entries into NaN: np.asarray would drop the mask without a word."""
+    """Turn the masked entries of a NumPy masked array into NaN: np.asarray would silently drop the mask."""
     if isinstance(X, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
     return X
 
 
 def _dtype_trouble(values: AnyArray, name: str) -> str:
-    """Say what the type of an array is that holds no real numbers, and how to convert it."""
+    """Describe the dtype of an array that does not hold real numbers, and how to convert it: the end of an error."""
     match values.dtype.kind:
         case "b":
             return "is boolean. If True counts as 1, pass it .astype(int); if it marks cells, pass it as support."
@@ -128,7 +138,7 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
 
 
 def check_entries(values: Any, seen: Scan) -> None:
-    """Refuse an array, of NumPy or dask, with negative or infinite entries, or with nothing but NaN."""
+    """Refuse an X (NumPy or dask) with negative or infinite entries, or with nothing but NaN; `seen` is its scan."""
     if seen.smallest < 0:
         count, place = int((values < 0).sum()), first_cell(values == seen.smallest)
         entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
@@ -147,7 +157,10 @@ def check_entries(values: Any, seen: Scan) -> None:
 
 
 def missing_cells(values: AnyArray, prior: bool) -> BoolArray | None:
-    """Mark the entries that are NaN, ``None`` when none is."""
+    """Return a mask of the entries that are NaN, which means missing; ``None`` if no entry is.
+
+    With `prior`, X is a base measure, and NaN is refused.
+    """
     missing = np.isnan(values)
     if not missing.any():
         return None
@@ -161,7 +174,10 @@ def missing_cells(values: AnyArray, prior: bool) -> BoolArray | None:
 
 
 def support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:
-    """Read the `support` argument; ``None`` is every cell."""
+    """Return the sample space that the `support` argument describes, as a mask without the missing cells.
+
+    ``None`` means every cell.
+    """
     if isinstance(support, str):
         check_support_name(support)
         if support == "all":
@@ -180,13 +196,13 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
 
 
 def check_support_name(support: str) -> None:
-    """Refuse a name that means no support."""
+    """Refuse a string that is not the name of a support."""
     if support not in SUPPORT_NAMES:
         raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
 
 
 def check_mask(mask: Any) -> None:
-    """Refuse a mask, of NumPy or dask, that is not boolean."""
+    """Refuse a mask (NumPy or dask) that is not boolean."""
     if mask.dtype != np.bool_:
         raise InvalidSupport(
             f"support has dtype {mask.dtype}; pass a boolean array (for 0/1 integers: support.astype(bool)), "
@@ -195,16 +211,16 @@ def check_mask(mask: Any) -> None:
 
 
 def check_beside(array: Any, name: str, shape: tuple[int, ...]) -> None:
-    """Refuse a mask or a base measure that has not the shape of X."""
+    """Refuse a mask or a base measure whose shape differs from that of X."""
     if array.shape != shape:
         raise InvalidSupport(f"{name} has shape {array.shape}, X has shape {shape}; they must be equal.")
 
 
 def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
-    """Read the `base` argument."""
+    """Return the `base` argument as float64, checked against X (`values`) on the sample space `mask`."""
     given = check_numeric(base, "base", InvalidSupport)
     check_beside(given, "base", values.shape)
-    # itself in float64, and marks for its checks
+    # 12 bytes a cell: a copy in float64, and boolean arrays for its checks
     check_room(given.size, 12, "base: a measure", "Where it is 1 everywhere, leave it out; else merge levels first.")
     measure = given.astype(np.float64)
     check_base(measure, values, mask, scan(measure if mask is None else measure[mask]))
@@ -212,8 +228,13 @@ def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> F
 
 
 def check_base(measure: Any, values: Any, mask: Any, seen: Scan) -> None:
-    """Refuse a base measure, of NumPy or dask, that is negative or not finite, or 0 where X is positive."""
+    """Refuse a base measure (NumPy or dask) that is negative or not finite, or 0 where X is positive.
+
+    `values` is X, `mask` the sample space, and `seen` the scan of the measure there, which tells whether a closer look
+    is needed.
+    """
     if seen.smallest <= 0 or not math.isfinite(seen.total):
+        # allowed: positive and finite, or 0 where X is not positive
         wrong = ~(np.isfinite(measure) & ((measure > 0) | ((measure == 0) & ~(values > 0))))
         if place := first_cell(wrong if mask is None else mask & wrong):
             cell, value = cell_name(place), float(measure[place])
@@ -227,8 +248,11 @@ def check_base(measure: Any, values: Any, mask: Any, seen: Scan) -> None:
 
 
 def check_sum(values: Any, seen: Scan, *, full: bool) -> None:
-    """Refuse an X, of NumPy or dask, without a positive entry on Omega, or with too large a range there."""
-    if seen.largest < 0:
+    """Refuse an X (NumPy or dask) without a positive entry on Omega, or with too large a range there.
+
+    `seen` is the scan of X on Omega, and `full` tells whether that is every cell, for the error message.
+    """
+    if seen.largest < 0:  # -inf: there is no cell
         raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
     if seen.total == 0:
         raise zero_everywhere("X" if full else "X on the support")
@@ -236,5 +260,5 @@ def check_sum(values: Any, seen: Scan, *, full: bool) -> None:
 
 
 def zero_everywhere(what: str = "X") -> InvalidTensor:
-    """Say that X has no positive entry."""
+    """Make the error of an X without a positive entry."""
     return InvalidTensor(f"{what} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")

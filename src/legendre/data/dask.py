@@ -1,6 +1,7 @@
-"""A tensor as a dask array: larger than memory, on one machine or many; read block by block and never formed.
+"""An X that is a dask array: larger than memory, on one machine or many; it is read block by block.
 
-Sums over blocks are added up by dask in a fixed order: the same array gives the same bits on any number of workers.
+Dask runs a function on each block, where the block is, and only small results come back. Sums over blocks are added in
+a fixed order: the same array gives the same bits on any number of workers.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from legendre.data.dense import Dense
 from legendre.data.observation import Comparable, Observation, Support, in_c_order, largest_entries
 
 Say = Callable[[str], None]
-Cell = tuple[int, ...]  # an index vector of the grid, or the sides of a rectangle
+Cell = tuple[int, ...]  # an index vector of the grid, or the shape of a rectangle of it
 
 
 @dataclass(frozen=True, eq=False)
 class BlockSupport(Support):
-    """A sample space whose mask is a dask array, and so may be the base measure."""
+    """A sample space whose mask is a dask array, as the base measure may be."""
 
-    size: int = field(kw_only=True)
+    size: int = field(kw_only=True)  # |Omega|, which the first pass has counted
 
     @property
     def n_cells(self) -> int:
@@ -58,7 +59,7 @@ class BlockSupport(Support):
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Observation):
-    """X as a dask array; what the first pass did not find is one more pass over it."""
+    """X as a dask array; each method that needs more than the first pass found makes one more pass over it."""
 
     kind = "a dask array"
 
@@ -88,10 +89,11 @@ class Blocks(Observation):
         return sums if boxes is None else sums[tuple(boxes.T)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        """Sum what lies above each box in each block, and add up these sums."""
+        """Sum X at or above each box within each block, and add up these sums."""
         cells = quotient.corners(positions)
 
         def add_above(start: Cell, x: FloatArray) -> FloatArray:
+            """Sum the cells of a block that are at or above each corner (k); it is 0 for corners beyond the block."""
             sums = np.zeros(len(cells))
             reached, local = _find_meeting(cells, start, x.shape)
             if len(local):
@@ -104,7 +106,7 @@ class Blocks(Observation):
         return np.where(self.support.contains(cells), entries_at(self.values, cells), 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the largest entries of each slice, from the first pass if it kept that many."""
+        """List the largest entries of each slice: those that the first pass found, or by another pass."""
         if (known := self.rankings.get((axis, count))) is not None:
             return known
         return _join_rankings(_over_blocks([self.values, self.support.mask], rank, axis, count), axis, count)
@@ -117,10 +119,11 @@ class Blocks(Observation):
         return float(rel_entr(self._inside.astype(np.float64) / self.total, measure).sum())
 
     def squared_error(self, q: Comparable) -> float:
-        """Compute Q on each block, where X is, and sum ``(X - Q)^2`` there; missing cells are left out."""
+        """Compute Q on each block, where the block of X is, and sum ``(X - Q)^2`` there; NaN is left out."""
         model = q.on_blocks()
 
         def compare(start: Cell, x: Any, mask: Any, base: Any) -> float:
+            """Sum ``(X - Q)^2`` over a block that begins at the cell `start`."""
             fitted = model.on(start, x.shape)
             fitted = fitted if base is None else fitted * base
             fitted = fitted if mask is None else np.where(mask, fitted, 0.0)
@@ -130,23 +133,27 @@ class Blocks(Observation):
 
 
 class FittedModel(NamedTuple):
-    """Q in X's units on a rectangle of the grid, up to the base measure, from what is small enough to be sent away."""
+    """What is needed to compute Q on any rectangle of the grid: small enough to be sent to each worker."""
 
-    cells: IntArray
-    theta: FloatArray
-    psi: float
-    total: float
-    quotient: Quotient
-    alive: Any = None  # the merged cells with q > 0; ``None``: all
+    cells: IntArray  # the basis, k x N
+    theta: FloatArray  # the parameter of each cell, k
+    psi: float  # the log of the normalising constant
+    total: float  # the sum of X, so that Q is in X's units
+    quotient: Quotient  # the boxes of the model
+    alive: Any = None  # True at the merged cells with q > 0, an array over the merged grid; ``None``: all of them
 
     def on(self, start: Cell, shape: Cell) -> FloatArray:
-        """Return Q on a rectangle of the grid: running sums of the parameters that reach it (eq. 2)."""
+        """Return Q over the base measure, in X's units, on the rectangle of this shape that begins at the cell `start`.
+
+        By eq. (2) log q + psi is the sum of theta over the cells of the basis at or below. Those that are below some
+        cell of the rectangle are moved to its corner, and the sums are formed on a merged grid of the rectangle alone.
+        """
         reached, local = _find_meeting(self.cells, start, shape)
         quotient, positions = Quotient.of(shape, local)
         grid = np.zeros(quotient.merged_shape)
         np.add.at(grid, tuple(positions.T), self.theta[reached])
         q = np.array(quotient.spread(np.exp(zeta(grid) - self.psi) * self.total), dtype=np.float64)
-        if self.alive is not None:
+        if self.alive is not None:  # look up the box of each coordinate, and set cells that vanish to 0
             sides = enumerate(zip(start, shape, strict=True))
             boxes = [self.quotient.boxes_along(k, np.arange(first, first + n)) for k, (first, n) in sides]
             q[~self.alive[np.ix_(*boxes)]] = 0.0
@@ -154,22 +161,32 @@ class FittedModel(NamedTuple):
 
 
 def _find_meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntArray]:
-    """List the cells that some cell of a block is above, and the least such cell, counted from the block's corner."""
+    """Find which of some cells (k x N) are at or below a cell of the block that begins at `start`.
+
+    Returns their numbers, and for each the lowest cell of the block above it, in coordinates of the block: a cell of
+    the block is above the one if and only if it is above the other.
+    """
     reached = np.flatnonzero((cells < np.add(start, shape)).all(axis=1))
     return reached, np.maximum(cells[reached] - np.array(start, dtype=np.int64), 0)
 
 
 def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
-    """Sum a dask array over each box: over the part of the box in each block, then over these parts."""
+    """Sum a dask array over each box, on the merged grid.
+
+    Blocks cut through boxes. So the grid is cut both at the boxes and at the blocks, each block is summed over the
+    parts of boxes that it contains, and then the parts of each box are added.
+    """
     starts = [np.cumsum([0, *lengths]) for lengths in array.chunks]
     cuts = tuple(np.union1d(cut, start[:-1]) for cut, start in zip(quotient.cuts, starts, strict=True))
     parts = Quotient(quotient.shape, cuts)
     check_room(parts.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer distinct coordinates.")
 
     def merge(block: Any, block_info: Any) -> FloatArray:
+        """Sum a block over its parts of boxes, whose cuts are counted from its first cell."""
         sides = zip(cuts, block_info[0]["array-location"], strict=True)
         return Quotient(block.shape, tuple(cut[(cut >= a) & (cut < b)] - a for cut, (a, b) in sides)).merge(block)
 
+    # the number of parts in each block, mode by mode: the shapes of what `merge` returns
     chunks = tuple(
         tuple(np.diff(np.searchsorted(cut, start)).tolist()) for cut, start in zip(cuts, starts, strict=True)
     )
@@ -180,10 +197,10 @@ def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
 
 
 def _delay_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """List the calls of a function, one for each block, that dask is to make.
+    """List calls of a function that dask will make when it is asked to, one for each block.
 
-    The function gets the first cell of the block, the block of each array (all are cut alike; ``None`` stays ``None``)
-    and further arguments.
+    The function gets the first cell of the block, the block of each array (all have the same chunks; an array that is
+    ``None`` stays ``None``) and further arguments.
     """
     import dask
 
@@ -201,14 +218,17 @@ def _delay_blocks(arrays: Sequence[Any], function: Callable[..., Any], *argument
 
 
 def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """List what a function finds in each block; see `_delay_blocks` for its arguments."""
+    """List what a function returns for each block; see `_delay_blocks` for its arguments."""
     import dask
 
     return list(dask.compute(*_delay_blocks(arrays, function, *arguments)))
 
 
 def _sum_over_blocks(arrays: Sequence[Any], function: Callable[..., Any], together: int = 8) -> Any:
-    """Add up what a function finds in each block, a few numbers `together`: no machine holds those of all blocks."""
+    """Add up what a function returns for each block, `together` results at a time and then these sums again.
+
+    As a tree of sums, so that no machine has to hold the results of all blocks.
+    """
     import dask
 
     add, parts = dask.delayed(sum, pure=False), _delay_blocks(arrays, function)
@@ -218,37 +238,44 @@ def _sum_over_blocks(arrays: Sequence[Any], function: Callable[..., Any], togeth
 
 
 def rank(start: Cell, x: Any, mask: Any, axis: int, count: int) -> tuple[IntArray, FloatArray]:
-    """Find the largest entries of a block in each slice along `axis`: their cells in the grid of X, and values."""
+    """Find the `count` largest entries of a block in each slice of mode `axis`: their cells in X's grid, and values.
+
+    The block x begins at the cell `start`; entries where `mask` is False are not in the sample space.
+    """
+    # a dense observation of the block alone: of its fields `largest` needs only the mask and the values
     cells = Dense(Support(x.shape, mask), None, None, 1.0, False, x).largest(count, axis)
     return cells + np.array(start), x[tuple(cells.T)].astype(np.float64)
 
 
 def _join_rankings(found: list[tuple[IntArray, FloatArray]], axis: int, count: int) -> IntArray:
-    """Find the largest entries of each slice among those that `rank` found in each block."""
+    """Find the largest entries of each slice of X among those that `rank` found in each block."""
     cells, values = map(np.concatenate, zip(*found, strict=True))
     return largest_entries(*in_c_order(cells, values), axis, count)
 
 
 class Survey(NamedTuple):
-    """What the first pass finds in a block: ranges of X, of X on Omega, and of the base measure there."""
+    """What the first pass finds in a block."""
 
-    start: Cell
-    seen: Scan
-    inside: Scan
-    base: Scan
+    start: Cell  # its first cell
+    seen: Scan  # total and range of X
+    inside: Scan  # the same of X on Omega
+    base: Scan  # the same of the base measure on Omega
     n_cells: int  # in Omega
     margins: Any  # X on Omega, summed over all modes but one, for each mode
-    rankings: list[Any]
+    rankings: list[Any]  # what `rank` returns for each mode that is ranked
 
 
 def survey(start: Cell, x: Any, mask: Any, base: Any, rankings: dict[int, int]) -> Survey:
-    """Survey a block; `rankings` has for some modes the number of largest entries wanted of each slice."""
+    """Find what a `Survey` holds in a block x, with its sample space `mask` and its `base` measure (``None``: all, 1).
+
+    `rankings` has for some modes the number of largest entries that are wanted of each slice.
+    """
     mask = None if mask is None or mask.all() else mask
     seen, every = scan(x), range(x.ndim)
     own, kept = seen, x
     if mask is not None:
         own, kept = scan(x[mask]), np.where(mask, x, 0)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite entries are refused after the pass
         margins = own.by_mode or [kept.sum(axis=tuple(j for j in every if j != k), dtype=np.float64) for k in every]
     return Survey(
         start,
@@ -262,13 +289,13 @@ def survey(start: Cell, x: Any, mask: Any, base: Any, rankings: dict[int, int]) 
 
 
 def _join_scans(scans: Any) -> Scan:
-    """Return the total and the range of all blocks from those of each."""
+    """Return the total and the range of X from those of its blocks."""
     total, smallest, positive, largest, *_ = zip(*scans, strict=True)
     return Scan(sum(total), min(smallest), min(positive), max(largest))
 
 
 def is_dask(X: object) -> bool:
-    """Whether X is a dask array; dask is not imported: if X is its array, it is loaded already."""
+    """Whether X is a dask array; dask is not imported, because it is loaded already if X is one."""
     module = sys.modules.get("dask.array")
     return module is not None and isinstance(X, module.Array)
 
@@ -281,23 +308,28 @@ def observe_blocks(
     rankings: dict[int, int] | None = None,
     watch: Say | None = None,
 ) -> Blocks:
-    """Check a dask array and find its total, margins and `rankings` (by mode, the number of entries) in one pass.
+    """Check a dask array and find its sample space, total, margins and `rankings` in one pass over its blocks.
 
-    A mask and a base measure are arrays of dask, or of NumPy.
+    `support` is a name or a mask. Masks and base measures are dask or NumPy arrays; they are cut into the blocks of X.
+    `rankings` has for some modes the number of largest entries that are wanted of each slice. `watch` is called
+    once, with the number of blocks.
     """
     import dask.array as da
 
     _check_kind(X)
+    # leave out blocks without a cell
     X = X.rechunk(tuple(tuple(n for n in lengths if n) for lengths in X.chunks))
     if isinstance(X._meta, np.ma.MaskedArray):
         X = X.map_blocks(unmask, dtype=np.float64, meta=np.empty((0,) * X.ndim))
 
     def cut(array: Any, name: str) -> Any:
+        """Check the shape of an array beside X, and cut it into the blocks of X."""
         held = da.asarray(array)
         check_beside(held, name, X.shape)
         return held.rechunk(X.chunks)
 
     measure = None if base is None else cut(base, "base").astype(np.float64)
+    # Omega is where all these masks are True; integers have no NaN
     if isinstance(support, str):
         check_support_name(support)
         marks = [X > 0] if support == "nonzero" else [~np.isnan(X)] if X.dtype.kind == "f" else []
@@ -305,7 +337,8 @@ def observe_blocks(
         marks = [cut(support, "support"), ~np.isnan(X)]
         check_mask(marks[0])
     if measure is not None:
-        marks.append((measure != 0) | (X > 0))  # what has data must have a base, which is checked
+        # cells of base measure 0 are left out; where X is positive they stay, so that `check_base` refuses them
+        marks.append((measure != 0) | (X > 0))
     mask = reduce(np.logical_and, marks) if marks else None
     shape = tuple(int(n) for n in X.shape)
     if watch is not None:
@@ -319,7 +352,7 @@ def observe_blocks(
         check_base(measure, X, mask, _join_scans([part.base for part in parts]))
     check_sum(X, inside, full=full)
     by_mode = tuple(np.zeros(n) for n in shape)
-    for part in parts:
+    for part in parts:  # add the margins of each block, where it begins in each mode
         for total, first, own in zip(by_mode, part.start, part.margins, strict=True):
             total[first : first + len(own)] += own
     omega = Support(shape)
@@ -334,7 +367,7 @@ def observe_blocks(
 
 
 def _check_kind(X: Any) -> None:
-    """Refuse arrays that are not numbers, or whose blocks are not NumPy's or have no known size."""
+    """Refuse dask arrays that do not hold numbers, or whose blocks are not NumPy arrays or have no known size."""
     if any(np.isnan(n) for n in X.shape):
         raise InvalidTensor(
             f"X is a dask array with blocks of unknown size: its shape is {X.shape}. Call X.compute_chunk_sizes()."
@@ -344,5 +377,5 @@ def _check_kind(X: Any) -> None:
             f"X is a dask array whose blocks are of type {type(X._meta).__name__}; they must be NumPy arrays. "
             "Convert them: X.map_blocks(np.asarray), or for sparse ones X.map_blocks(lambda block: block.todense())."
         )
-    # a view of one number has X's shape and type, and no memory
+    # check shape and dtype on a view of a single 0, which takes no memory; an X without modes is shown in the error
     check_numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)

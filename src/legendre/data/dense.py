@@ -1,4 +1,4 @@
-"""A tensor in memory, every cell of it."""
+"""An X that is an array in memory: what later stages need of it, and how it is checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from legendre.data.observation import Comparable, Observation, Rankings, Support
 
 @dataclass(frozen=True, eq=False)
 class Dense(Observation):
-    """X as an array; what the first pass found is kept where Omega is the full grid."""
+    """X as an array. If Omega is the full grid, sums by mode that the first pass found are kept in `by_mode`."""
 
     kind = "a dense array"
     whole = True
@@ -49,7 +49,7 @@ class Dense(Observation):
     def whole_numbers(self) -> bool:
         """Whether every entry on Omega is a whole number; read in blocks of rows, to save memory."""
         x, mask = self.values, self.support.mask
-        if x.dtype.kind != "f":
+        if x.dtype.kind != "f":  # integers
             return True
         parts = (x[rows] if mask is None else x[rows][mask[rows]] for rows in rows_of(self.shape))
         return all(bool((part == np.rint(part)).all()) for part in parts)
@@ -60,7 +60,11 @@ class Dense(Observation):
 
     @property
     def largest_grid(self) -> float:
-        """The largest merged grid to form: a large X is read plane by plane instead, unless all its modes are short."""
+        """The number of merged cells up to which X is summed onto the merged grid.
+
+        For a small X that is any number. A large X must shrink by a factor of `limits.MERGING` to be worth a grid; else
+        compiled code reads it plane by plane. Where all modes are short, planes are mostly overhead.
+        """
         size = self.values.size
         short = size <= limits.SHORT_MODE_CELLS and max(self.values.shape) <= limits.SHORT_MODE
         return math.inf if short or size < limits.COMPILED_CELLS else size / limits.MERGING
@@ -79,10 +83,11 @@ class Dense(Observation):
         return self.tables(quotient, [(k,) for k in range(len(self.shape))])
 
     def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray]:
-        """Sum X over the boxes of each of some sets of modes, in their order, where Omega is the full grid.
+        """Sum X onto each of some sets of modes, and there over the boxes: one table for each set, Omega must be full.
 
-        X is first summed onto the modes of all sets together where that leaves little of it, so that it is read once.
-        Else half of the sets are summed at a time.
+        The axes of a table are in the order in which its set lists the modes. X is first summed onto the modes of all
+        sets together, so that it is read once, if that shrinks it by a factor of `limits.MERGING`. Otherwise each half
+        of the sets is treated on its own.
         """
         modes = sorted(set().union(*groups))
         if len(groups) > 1 and math.prod(self.shape[k] for k in modes) * limits.MERGING > self.values.size:
@@ -91,7 +96,7 @@ class Dense(Observation):
         others = tuple(k for k in range(len(self.shape)) if k not in modes)
         sums, out = self.values.sum(axis=others, dtype=np.float64, keepdims=True), []
         for group in groups:
-            order = sorted(group)
+            order = sorted(group)  # the axes of the sum; then as the group lists them
             table = sums.sum(axis=tuple(k for k in range(sums.ndim) if k not in group))
             table = table.transpose([order.index(k) for k in group])
             out.append(Quotient(table.shape, tuple(quotient.cuts[k] for k in group)).merge(table))
@@ -101,7 +106,7 @@ class Dense(Observation):
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def reorder(self, order: Orders) -> Dense:
-        """Move all arrays over the grid; what the first pass found of single modes is forgotten."""
+        """Permute all arrays over the grid; sums and rankings by mode that the first pass found are dropped."""
         labels, mask = self.labels.reorder(order), self.support.mask
         move = labels.arrange
         return Dense(
@@ -115,10 +120,13 @@ class Dense(Observation):
         )
 
     def largest(self, count: int, axis: int, together: int = 32) -> IntArray:
-        """Rank each slice, `together` slices at a time: a slice alone may lie scattered over memory."""
+        """Find the largest entries of each slice; `together` slices are copied at a time.
+
+        A slice alone may be scattered over memory, so that reading each on its own would read all of X each time.
+        """
         shape, mask = self.values.shape, self.support.mask
         length = shape[axis]
-        if count == 1 and self.last_ranking is not None and axis == len(shape) - 1:
+        if count == 1 and self.last_ranking is not None and axis == len(shape) - 1:  # the first pass has found them
             return cells_in_slices(self.last_ranking, np.arange(length), shape, axis)
         places, numbers = [], []
         table = np.moveaxis(self.values, axis, 0)
@@ -129,6 +137,7 @@ class Dense(Observation):
                 chosen = top(values, count)
             else:
                 inside = np.moveaxis(mask, axis, 0)[start : start + together].reshape(values.shape)
+                # cells outside Omega rank last: entries are >= 0
                 chosen = inside & top(np.where(inside, values, np.int64(-1)), count)
             number, place = np.nonzero(chosen)
             places.append(place)
@@ -137,7 +146,7 @@ class Dense(Observation):
 
     @cached_property
     def negentropy(self) -> float:
-        """The sum of ``p log(p / r)`` over the cells of Omega where X > 0, block by block of rows."""
+        """The sum of ``p log(p / r)`` over the cells of Omega where X > 0, in blocks of rows, to save memory."""
         own = 0.0
         for rows in rows_of(self.shape):
             x = self.values[rows].astype(np.float64)
@@ -148,7 +157,7 @@ class Dense(Observation):
         return own
 
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``(X - Q)^2``, block by block of rows; missing cells are left out."""
+        """Sum ``(X - Q)^2`` in blocks of rows, to save memory; missing cells are left out."""
         square = 0.0
         for rows in rows_of(self.shape):
             difference = self.values[rows] - q.rows(rows)
@@ -166,23 +175,25 @@ def observe(
     rankings: Rankings | None = None,
     prior: bool = False,
 ) -> Dense:
-    """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with.
+    """Check an X that NumPy can hold, its `support` and its `base` measure; find Omega and the total.
 
-    With `prior` X is a base measure: no entry may be missing.
+    `rankings` says in advance with which arguments `Observation.largest` will be called. With `prior`, X is a base
+    measure (`balance` reads its X so): no entry may be missing.
     """
     values = check_numeric(X, "X", InvalidTensor)
     large = values.size >= limits.COMPILED_CELLS
+    # the pass over a large X ranks the slices of the last mode too, if only the largest entry of each is wanted
     seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
     check_entries(values, seen)
-    missing = None if math.isfinite(seen.total) else missing_cells(values, prior)
+    missing = None if math.isfinite(seen.total) else missing_cells(values, prior)  # a finite total contains no NaN
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)
-    if measure is not None and not np.all(measure > 0):
+    if measure is not None and not np.all(measure > 0):  # cells of base measure 0 cannot have probability
         mask = (measure > 0) if mask is None else mask & (measure > 0)
-    if mask is not None:
+    if mask is not None:  # total and range are those on Omega; this scan finds no sums by mode, and no ranking
         seen = scan(values[mask])
     check_sum(values, seen, full=mask is None)
-    kept = values.view() if large else values.copy()
+    kept = values.view() if large else values.copy()  # a copy does not change if the caller changes X later
     kept.setflags(write=False)
     return Dense(
         values=kept,
@@ -197,7 +208,10 @@ def observe(
 
 
 def in_memory(data: Observation, task: str, instead: str = "decompose takes it as it is") -> Dense:
-    """Return X as an array for a task that needs every cell; refuse a grid that is too large, and say what takes it."""
+    """Return X as a dense array, for a task that needs every cell; refuse a grid that is too large.
+
+    `task` is the public function, and `instead` the end of the error message: what the user can call with such an X.
+    """
     if (dense := data.as_dense()) is not None:
         return dense if dense.origin is data.origin else replace(dense, origin=data.origin)
     raise InvalidTensor(
@@ -207,7 +221,9 @@ def in_memory(data: Observation, task: str, instead: str = "decompose takes it a
 
 
 def top(rows: AnyArray, count: int) -> BoolArray:
-    """Mark the `count` largest entries of each row of a table; the tie rule of B3: of equal ones the first.
+    """Mark the `count` largest entries of each row of a table; of equal entries the first are taken.
+
+    This is the tie rule of B3: other kinds of X follow it, so that a basis does not depend on how X is held.
 
     >>> top(np.array([[7, 5, 7, 7], [1, 2, 2, 2]]), 2).astype(int).tolist()
     [[1, 0, 1, 0], [0, 1, 1, 0]]
@@ -216,17 +232,20 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     if count >= length:
         return np.ones(rows.shape, dtype=np.bool_)
     least = length - count
+    # the smallest entry of each row that is taken: the count-th largest
     cut = rows.max(axis=1, keepdims=True) if count == 1 else np.partition(rows, least, axis=1)[:, least, None]
     chosen: BoolArray = rows >= cut
     too_many = np.count_nonzero(chosen, axis=1) - count
-    for row in np.flatnonzero(too_many):
+    for row in np.flatnonzero(too_many):  # several entries equal the smallest: the last of them are too many
         equal = np.flatnonzero(rows[row] == cut[row])
         chosen[row, equal[len(equal) - too_many[row] :]] = False
     return chosen
 
 
 def with_counts(data: Observation, counts: FloatArray) -> Dense:
-    """Return X with other entries on the cells of Omega, in C order: what a bootstrap fits.
+    """Return X with other entries on Omega; `counts` (|Omega|) lists them in C order.
+
+    The parametric bootstrap fits such tables, drawn from Q, and the EM algorithm such tables, completed.
 
     >>> with_counts(observe([[1, 2], [3, 4]]), np.array([4.0, 3.0, 2.0, 1.0])).values.tolist()
     [[4.0, 3.0], [2.0, 1.0]]

@@ -1,4 +1,4 @@
-"""What every later stage needs of X, however it is held."""
+"""The interface through which every later stage reads X, whether it is dense, sparse or a dask array."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ class Support:
         return math.prod(self.shape) if self.mask is None else int(np.count_nonzero(self.mask))
 
     def contains(self, cells: IntArray) -> BoolArray:
-        """Mark those of some cells (k x N, inside the grid) that belong to Omega."""
+        """Return for each of some cells (k x N, inside the grid) whether it belongs to Omega."""
         if self.points is not None:
             return find(cells, self.points) >= 0
         return np.ones(len(cells), dtype=np.bool_) if self.mask is None else entries_at(self.mask, cells)
 
     def merge(self, quotient: Quotient, base: FloatArray | None) -> FloatArray:
-        """Sum the base measure over the cells of Omega in each box."""
+        """Sum the base measure (1 if None) over the cells of Omega in each box: the measure of each merged cell."""
         inside = self.on_grid()
         return quotient.merge(inside if base is None else np.where(inside, base, 0.0))
 
     def on_grid(self) -> BoolArray:
-        """Return the mask, formed where there is none; not to be written to."""
+        """Return the mask as a NumPy array over the grid, formed if there is none. Callers must not write to it."""
         if type(self.mask) is np.ndarray:
             return self.mask
         check_room(math.prod(self.shape), 1, "a mask of the sample space", "Ask about some cells only.")
-        if self.mask is not None:  # of dask
+        if self.mask is not None:  # a dask array: compute it
             return np.asarray(self.mask)
         grid = np.full(self.shape, self.points is None)
         if self.points is not None:
@@ -70,22 +70,23 @@ class Support:
         return grid
 
     def cells(self) -> IntArray:
-        """List Omega, |Omega| x N, in C order."""
+        """List the cells of Omega, |Omega| x N, in C order."""
         if self.points is not None:
             return self.points.astype(np.int64)
         check_room(self.n_cells, 8 * len(self.shape), "a list of all cells", "Ask about some cells only.")
         return np.argwhere(self.on_grid()).astype(np.int64)
 
 
-# from the shape of X to the modes whose slices will be ranked, with the number of largest entries wanted of each
+# A function of the shape of X. It returns for some modes how many of the largest entries of each slice will be wanted
+# (`Observation.largest`), so that the first pass over a large X finds them and no second pass is needed.
 Rankings = Callable[[tuple[int, ...]], dict[int, int]]
 
 
 class Comparable(Protocol):
-    """Q, in every form in which some kind of X is compared with it."""
+    """The fitted Q in the forms that `Observation.squared_error` needs: one for each kind of X."""
 
     def rows(self, rows: slice, /) -> FloatArray:
-        """Return Q in X's units on some rows of the grid; 0 outside the support."""
+        """Return Q in X's units on some rows, slices of the first mode; 0 outside the support."""
 
     def log_prob(self, cells: IntArray, /) -> FloatArray:
         """Return log q of some cells (k x N)."""
@@ -94,14 +95,14 @@ class Comparable(Protocol):
         """Return the sum of q^2 over all cells."""
 
     def on_blocks(self) -> FittedModel:
-        """Return Q as a function of the rectangle of the grid that is wanted, to be sent to other machines."""
+        """Return Q in a form that can be sent to other machines, where it is computed on any rectangle of the grid."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observation(ABC):
-    """X, checked."""
+    """X, checked, with its sample space: what `data/read.py` makes of anything that a caller passes."""
 
-    kind: ClassVar[str]  # how X is held, in words
+    kind: ClassVar[str]  # how X is held, in words, for error messages
     whole: ClassVar[bool] = False  # whether every cell is in memory, so that any merged grid can be formed
 
     support: Support  # the sample space Omega: never holds a missing cell, nor one of base measure 0
@@ -109,7 +110,7 @@ class Observation(ABC):
     missing: BoolArray | None  # True where X is NaN; None if no entry is
     total: float  # the sum of X over Omega, so that P = X / total
     positive: bool  # True when X > 0 on all of Omega: then the minimum is attained
-    origin: Origin = field(default=PLAIN, kw_only=True)  # what X was before it was read, its labels among it
+    origin: Origin = field(default=PLAIN, kw_only=True)  # labels, and what X was before it was read
     by_mode: tuple[FloatArray, ...] = field(default=(), kw_only=True)  # X summed over all modes but one; () if unknown
 
     @property
@@ -124,12 +125,12 @@ class Observation(ABC):
 
     @property
     def entries(self) -> Sparse | None:
-        """X itself where it is held as a list of its non-zero entries; ``None`` where it is not."""
+        """This object if X is held as a list of its non-zero entries, else ``None``."""
         return None
 
     @property
     def n_numbers(self) -> int:
-        """The number of cells of X that are numbers, in Omega or not."""
+        """The number of cells of X that are not NaN, in Omega or not."""
         return math.prod(self.shape) - (0 if self.missing is None else int(self.missing.sum()))
 
     def as_dense(self) -> Dense | None:
@@ -153,32 +154,44 @@ class Observation(ABC):
 
     @property
     def compiled(self) -> bool:
-        """True when compiled code reads X, so that the compiler is loaded for later work, however small."""
+        """True when compiled code reads X: then the compiler is loaded anyway, and small work may use it as well."""
         return False
 
     @property
     def largest_grid(self) -> float:
-        """The number of merged cells up to which a grid of them is formed, where the sample space is the full grid."""
+        """The number of merged cells up to which X is summed onto the merged grid, if Omega is the full grid.
+
+        Beyond it, X is summed above each cell of the basis, or over margins: `above`, `margins`.
+        """
         return limits.LARGEST_MASS
 
     @abstractmethod
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        """Sum X over each box, as a grid; or over each of some boxes (m x N) that hold all of X."""
+        """Sum X on Omega over each box: an array over the merged grid.
+
+        With `boxes` (m x N, merged coordinates), sum over each of these only (m). They must contain all of Omega.
+        """
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        """Sum X over each interval of each mode."""
+        """Sum X over all modes but one, and over each interval of that mode: a vector for each mode."""
         return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
 
     @abstractmethod
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        """Sum X over all that lies at or above each of some boxes (k x N), without a grid."""
+        """Sum X over the cells at or above each of some boxes (k x N, merged coordinates), without the merged grid.
+
+        Divided by the total, these sums are eta_hat, eq. (3).
+        """
 
     @abstractmethod
     def at(self, cells: IntArray) -> FloatArray:
-        """Return the entries of some cells (k x N); 0 outside Omega."""
+        """Return the entries of X at some cells (k x N); 0 outside Omega."""
 
     def reorder(self, order: Orders) -> Observation:
-        """Return X with the levels of some modes in another order; answers undo it."""
+        """Return X with the levels of some modes rearranged by `order`; answers are in the order of X again.
+
+        A sparse X has a method of its own. Any other X is formed as a dense array, if that fits in memory.
+        """
         if (dense := self.as_dense()) is None:
             raise InvalidTensor(
                 f"X is {self.kind} of shape {self.shape}, whose levels cannot be arranged. Put its levels in an order "
@@ -188,20 +201,29 @@ class Observation(ABC):
 
     @abstractmethod
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the `count` largest entries on Omega of each slice; of equal ones those first in C order (B3's rule)."""
+        """List the cells (n x N) of the `count` largest entries on Omega of each slice of mode `axis`.
+
+        Of equal entries those that come first in C order are taken: the tie rule of B3, the basis that needs this.
+        """
 
     @property
     @abstractmethod
     def negentropy(self) -> float:
-        """The sum of ``p log(p / r)``, found once."""
+        """The sum of ``p log(p / r)`` over Omega, for P = X / total and the base measure r; cached.
+
+        KL(P, Q) is this sum + psi - theta . eta_hat.
+        """
 
     @abstractmethod
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``(X - Q)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
+        """Sum ``(X - Q)^2``, in X's units, over every cell of X that is not NaN; Q is 0 outside Omega."""
 
 
 def beyond_memory(shape: tuple[int, ...]) -> str | None:
-    """Say which limit a grid exceeds that is to be formed for a sparse or distributed X; ``None`` if none."""
+    """Say which limit a grid of this shape exceeds, as part of an error message; ``None`` if it can be formed.
+
+    It is asked before a sparse or distributed X is formed as a dense array.
+    """
     if len(shape) > limits.MOST_AXES:
         return f"has {len(shape)} modes, and an array has at most {limits.MOST_AXES}"
     if (cells := math.prod(shape)) > limits.LARGEST_HELD:
@@ -210,17 +232,19 @@ def beyond_memory(shape: tuple[int, ...]) -> str | None:
 
 
 def in_c_order(cells: IntArray, values: AnyArray) -> tuple[IntArray, AnyArray]:
-    """Sort cells (k x N) as C order has them, and their values with them."""
+    """Sort cells (k x N) in C order, and their values (k) with them."""
     order = np.lexsort(cells.T[::-1])
     return freeze(cells[order]), freeze(values[order])
 
 
 def largest_entries(cells: IntArray, values: AnyArray, axis: int, count: int) -> IntArray:
-    """List the cells of the `count` largest entries of each slice along `axis`, slice by slice.
+    """List the cells of the `count` largest entries of each slice of mode `axis`, slice by slice.
 
-    Cells are in C order, so the first of equal entries stay.
+    The entries are given by their cells (n x N) and values (n). Cells must be in C order: of equal entries the first
+    are then taken, as the tie rule of B3 demands.
     """
-    order = np.lexsort((-values, cells[:, axis]))  # is stable
+    order = np.lexsort((-values, cells[:, axis]))  # by slice, then the largest first; stable
     slices = cells[order, axis]
+    # the rank within its slice: the place of an entry less that of the first entry of its slice
     rank = np.arange(len(order)) - np.searchsorted(slices, slices)
     return np.asarray(cells[order[rank < count]], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Rows of a data frame, counted by the levels of their variables; rows may lack values of some."""
+"""Tables of counts of the rows of a data frame, for log-linear models; rows may have missing values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from legendre.data.readers.rows import frame_origin, row_counts
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Rows that have values of the same variables, counted by these."""
+    """The rows in which the same variables are observed: the table of their counts."""
 
-    modes: tuple[int, ...]  # the variables that they have
-    counts: IntArray  # with a mode for each of these variables
+    modes: tuple[int, ...]  # the observed variables
+    counts: IntArray  # how many rows have each combination of levels; a mode for each of these variables
 
     @property
     def total(self) -> int:
@@ -34,9 +34,12 @@ class Pattern:
 def count_cases(
     data: Any, columns: Any = None, counts: Any = None, *, levels: Any = None, missing: Missing = "error"
 ) -> tuple[Origin, tuple[Pattern, ...]]:
-    """Count the rows of a frame by the variables that they have and by the levels of these; complete rows come first.
+    """Count the rows of a frame by levels, one table for each set of variables that is observed in some rows.
 
-    Rows that lack a value are an error, left out ("drop"), or counted by the variables that they have ("keep").
+    Complete rows are the first table. Rows that lack a value are an error ("error"), are left out ("drop"), or counted
+    by the variables that they have ("keep"); the last is what the EM algorithm needs. `counts` is a column that says
+    how often each row occurred, or "rows" if each is one case. Also returned is the origin, with notes on what was
+    left out or added up.
 
     >>> rows = {"a": ["x", "y", None], "b": ["u", None, "v"]}
     >>> [(pattern.modes, pattern.counts.tolist()) for pattern in count_cases(rows, missing="keep")[1]]
@@ -45,6 +48,7 @@ def count_cases(
     source = read_table(data, "frame")
     if counts is None:
         _ask_for_counts(source, columns)
+    # "rows" means that each row counts once, unless a column has that name
     given = None if isinstance(counts, str) and counts == "rows" and counts not in source.names else counts
     names = source.choose(columns, given)
     found = encode(source, names, levels, missing)
@@ -60,14 +64,15 @@ def count_cases(
             f"counts holds {weights[row]:g} in row {row}; counts are whole numbers >= 0 ({int(wrong.sum())} of "
             f"{len(weights)} rows hold something else). If they were rescaled, pass the counts themselves."
         )
-    # rows by one number each, which sorts faster than the rows themselves; a gap comes before level 0
+    # Number the combinations of levels in C order, since integers sort faster than rows; a missing value (code -1)
+    # becomes 0 and level 0 becomes 1. Then each combination that occurs is listed once, and rows are counted by it.
     sizes = [size + 1 for size in found.shape]
     listed, place = np.unique(np.ravel_multi_index([codes + 1 for codes in found.codes], sizes), return_inverse=True)
     cells = np.stack(np.unravel_index(listed, sizes), axis=1) - 1
     patterns = _count_patterns(cells, np.bincount(place.ravel(), weights), found.shape)
     origin = frame_origin(data, tuple(map(str, names)), found)
     notes = list(origin.notes)
-    if patterns and not patterns[-1].modes:
+    if patterns and not patterns[-1].modes:  # the last pattern has the fewest variables, here none
         notes.append(f"Left out: {patterns[-1].total:,} of the rows, which lack every value.")
     if weights is not None:
         if len(weights) > len(cells):
@@ -79,7 +84,10 @@ def count_cases(
 
 
 def _ask_for_counts(source: Table, columns: Any) -> None:
-    """Raise an error if a column may hold frequencies, by its name and numbers: the caller must say if it does."""
+    """Raise an error if a column of numbers has a name such as "freq": the caller must say whether it holds counts.
+
+    To take it for a variable, or to guess that it holds counts, would give a wrong fit silently.
+    """
     likely = ("freq", "frequency", "count", "counts", "n", "weight", "weights", "number")
     for name in source.names:
         if str(name).lower() not in likely or (columns is not None and name in columns):
@@ -92,10 +100,12 @@ def _ask_for_counts(source: Table, columns: Any) -> None:
 
 
 def _count_patterns(cells: IntArray, sums: AnyArray, shape: tuple[int, ...]) -> list[Pattern]:
-    """Make a table for each set of variables that rows have, those with the most variables first.
+    """Make a table of counts for each set of observed variables, those with the most variables first.
 
-    `cells` are different rows of levels, -1 where a value is missing, and `sums` says how many rows are alike.
+    `cells` (n x N) are the different combinations of levels, -1 where a value is missing, and `sums` (n) says how many
+    rows have each. Tables without a count are left out.
     """
+    # each kind is a set of observed variables, as a boolean row
     kinds, which = np.unique(cells >= 0, axis=0, return_inverse=True)
     patterns = []
     for i in np.argsort(-kinds.sum(axis=1), kind="stable").tolist():

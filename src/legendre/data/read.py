@@ -1,4 +1,4 @@
-"""From anything that a decomposition can be made of to an observation."""
+"""From anything that a caller may pass as X to an `Observation`."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def read(
     names: Names = None,
     levels: Levels = None,
 ) -> Observation:
-    """Check X, however it is held, and find its sample space; `watch` is called with the progress of a long pass.
+    """Check X, of any kind that the library accepts, and find its sample space: where every fit begins.
 
-    An X that is costly to read ranks its slices in its first pass, see `Rankings`; for `prior` see `observe`.
-    Names of modes and levels come with X, or are given.
+    `support` and `base` describe the sample space and the base measure. `rankings` says which slices will be ranked, so
+    that an X that is costly to read is read once (see `Rankings`). `watch` is called with the progress of a long pass.
+    With `prior`, X is a base measure (see `observe`). Names of modes and levels come with X, unless they are given.
     """
     if isinstance(X, Observation):  # tasks hand on what they have read
         return X
@@ -48,7 +49,7 @@ def read(
         wanted = None if rankings is None else rankings(held.shape)
         data = observe_blocks(held, support, base, rankings=wanted, watch=watch)
     elif (listed := as_sparse_tensor(held)) is None:
-        try:  # what is not an array is refused there
+        try:  # `observe` refuses what is not an array; notes on how X was read may explain the error
             data = observe(held, support, base, rankings=rankings, prior=prior)
         except InvalidTensor as problem:
             raise InvalidTensor(" ".join([str(problem), *origin.notes])) from None
@@ -60,13 +61,14 @@ def read(
 
 
 def align_with(array: Any, origin: Origin, name: str = "the support or base measure") -> Any:
-    """Take an array that belongs to X out of the object that holds it; one with labels is put in the order of X's.
+    """Return an array that belongs to X, such as a support or a base measure, with its axes in the order of X's.
 
-    Modes are matched by their names, levels by their labels; those that X does not have, or that are absent, are
-    refused.
+    An xarray or pandas object is aligned: modes are matched by their names, levels by their labels. A mode or level
+    that only one of the two has is refused. Anything else comes back unchanged. `name` is what errors call the array.
     """
     if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
         return array
+    # `unwrap` takes numbers only, so boolean tables of pandas are read as integers
     marks = type(array).__module__.startswith("pandas") and array.to_numpy().dtype == np.bool_
     held, own = unwrap(array.astype(np.int64) if marks else array)
     values = np.asarray(held)

@@ -1,4 +1,4 @@
-"""A tensor as a list of its non-zero entries, in a grid that may be too large to form."""
+"""An X that is a list of its non-zero entries, on a grid that may be too large to form."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from legendre.data.sparse_tensor import merge
 
 @dataclass(frozen=True, eq=False)
 class Sparse(Observation):
-    """X as its entries."""
+    """X as its positive entries; all other cells are 0, or have an equal share of a pseudo-count."""
 
     kind = "sparse"
 
     cells: IntArray  # the cells (nnz x N) with a positive entry, all different, in C order
     values: AnyArray  # their entries
-    even: float = 0.0  # a value more that is spread evenly over the full grid: a pseudo-count
+    even: float = 0.0  # a pseudo-count: its sum over the full grid, over which it is spread evenly
 
     @property
     def entries(self) -> Sparse:
@@ -43,7 +43,7 @@ class Sparse(Observation):
 
     @cached_property
     def dense(self) -> Dense:
-        """Form the grid; a listed sample space becomes a mask."""
+        """X with every cell in memory; a sample space that is a list of cells becomes a mask."""
         grid = np.zeros(self.shape, np.float64 if self.even else self.values.dtype)
         grid[tuple(self.cells.T)] = self.values
         if self.even:
@@ -57,7 +57,7 @@ class Sparse(Observation):
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Add each entry to its box; the pseudo-count is divided among boxes by their numbers of cells."""
-        if boxes is not None:
+        if boxes is not None:  # Omega is a list of cells then, and there is no pseudo-count
             return _sums(find(quotient.boxes(self.cells), boxes), self.values, len(boxes))
         check_room(quotient.n_merged, 8, "a merged grid", "Use fewer parameters, or support='nonzero'.")
         sums = _sums(quotient.flat_boxes(self.cells), self.values, quotient.n_merged).reshape(quotient.merged_shape)
@@ -75,7 +75,7 @@ class Sparse(Observation):
         """Sum the entries above each box, and the share of the pseudo-count of the cells there."""
         boxes = np.asfortranarray(quotient.boxes(self.cells))
         sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
-        if self.even:
+        if self.even:  # the share of all cells that are at or above a corner u: the product of 1 - u_k / I_k
             sums += self.even * np.prod(1.0 - quotient.corners(positions) / np.array(self.shape, float), axis=1)
         return sums
 
@@ -84,7 +84,7 @@ class Sparse(Observation):
         return np.where(place >= 0, self.values[place].astype(np.float64), 0.0) + self.each * self.total
 
     def reorder(self, order: Orders) -> Sparse:
-        """Give the entries their new indices, and sort them."""
+        """Give the entries the places of their levels as indices, and sort them in C order again."""
         labels = self.labels.reorder(order)
         cells, values = in_c_order(labels.places(self.cells), self.values)
         # a sample space that is a list has the cells with an entry, see `observe_entries`
@@ -92,20 +92,25 @@ class Sparse(Observation):
         return replace(self, support=support, cells=cells, values=values, origin=replace(self.origin, labels=labels))
 
     def largest(self, count: int, axis: int) -> IntArray:
-        """Sort the entries by slice and value; where the sample space is the full grid, zeros make up the number."""
+        """Find the largest entries of each slice; on the full grid, cells that are 0 follow if a slice has too few.
+
+        Of these the first in C order are taken, by the tie rule of B3. Zeros are appended after all entries, so slices
+        are not listed one after the other.
+        """
         chosen = largest_entries(self.cells, self.values, axis, count)
         if not self.support.full:
             return chosen
         n_slices, order = self.shape[axis], len(self.shape)
-        count = min(count, math.prod(self.shape) // n_slices)
+        count = min(count, math.prod(self.shape) // n_slices)  # no slice has more cells
         check_room(n_slices * count, 32 * order, "a basis", "Number slices by a shorter mode.")
-        first = np.searchsorted(chosen[:, axis], np.arange(n_slices + 1))
-        # the cells of a slice that come first in C order; np.unravel_index refuses shapes as large as these may be
+        first = np.searchsorted(chosen[:, axis], np.arange(n_slices + 1))  # where each slice begins in `chosen`
+        # the `count` cells of a slice that come first in C order: the digits of 0, 1, ..., the last mode fastest.
+        # np.unravel_index refuses shapes as large as these may be
         corner, number = np.zeros((count, order), dtype=np.int64), np.arange(count)
         for j in reversed(range(order)):
             number, corner[:, j] = np.divmod(number, 1 if j == axis else self.shape[j])
         parts = [chosen]
-        for k in np.flatnonzero(np.diff(first) < count):
+        for k in np.flatnonzero(np.diff(first) < count):  # slices with fewer entries
             own = chosen[first[k] : first[k + 1]]
             corner[:, axis] = k
             # the cells without data that come first, as many as the slice lacks
@@ -120,12 +125,13 @@ class Sparse(Observation):
         own = float(p @ log_p)
         if not self.even:
             return own
+        # n - nnz other cells have probability rest / n each; by logarithms, because n may exceed float64
         rest, n_cells = self.even / self.total, self.support.n_cells
         return own + rest * (1 - len(p) / n_cells) * (math.log(rest) - math.log(n_cells))
 
     @property
     def each(self) -> float:
-        """The probability that the pseudo-count gives to each cell; it may underflow to 0."""
+        """The probability that the pseudo-count gives to each cell of the grid; it may underflow to 0."""
         return math.exp(math.log(self.even / self.total) - math.log(self.support.n_cells)) if self.even else 0.0
 
     def squared_error(self, q: Comparable) -> float:
@@ -135,8 +141,9 @@ class Sparse(Observation):
         difference = p - q_listed
         square, of_q = float(np.vdot(difference, difference)), float(np.vdot(q_listed, q_listed))
         if self.support.full:
-            # on other cells p is `each`: sum (each - q)^2 = sum q^2 - 2 each sum q + n each^2. The first term is a
-            # difference, which may cancel; it is at most (sum q)^2, since q >= 0
+            # on other cells p is `each`: sum (each - q)^2 = sum q^2 - 2 each sum q + m each^2, where m is their number.
+            # The first term is a difference, which may cancel; it is at most (sum q)^2, since q >= 0. `left` is sum q.
+            # All n cells together have n each = even / total, so that m each^2 = each (even / total - nnz each)
             left = 1.0 - float(q_listed.sum())
             square += min(max(q.sum_of_squares() - of_q, 0.0), max(left, 0.0) ** 2)
             square += self.each * (self.even / self.total - 2.0 * left - self.each * len(p))
@@ -144,7 +151,10 @@ class Sparse(Observation):
 
 
 def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], support: object = "all") -> Sparse:
-    """Make an observation of entries that are positive, finite, all different and in C order."""
+    """Make an observation of a sparse X: cells (nnz x N), all different and in C order, with positive finite values.
+
+    `SparseTensor` ensures that. The support is "all", where cells that are not listed count as zeros, or "nonzero".
+    """
     if not isinstance(support, str):
         raise InvalidSupport(
             "X is sparse, so a boolean array over all of its grid cannot be its support; pass 'all' (zeros "
@@ -163,9 +173,9 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
 
 
 def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:
-    """Count rows on the full grid: cells (n x N, inside it), which may repeat; their values (default 1) >= 0 add up.
+    """Count rows on the full grid: cells (n x N, inside it), which may repeat; values (n, default 1) >= 0 are added.
 
-    `even` is a pseudo-count, which is spread evenly over all cells.
+    `even` is a pseudo-count, which is spread evenly over all cells. Estimators read their data so.
     """
     listed = merge(list(cells.T), values, shape)
     if even and not listed.nnz:
@@ -175,5 +185,5 @@ def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...
 
 
 def _sums(place: IntArray, values: AnyArray, size: int) -> FloatArray:
-    """Add up the values at each of `size` places, as float64: without values NumPy would return integers."""
+    """Add up the values at each of `size` places, as float64: for an empty list NumPy would return integers."""
     return np.bincount(place, values, size).astype(np.float64, copy=False)

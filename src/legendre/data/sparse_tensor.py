@@ -1,4 +1,4 @@
-"""A tensor as the list of its positive entries, and the checks of indices and values that it is made of."""
+"""`SparseTensor`, the list of a tensor's positive entries, and the checks of the indices and values it is made of."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from legendre.core.types import AnyArray
 class SparseTensor:
     """A sparse tensor: its positive entries, sorted in C order, no cell twice; every other cell is 0.
 
-    Made by `from_coords`, `from_rows` and `read_tns`, which check; the arrays are read-only. ``np.asarray(x)`` writes
-    it out, zeros included; ``print(x)`` shows a small table of counts as a table.
+    `from_coords`, `from_rows` and `read_tns` make one, and check it. The arrays are read-only. ``np.asarray(x)`` is the
+    dense array, zeros included; ``print(x)`` shows a small table of counts as a table.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class SparseTensor:
         return full
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Write the tensor out for NumPy."""
+        """Return the dense array that ``np.asarray`` asks for."""
         del copy  # it is always a new array
         return self.toarray().astype(dtype or self.values.dtype, copy=False)
 
@@ -133,14 +133,17 @@ class SparseTensor:
         return replace(self.origin, labels=self._labels, form="rows").give(self.toarray(), what=values)
 
     def _lay_out(self) -> Columns | None:
-        """Put a small table of counts in lines, the last mode across and the others down."""
+        """Lay out a small table of counts for printing, the last mode across and the others down.
+
+        ``None`` if there are no names, more than 400 cells or 12 columns, or the entries are not integers.
+        """
         labels, last = self._labels, len(self.shape) - 1
         if self.names is None or self.n_cells > 400 or self.shape[last] > 12 or self.values.dtype.kind != "i":
             return None
         counts = self.toarray()
         rows = [[*(labels.mode(k) for k in range(last)), *(labels.level(last, i) for i in range(self.shape[last]))]]
         for place in np.ndindex(*self.shape[:last]):
-            # a level is named once, while the ones before it stay the same
+            # a level is written only in the first of the rows that share it, where all later modes are at level 0
             down = [labels.level(k, i) if k == last - 1 or not any(place[k + 1 :]) else "" for k, i in enumerate(place)]
             rows.append([*down, *(f"{n:,}" for n in counts[place])])
         return Columns("", rows, "<" * last + ">", notes=self.notes)
@@ -149,7 +152,7 @@ class SparseTensor:
         return repr(self) if (table := self._lay_out()) is None else table.text()
 
     def _repr_html_(self) -> str:
-        """Return a small table, or size and modes, for a notebook."""
+        """Return HTML for a notebook: a small table, or the first 12 modes and their numbers of levels."""
         if (table := self._lay_out()) is not None:
             return fragment([table])
         rows = [(self._labels.mode(k), f"{n:,} levels") for k, n in enumerate(self.shape[:12])]
@@ -173,10 +176,10 @@ def assemble(
     cells_name: str,
     values_name: str,
 ) -> SparseTensor:
-    """Check a list of cells, given by a column of indices for each mode, and their values; make a tensor of them.
+    """Check cells, given by a column of indices for each mode, and their values; make a tensor of them.
 
-    Without values each cell counts once, without a shape it is the smallest that holds the cells. Errors begin with
-    `cells_name` or `values_name`, and name the entry.
+    Without values each cell counts once. Without a shape it is the smallest that holds the cells. Errors are of type
+    `error`, begin with `cells_name` or `values_name`, and name the entry.
     """
     numbers = None if values is None else check_values(values, len(columns[0]), values_name, error, columns)
     sizes = None if shape is None else tuple(entries(shape) or ())
@@ -200,17 +203,23 @@ def assemble(
 def merge(
     indices: Sequence[AnyArray], values: AnyArray | None, shape: tuple[int, ...], origin: Origin = PLAIN
 ) -> SparseTensor:
-    """Make a tensor of cells that may occur more than once: leave zeros out, sort, and add values of equal cells."""
+    """Make a tensor of checked cells, which may occur more than once: leave out zeros, sort, and add equal cells.
+
+    `indices` has a column for each mode; without `values` each cell counts 1.
+    """
     if values is not None and not values.all():
         listed = values > 0
         indices, values = [column[listed] for column in indices], values[listed]
     cells, numbers = merged_cells(indices, values, shape)
-    own = numbers.copy() if numbers is values else numbers
+    own = numbers.copy() if numbers is values else numbers  # never the caller's array
     return SparseTensor(freeze(cells), freeze(own), shape, origin)
 
 
 def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError]) -> AnyArray:
-    """Return the indices of one mode as integers from 0 to below its size."""
+    """Return the indices of one mode as integers; refuse those that are not in 0, ..., size - 1.
+
+    Floats that are integers are accepted. `name` begins the error.
+    """
     if column.dtype.kind not in "biuf":
         raise error(
             f"{name} has dtype {column.dtype}; indices are integers counted from 0. For names of levels see "
@@ -218,7 +227,7 @@ def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError
         )
     indices = column
     if column.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # NaN and infinity become some integer, which differs from them
             indices = column.astype(np.int64)
         if (bad := indices != column).any():
             row = int(np.argmax(bad))
@@ -231,7 +240,10 @@ def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError
 
 
 def check_values(values: Any, n: int, name: str, error: type[ValueError], columns: Sequence[AnyArray] = ()) -> AnyArray:
-    """Return n numbers >= 0 as float64, or int64 where they are integers whose sum fits; `columns` has their cells."""
+    """Return n numbers >= 0 as int64 if they are integers whose sum fits, else as float64.
+
+    `name` begins the error; `columns` has a column of indices for each mode, from which it names the cell.
+    """
     numbers: AnyArray = np.asarray(values)
     if numbers.dtype.kind not in "iuf":
         hint = " If True counts as 1, pass it .astype(int)." if numbers.dtype.kind == "b" else ""
@@ -250,5 +262,6 @@ def check_values(values: Any, n: int, name: str, error: type[ValueError], column
         more = f" ({count} such entries in all)" if count > 1 else ""
         cell = f", the value of cell {cell_name([column[row] for column in columns])}" if columns else ""
         raise error(f"{name}[{row}] = {found:g}{cell}{more}. {rule}")
+    # half the limit of int64: the float64 sum itself is rounded
     whole = numbers.dtype.kind in "iu" and float(numbers.sum(dtype=np.float64)) < LIMIT / 2
     return numbers.astype(np.int64 if whole else np.float64, copy=False)

@@ -253,7 +253,7 @@ def car_workers() -> SparseTensor:
 
 
 def _read(name: str) -> dict[str, list[str | int]]:
-    """Read a file with a row for each cell: its columns by name, numbers as such."""
+    """Read a CSV file of this folder, with a row for each cell; return its columns by name, numbers as integers."""
     text = (files("legendre.data.datasets") / f"{name}.csv").read_text(encoding="utf-8")
     names, *rows = csv.reader(text.splitlines())
     columns = zip(*rows, strict=True)
@@ -264,7 +264,7 @@ def _read(name: str) -> dict[str, list[str | int]]:
 
 
 def _read_table(name: str) -> SparseTensor:
-    """Read a table whose levels are listed in their order."""
+    """Read a table of counts; the levels of each mode are in the order in which the file lists them, not sorted."""
     table = _read(name)
     levels = {mode: list(dict.fromkeys(column)) for mode, column in table.items() if mode != "n"}
     return from_rows(table, counts="n", levels=levels)

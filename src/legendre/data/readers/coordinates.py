@@ -1,4 +1,4 @@
-"""Lists of cells and their values; sparse arrays of other libraries."""
+"""`from_coords`: lists of cells and their values; and the sparse arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ def from_coords(
             )
         columns = list(rows.T)
     n = len(columns[0])
+    # as many values as modes: rows were meant for columns, or the reverse
     if values is not None and n != values.size == len(columns) > 1:
         raise InvalidTensor(
             f"there are {values.size} values, but cells has {n} entries of {len(columns)} modes. An array or a list "
@@ -85,7 +86,10 @@ def from_coords(
 
 
 def as_sparse_tensor(X: object) -> SparseTensor | None:
-    """Read a sparse array of SciPy, pydata/sparse or pyttb, importing none of them; ``None`` for any other X."""
+    """Return a sparse array of SciPy, pydata/sparse or pyttb as a `SparseTensor`; ``None`` for any other X.
+
+    The library is recognised by the module of X's type, so that none of them is imported.
+    """
     if isinstance(X, SparseTensor):
         return X
     held: Any = X

@@ -1,6 +1,7 @@
-"""The one encoder: columns of a table, of any library (data frames through narwhals), to integer codes and levels.
+"""Columns of a table, of any library, as integer codes and levels; data frames are read through narwhals.
 
-`read_table` opens a table, `Table.column` reads one of its columns, and `encode` turns several into codes.
+`read_table` makes a `Table` of what the caller passes, `Table.column` reads one of its columns, and `encode` turns
+several into codes. A *level* is a value that a column can have; the *code* of a row is the index of its level.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ Missing = Literal["error", "drop", "keep"]
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column: its values, each once, and in `codes` the place of each row's value, -1 where a row has none.
+    """A column: its different values, and in `codes` the index of each row's value among them, -1 where it is missing.
 
-    Floats may be listed more than once. The values are in an order that counts if `ordered`.
+    Floats may be listed more than once, because finding equal ones takes a sort and they seldom are. If `ordered`,
+    the values are ordered categories and listed in their order, whether they occur or not.
     """
 
     values: AnyArray
@@ -39,18 +41,19 @@ class Column:
         return self.values.dtype.kind in "biuf"
 
     def rows(self) -> AnyArray:
-        """Return the value of each row; NaN or None where there is none."""
+        """Return the value of each row; NaN or None where it is missing."""
         if not self.mark_absent().any():
             return self.values[self.codes]
+        # code -1 is the last entry
         return np.append(self.values, np.full(1, np.nan if self.numeric else None))[self.codes]
 
     def at(self, row: int) -> Any:
-        """Return the value of one row, as Python's own: errors show 'c', not np.str_('c')."""
+        """Return the value of one row as a Python object, so that errors show 'c', not np.str_('c')."""
         value = self.rows()[row]
         return value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
 
     def take(self, rows: Any) -> Column:
-        """Return some of the rows."""
+        """Return a column of some of the rows, given by numbers or by a mask."""
         return replace(self, codes=self.codes[rows])
 
     def mark_absent(self) -> BoolArray:
@@ -58,15 +61,23 @@ class Column:
         return self.codes < 0
 
     def levels(self, label: str) -> AnyArray:
-        """Return the values in the column's own order if it has one, else those that occur, sorted."""
+        """Return all ordered categories if the column has them, else the values that occur, sorted.
+
+        `label` is what errors call the column.
+        """
         if self.ordered:
             return self.values
+        # how often each value occurs, missing values (code -1) first
         seen = self.values[np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:] > 0]
         return sort_values(seen, label)
 
     def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
-        """Return the place of each row's value in a list of levels; where it has none -1, or an error that says so."""
+        """Return the index of each row's value in a list of levels; -1 where it is missing or not listed.
+
+        With `unlisted`, the end of an error message, such a row raises an error instead; `label` names the column.
+        """
         found = self.codes
+        # if the levels are the values themselves, the codes are the answer
         if levels.dtype != self.values.dtype or not np.array_equal(levels, self.values):
             place = {value: k for k, value in enumerate(levels.tolist())}
             places = [*(place.get(value, -1) for value in self.values.tolist()), -1]  # the last one: of missing values
@@ -77,7 +88,7 @@ class Column:
         return found
 
     def as_integers(self, label: str) -> Column:
-        """Return a column of numbers as integers; refuse fractions: each would be a level of its own."""
+        """Return a column of numbers as integers; refuse fractions, because each would become a level of its own."""
         if self.values.dtype.kind != "f":
             return self
         with np.errstate(invalid="ignore"):  # infinity is refused below
@@ -93,15 +104,15 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns as the table holds them, their names (0, 1, ... if it has none), and all in one array if it is one."""
+    """A table as the caller's library holds it; columns are read when they are needed."""
 
-    names: Sequence[Hashable]
-    n: int
-    held: Sequence[Any]
-    array: AnyArray | None = None
+    names: Sequence[Hashable]  # of the columns; 0, 1, ... if they have none
+    n: int  # the number of rows
+    held: Sequence[Any]  # the columns: NumPy arrays, lists, or series of a data frame
+    array: AnyArray | None = None  # all columns, if the table is an array without names
 
     def column(self, name: Hashable) -> Column:
-        """Read a column."""
+        """Read a column: find its different values and the code of each row."""
         held, label = self.held[self.names.index(name)], f"column {name!r}"
         if isinstance(held, np.ndarray):
             return _read_values(np.asarray(_unmask(held)), label)
@@ -114,7 +125,9 @@ class Table:
         return _read_values(as_objects(list(held)), label)
 
     def by_name(self, wanted: Sequence[str], name: str, optional: str | None = None) -> Table:
-        """Put columns that have names in the order wanted; `optional` need not be there, and holds 0 then.
+        """Return the columns in the order in which a fit saw them; refuse a table that lacks one or has others.
+
+        Column `optional` may be absent, and holds 0 then. `name` is what errors call the table.
 
         >>> read_table({"b": [1], "a": [2]}).by_name(["a", "b"], "X").names
         ['a', 'b']
@@ -131,11 +144,15 @@ class Table:
         return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
     def complete_columns(self, names: Sequence[Hashable], *, gaps: bool = False) -> list[Column]:
-        """Read all columns; errors call them by `names`. Infinite values are refused; without `gaps`, missing too."""
+        """Read all columns for an estimator; refuse infinite values and, unless `gaps` are allowed, missing ones.
+
+        Errors call the columns by `names`, which the fit saw.
+        """
         out = []
         for own, name in zip(self.names, names, strict=True):
             column = self.column(own)
             infinite = ~np.isfinite(column.values) if column.numeric else np.zeros(len(column.values), np.bool_)
+            # whether each value is wrong, and last whether a missing one is, to which code -1 points
             if (wrong := np.append(infinite, not gaps)[column.codes]).any():
                 row = int(wrong.argmax())
                 raise InvalidSamples(
@@ -152,7 +169,7 @@ class Table:
         return names if len(names) == len(self.names) else None
 
     def choose(self, columns: Any, counts: Any = None) -> list[Any]:
-        """Check the columns that a caller names as modes; ``None`` is all but that of the counts."""
+        """Return the columns that a caller names as modes, checked; by default all except the column of counts."""
         weights = [counts] if isinstance(counts, str) else []
         listed = [name for name in self.names if name not in weights]
         if columns is not None:
@@ -166,7 +183,10 @@ class Table:
 
 
 def sort_values(values: AnyArray, label: str) -> AnyArray:
-    """Return the different values, sorted; refuse values that have no order."""
+    """Return the different values, sorted; refuse values that have no common order, such as numbers and strings.
+
+    `label` is what the error calls the column.
+    """
     try:
         return sorted_levels(values)
     except TypeError:
@@ -179,28 +199,22 @@ def sort_values(values: AnyArray, label: str) -> AnyArray:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What `encode` returns, with one item for each column.
+    """What `encode` returns; `codes`, `levels` and `shape` have an item for each column."""
 
-    `codes` holds the index of the level of each row, -1 where it has no value and these are kept. `levels` holds the
-    levels in order, ``None`` for a column of indices whose number of levels the caller gave; `shape` how many there
-    are; `ranked` which columns have levels with an order of their own (ordered categories). `kept` marks the rows of
-    the table that are left, ``None`` where all are; `notes` says in a sentence how many are not.
-    """
-
-    codes: list[AnyArray]
-    levels: tuple[AnyArray | None, ...]
-    shape: tuple[int, ...]
-    ranked: tuple[int, ...]
-    kept: BoolArray | None = None
-    notes: tuple[str, ...] = ()
+    codes: list[AnyArray]  # the index of the level of each row that is left; -1 where a missing value is kept
+    levels: tuple[AnyArray | None, ...]  # in order; None for a column of indices whose number of levels the caller gave
+    shape: tuple[int, ...]  # the number of levels
+    ranked: tuple[int, ...]  # the columns whose levels are ordered categories
+    kept: BoolArray | None = None  # True for each row of the table that is left; None: all
+    notes: tuple[str, ...] = ()  # a sentence that says how many rows were left out
 
 
 def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missing: Missing = "error") -> Encoded:
-    """Turn columns of a table into codes and levels.
+    """Turn columns of a table into codes and levels: the modes of a tensor that counts its rows.
 
-    `levels` is what the caller gives, see `levels_by_column`: the levels of a column in order, or their number where it
-    holds indices, or ``None`` for the values that occur, sorted; ordered categories keep their order. Rows that lack a
-    value are an error, are left out ("drop"), or have the code -1 ("keep").
+    `levels` is what the caller passes, see `levels_by_column`: for each column its levels in order, or their number if
+    it holds indices, or ``None`` for the values that occur, sorted; ordered categories keep their order. Rows that lack
+    a value are an error, are left out ("drop"), or have the code -1 ("keep").
 
     >>> table = read_table({"a": ["y", None, "x"], "b": [7, 8, 7]})
     >>> found = encode(table, ["a", "b"], missing="drop")
@@ -212,7 +226,7 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
     kept: BoolArray | None = None
     notes: tuple[str, ...] = ()
     if missing == "drop" and (absent := np.array([column.mark_absent() for column in read.values()])).any():
-        lost, counts = np.asarray(absent.any(axis=0)), absent.sum(axis=1)
+        lost, counts = np.asarray(absent.any(axis=0)), absent.sum(axis=1)  # rows that lack a value; how many, by column
         which = ", ".join(f"{name} ({count:,})" for name, count in zip(columns, counts, strict=True) if count)
         notes = (f"Left out: {int(lost.sum()):,} of {table.n:,} rows, which lack a value of {which}.",)
         kept = ~lost
@@ -228,7 +242,7 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
                     "level of its own, e.g. 'unknown'; loglinear(..., missing='em') uses them."
                 )
             raise InvalidSamples(f"{label} {reason}")
-        own = np.full(len(gaps), -1)
+        own = np.full(len(gaps), -1)  # the codes; missing values keep -1
         own[~gaps], labels, size = _encode_column(column.take(~gaps) if gaps.any() else column, label, given[name])
         codes.append(own)
         found.append(labels)
@@ -238,7 +252,11 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
 
 
 def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:
-    """Return the index of each row, the levels and their number; `given` is one of the latter two, or nothing."""
+    """Return the code of each row, the levels, and their number, for a column without missing values.
+
+    `given` is what the caller passed for this column: a list of levels, their number, or ``None``. With their number
+    the column holds codes already, which are checked, and the levels are ``None``. `label` is what errors call it.
+    """
     counted = is_whole(given, 1)
     if counted and not column.numeric:
         raise InvalidSetting(f"levels of {label} is {given}, but it holds no numbers. List its levels, in order.")
@@ -258,13 +276,16 @@ def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, An
 
 
 def read_table(table: Any, name: str = "table") -> Table:
-    """Read a table; `name` is what errors call it."""
+    """Make a `Table` of a data frame, a mapping of names to columns, an array or a list of rows.
+
+    `name` is what errors call it. Columns must have the same length; their values are not checked yet.
+    """
     if hasattr(table, "toarray") or hasattr(table, "todense"):
         raise InvalidSamples(
             f"{name} is a {type(table).__name__}, which is sparse; rows of observations are dense. Pass "
             f"{name}.toarray(); for a sparse tensor see legendre.from_coords."
         )
-    if isinstance(table, np.ndarray) and table.dtype.names is not None:
+    if isinstance(table, np.ndarray) and table.dtype.names is not None:  # a structured array: its fields are columns
         table = {field: table[field] for field in table.dtype.names}
     if not isinstance(table, (np.ndarray, list, tuple, Mapping)):
         table = _read_frame(table, name)
@@ -284,13 +305,16 @@ def read_table(table: Any, name: str = "table") -> Table:
 
 
 def _read_frame(table: Any, name: str) -> Any:
-    """Return the columns by name of a data frame that narwhals knows; anything else comes back as it is."""
+    """Return the columns by name of a data frame that narwhals can read; anything else comes back unchanged.
+
+    A lazy frame is refused, since its rows are not in memory; `name` is what errors call it.
+    """
     import narwhals.stable.v2 as nw
 
     try:
         frame: Any = nw.from_native(table, pass_through=True)
         if frame is table and hasattr(table, "__arrow_c_stream__") and hasattr(table, "column_names"):
-            frame = nw.from_arrow(table, backend="pyarrow")  # a record batch
+            frame = nw.from_arrow(table, backend="pyarrow")  # a record batch: `from_native` does not take it
     except nw.exceptions.DuplicateError as problem:
         said = " ".join(str(problem).split())
         raise InvalidSamples(f"the {name} has two columns of the same name. Rename one ({said}).") from None
@@ -302,7 +326,7 @@ def _read_frame(table: Any, name: str) -> Any:
 
 
 def _read_array(table: Any, name: str) -> Table:
-    """Read an array, or a list of rows, whose columns have no names."""
+    """Make a `Table` of an array or a list of rows, whose columns have no names; `name` is what errors call it."""
     rows = read_array(_unmask(table), name, InvalidSamples)
     if not rows.ndim:
         hint = "Read the file first, e.g. by pandas.read_csv." if isinstance(table, (str, PathLike)) else ""
@@ -318,12 +342,15 @@ def _read_array(table: Any, name: str) -> Table:
 
 
 def _unmask(values: Any) -> Any:
-    """Put None where an array is masked."""
+    """Put None where a NumPy array is masked, so that it is read as missing; return anything else unchanged."""
     return np.where(values.mask, None, values.data) if np.ma.is_masked(values) else values
 
 
 def _read_series(series: Any, label: str) -> Column:
-    """Read a column of a data frame; strings and categories are encoded by its own library, which is faster."""
+    """Read a column of a data frame, a narwhals series; `label` is what errors call it.
+
+    Strings and categories are encoded by the frame's own library, which is faster than NumPy on objects.
+    """
     import narwhals.stable.v2 as nw
 
     kind, category = series.dtype, series.dtype in (nw.Categorical, nw.Enum)
@@ -339,6 +366,7 @@ def _read_series(series: Any, label: str) -> Column:
     if not category and series.implementation.is_pandas_like():
         series = series.cast(nw.Categorical)  # 2 million strings: 1.2 s of processor time, not 2.1; slower for others
     present, seen = ~series.is_null().to_numpy(), series.drop_nulls()
+    # the different values in the order in which they occur; of ordered categories all, in their order
     own = seen.unique(maintain_order=True).to_list()
     if ordered:
         own = series.cat.get_categories().to_list()
@@ -350,16 +378,19 @@ def _read_series(series: Any, label: str) -> Column:
 
 
 def _read_values(values: AnyArray, label: str) -> Column:
-    """Read a column that is a NumPy array; of Python objects None, pandas' NA and what differs from itself are gaps."""
+    """Read a column that is a NumPy vector; `label` is what errors call it.
+
+    Of Python objects, None, pandas' NA and what differs from itself (NaN, NaT) are missing values.
+    """
     kind = values.dtype.kind
     if values.ndim != 1 or kind in "cV":
-        unfit = "Complex data not supported: " if kind == "c" else ""
+        unfit = "Complex data not supported: " if kind == "c" else ""  # scikit-learn's checks look for these words
         shape = "" if values.ndim == 1 else f" and shape {values.shape}"
         raise InvalidSamples(f"{unfit}{label} has dtype {values.dtype}{shape}; a column is numbers or names of levels.")
     if kind != "O":
         return _find_distinct(values)
     listed = values.tolist()
-    try:
+    try:  # the different values, in the order in which they occur
         known = [v for v in dict.fromkeys(listed) if not (v is None or type(v).__name__ == "NAType" or v != v)]
     except TypeError:
         row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
@@ -371,15 +402,20 @@ def _read_values(values: AnyArray, label: str) -> Column:
 
 
 def _find_distinct(values: AnyArray) -> Column:
-    """Encode values by sorting them; integers that are close together by counting, which is far quicker."""
+    """Find the different values of a NumPy vector, sorted, and the code of each row; floats stay as they are.
+
+    Values are sorted; integers whose range is at most a few times their number are counted instead, which is far
+    faster.
+    """
     if values.dtype.kind == "f":  # they seldom repeat
         return Column(values, np.where(np.isnan(values), -1, np.arange(len(values))))
     if values.dtype.kind in "iu" and len(values):
         values = np.ascontiguousarray(values)  # a column of a table is read several times
         low, high = int(values.min()), int(values.max())
-        if high < 2**62 and high - low <= 4 * len(values) + 1000:
+        if high < 2**62 and high - low <= 4 * len(values) + 1000:  # uint64 beyond int64 would overflow below
             places = values.astype(np.int64) - low
             found = np.bincount(places) > 0
+            # the running count of values that occur, less 1, is the code of each of them
             return Column(np.flatnonzero(found) + low, (np.cumsum(found) - 1)[places])
     distinct, codes = np.unique(values, return_inverse=True)
     known = distinct == distinct  # not NaT
@@ -387,7 +423,10 @@ def _find_distinct(values: AnyArray) -> Column:
 
 
 def level_list(given: Any, rule: str) -> AnyArray:
-    """Read levels that the caller lists, in the type that they share; numbers mixed with strings stay objects."""
+    """Return the levels that a caller lists as an array; refuse an empty list, repeated values, and sets.
+
+    A set has no order. `rule` begins the error. For the type of the array see `as_labels`.
+    """
     listed = (None if isinstance(given, (set, frozenset)) else entries(given)) or []
     if not listed or not all(isinstance(value, Hashable) for value in listed) or len(set(listed)) < len(listed):
         raise InvalidSetting(f"{rule} different values in a list, got {given!r}.")
@@ -395,7 +434,10 @@ def level_list(given: Any, rule: str) -> AnyArray:
 
 
 def levels_by_column(levels: Any, columns: Sequence[Hashable]) -> dict[Hashable, Any]:
-    """Return what the caller gives of each column: its levels, their number, or nothing."""
+    """Return for each column what the argument `levels` of a public function says: its levels, their number, or None.
+
+    The argument is a mapping from columns, a list with an item for each column, or one number for all columns.
+    """
     if levels is None or is_whole(levels, 1):
         return dict.fromkeys(columns, levels)
     if isinstance(levels, Mapping):

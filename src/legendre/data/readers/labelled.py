@@ -1,6 +1,6 @@
-"""Tensors with labels: DataArrays of xarray, Series and cross tables of pandas, and names for plain arrays.
+"""Tensors with labels: xarray DataArrays, pandas Series and cross tables; and names that a caller gives plain arrays.
 
-Nothing is read silently as something else: a table of rows is not a tensor, nor are sums in a margin.
+What may not be meant as a tensor is refused: a table of rows, or a cross table that contains its own row sums.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from legendre.data.sparse_tensor import SparseTensor
 Names = Sequence[Hashable] | None
 Levels = Sequence[Any] | Mapping[Any, Any] | None
 
+# libraries of data frames; in all but pandas a frame is a table of rows, never a tensor
 FRAMES = ("polars", "pyarrow", "modin", "cudf", "dask", "pandas", "ibis", "duckdb")
 
 COUNT_ROWS = (
@@ -34,7 +35,11 @@ COUNT_ROWS = (
 
 
 def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Origin]:
-    """Take X out of the object that holds it, with its labels; names and levels that the caller gives go first."""
+    """Take the array, or sparse tensor, out of the object that a caller passes as X; also return its `Origin`.
+
+    The origin has its labels, of which `names` and `levels` that the caller gives replace X's own, and its library.
+    The values are not checked here; a file name and a table of rows are refused.
+    """
     root, kind = type(X).__module__.partition(".")[0], type(X).__name__
     held: Any = X
     if isinstance(X, (str, PathLike)):
@@ -63,7 +68,7 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
 
 
 def _rename(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
-    """Put the labels that the caller gives in the place of X's own."""
+    """Return the origin with the labels that the caller gives in place of X's own; `held` has the shape."""
     shape = tuple(getattr(held, "shape", np.shape(held)))
     labels = Labels.read(shape, names, levels, origin.of(shape))
     listed = levels.items() if isinstance(levels, Mapping) else enumerate(levels or ())
@@ -75,7 +80,10 @@ def _rename(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
 
 
 def _read_data_array(X: Any, kind: str) -> tuple[Any, Origin]:
-    """Take the array out of a DataArray; its dimensions and coordinates become names and levels of modes."""
+    """Take the array out of an xarray DataArray; its dimensions and coordinates become names and levels of modes.
+
+    `kind` is the name of its type; a Dataset, which holds several arrays, is refused.
+    """
     if kind != "DataArray":
         known = ", ".join(repr(str(name)) for name in list(getattr(X, "data_vars", ()))[:8])
         raise InvalidTensor(f"X is a {kind} of xarray, which holds several arrays ({known}). Pass one: X[name].")
@@ -94,13 +102,16 @@ def _read_data_array(X: Any, kind: str) -> tuple[Any, Origin]:
 
 
 def _read_pandas(X: Any) -> tuple[Any, Origin]:
-    """Read a Series, or a cross table: the modes of its index, then those of its columns."""
+    """Read a pandas Series or cross table as a tensor: first the modes of its index, then those of its columns.
+
+    Each level of a MultiIndex is a mode. Also return the origin, with notes on cells that are not listed.
+    """
     values = _read_numbers(X)
     if X.ndim == 2:
         _check_cross_table(X, values)
     names: list[Hashable] = []
     codes, levels, ranked = [], [], []
-    # `places` has the row of each entry, and for a cross table its column: where its labels stand in the index
+    # first the rows, then the columns of a cross table; `places` has the row (or column) of each entry of the table
     for index, places in zip(X.axes, np.indices(values.shape).reshape(values.ndim, -1), strict=True):
         if not index.is_unique:
             twice = index[index.duplicated()].tolist()[0]
@@ -127,9 +138,9 @@ def _read_pandas(X: Any) -> tuple[Any, Origin]:
 
 
 def _encode_index(index: Any, k: int) -> tuple[IntArray, AnyArray, bool]:
-    """Return the codes of the entries of level k of an index, the labels, and whether they are ordered categories.
+    """Return the code of each entry of level k of a pandas index, its labels, and whether they are ordered categories.
 
-    Labels are in the order of the table or of the MultiIndex; categories in theirs.
+    Labels are in the order in which a plain index or a MultiIndex lists them, categories in their own.
     """
     values = index.get_level_values(k)
     if values.isna().any():
@@ -146,7 +157,11 @@ def _encode_index(index: Any, k: int) -> tuple[IntArray, AnyArray, bool]:
 
 
 def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) -> tuple[Any, tuple[str, ...]]:
-    """Put the entries of a table on the grid of all combinations; say what became of those that are not listed."""
+    """Put the entries of a table on the grid of all combinations of levels; return it, and notes for the summary.
+
+    Combinations that are not listed are 0 if X holds counts, else missing. A large grid with few entries becomes a
+    sparse tensor. `codes` has for each mode the level of each entry.
+    """
     cells, known = math.prod(shape), values[~np.isnan(values)]
     counts = bool(len(known) and (known == np.rint(known)).all())
     notes: tuple[str, ...] = ()
@@ -165,7 +180,7 @@ def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) ->
 
 
 def _read_numbers(X: Any) -> AnyArray:
-    """Return the values of a Series or a frame as int64, or as float64 with NaN for NA; refuse what is no number."""
+    """Return the values of a pandas Series or frame as int64, or as float64 with NaN for NA; refuse other types."""
     columns = [(None, X.dtype)] if X.ndim == 1 else list(X.dtypes.items())
     for name, kind in columns:
         if kind.kind not in "iuf":
@@ -179,7 +194,10 @@ def _read_numbers(X: Any) -> AnyArray:
 
 
 def _check_cross_table(X: Any, values: AnyArray) -> None:
-    """Refuse a frame with a row for each event or cell, and one with sums among its rows or columns."""
+    """Refuse a pandas frame that is not a cross table: one with a row for each event, or with sums as its last row.
+
+    Rows of events are recognised by an index of mere row numbers, sums by the label, such as "All", and the values.
+    """
     if _is_numbered(X.index) and not _is_numbered(X.columns) and X.columns.nlevels == 1 and len(X) > 0:
         names = [str(name) for name in X.columns]
         some = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
@@ -189,7 +207,7 @@ def _check_cross_table(X: Any, values: AnyArray) -> None:
         )
     known = np.nan_to_num(values)
     for index, table, cut in ((X.index, known, "X.iloc[:-1]"), (X.columns, known.T, "X.iloc[:, :-1]")):
-        last = index[-1] if len(index) > 1 else None
+        last = index[-1] if len(index) > 1 else None  # a tuple in a MultiIndex
         word = last[0] if isinstance(last, tuple) else last
         if str(word).lower() in ("all", "total", "sum", "margin") and np.allclose(table[:-1].sum(axis=0), table[-1]):
             raise InvalidTensor(

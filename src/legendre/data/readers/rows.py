@@ -104,7 +104,8 @@ def from_rows(
         if part is None:
             continue
         parts.append(part)
-        # joining costs as much as what is joined: wait until it doubles
+        # Joining takes time in proportion to all entries. If it waits until the new parts have as many entries as the
+        # old ones, each entry is joined a logarithmic number of times only.
         if sum(some.nnz for some in parts[1:]) >= parts[0].nnz:
             parts = [_join(parts)]
     if not parts:
@@ -113,7 +114,7 @@ def from_rows(
 
 
 def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> SparseTensor | None:
-    """Count the rows of one table; ``None`` where there are none."""
+    """Count the rows of one table; ``None`` if it has none. The arguments are those of `from_rows`."""
     source = read_table(data)
     if not source.names or not source.n:
         return None
@@ -124,7 +125,10 @@ def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> S
 
 
 def frame_origin(data: Any, names: tuple[str, ...] | None, found: Encoded) -> Origin:
-    """Return what answers should be like: Series for rows of pandas, data frames for those of polars and pyarrow."""
+    """Return the origin of rows that were counted: answers are Series for pandas, data frames for polars and pyarrow.
+
+    For other tables answers are NumPy arrays. `names` are those of the modes, ``None`` if the columns had none.
+    """
     labels = Labels(found.shape, names, found.levels if any(own is not None for own in found.levels) else None)
     root = type(data).__module__.partition(".")[0]
     form: Any = {"pandas": "series", "polars": "rows", "pyarrow": "rows"}.get(root, "array")
@@ -133,7 +137,10 @@ def frame_origin(data: Any, names: tuple[str, ...] | None, found: Encoded) -> Or
 
 
 def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
-    """Check how often each row counts; return it for the rows that are left."""
+    """Return how often each row that is left counts, checked; ``None`` if each counts once.
+
+    `counts` is a list with a number for each row of the table, or the name of a column.
+    """
     if counts is None:
         return None
     column = source.column(counts) if isinstance(counts, str) else None
@@ -149,7 +156,10 @@ def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
 
 
 def _has_parts(data: Any) -> bool:
-    """Whether data are several tables: an iterator, a dask data frame, or a list of tables."""
+    """Whether the data are several tables: an iterator, a dask data frame, or a list of tables.
+
+    A list whose first item is a mapping, a frame or a matrix holds tables; any other list holds rows.
+    """
     if isinstance(data, (list, tuple)) and data:
         first = data[0]
         return isinstance(first, Mapping) or hasattr(first, "columns") or getattr(first, "ndim", 0) == 2
@@ -157,7 +167,11 @@ def _has_parts(data: Any) -> bool:
 
 
 def _count_parts(data: Any, *arguments: Any, together: int = 8) -> Iterator[SparseTensor | None]:
-    """Count one table after the other; those of a dask data frame, in their order, some `together`, to save memory."""
+    """Count the rows of one table after the other; ``None`` for a table without rows.
+
+    Parts of a dask data frame are counted by dask, `together` at a time, because the counts of all parts may not fit
+    in memory. `arguments` are the further ones of `_count`.
+    """
     if hasattr(data, "to_delayed"):
         import dask
 
@@ -170,7 +184,10 @@ def _count_parts(data: Any, *arguments: Any, together: int = 8) -> Iterator[Spar
 
 
 def _join(parts: list[SparseTensor]) -> SparseTensor:
-    """Add up tensors with the same modes: a mode whose levels differ gets those of all parts, sorted."""
+    """Add up tensors with the same modes, counted from parts of a table.
+
+    A mode whose levels differ between parts gets the levels of all parts, sorted, and codes are changed accordingly.
+    """
     first = parts[0]
     for part in parts[1:]:
         if part.names != first.names or len(part.shape) != len(first.shape):
@@ -183,7 +200,7 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
         listed: list[Any] = [part.levels[k] for part in parts if part.levels is not None]
         own = listed[0] if listed else None  # None, as in all parts, where the caller gave the number of levels
         codes = np.concatenate(places)
-        if own is None or all(np.array_equal(some, own) for some in listed):
+        if own is None or all(np.array_equal(some, own) for some in listed):  # levels agree, and codes mean the same
             ranked += [k] if all(k in part.origin.ranked for part in parts) else []
         else:
             # a part's levels follow those of the parts before it, so its codes move up by their number

@@ -77,12 +77,12 @@ def read_tns(
 
 
 def _read(path: Path, shape: Any, first_index: int) -> SparseTensor:
-    """Read the file with NumPy, unpacked if it begins as a file of gzip does; errors of the system are passed on."""
+    """Read a .tns file with NumPy, unpacked if its first two bytes are those of gzip; `OSError` is passed on."""
     with path.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
     try:
         with (gzip.open if packed else open)(path, "rt", encoding="utf-8-sig") as text, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of no data
+            warnings.simplefilter("ignore", UserWarning)  # that there are no data: an error below says so
             table = np.loadtxt(text, comments="#", ndmin=2)
     except ValueError as problem:
         said = str(problem).partition(";")[0].rstrip(".")
