@@ -168,20 +168,20 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     """
     # inches: the average width of a letter is 0.6 of the font size, a line takes 1.15 of it, and a point is 1/72;
     # `most` is the number of ticks where not all levels have room
-    letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8
+    letter_width, line_height, most_ticks = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8
     n = labels.shape[k]
     ax.apply_aspect()  # square cells make the axes smaller
     inches = (ax.bbox.width if axis == "x" else ax.bbox.height) / ax.figure.dpi
     # of more than 2,000 levels those at multiples of 250, 2,500, ...: to write all of them would take long
     shown = np.arange(0, n, 1 if n <= 2_000 else 10 ** (len(str(n)) - 1) // 4)
-    texts, more = write_ticks(labels.levels_of(k)[shown])
-    across = letter * max(map(len, texts)) + 0.12  # the widest name and the space next to it
-    turned = axis == "x" and n * across > inches and (inches < 3 * across or not is_ordered(labels, k))
-    fits = max(int(inches / (across if axis == "x" and not turned else line)), 2)
-    kept = choose_ticks(texts, n if n <= fits else min(most, fits))
+    texts, shared_start = write_ticks(labels.levels_of(k)[shown])
+    name_width = letter_width * max(map(len, texts)) + 0.12  # the widest name and the space next to it
+    turned = axis == "x" and n * name_width > inches and (inches < 3 * name_width or not is_ordered(labels, k))
+    n_fitting = max(int(inches / (name_width if axis == "x" and not turned else line_height)), 2)
+    kept = choose_ticks(texts, n if n <= n_fitting else min(most_ticks, n_fitting))
     along = ax.xaxis if axis == "x" else ax.yaxis
     along.set_ticks(shown[kept].tolist(), [texts[i] for i in kept])
-    along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
+    along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + shared_start)
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
 
@@ -222,11 +222,11 @@ def choose_ticks(texts: list[str], most: int) -> list[int]:
     >>> [i + 1 for i in choose_ticks([str(i + 1) for i in range(80)], 8)]
     [10, 20, 30, 40, 50, 60, 70, 80]
     """
-    least, ending = -(-len(texts) // most), ":00" if ":" in texts[0] else "0"
-    if least <= 1:
+    smallest_step, ending = -(-len(texts) // most), ":00" if ":" in texts[0] else "0"
+    if smallest_step <= 1:
         return list(range(len(texts)))
-    odd = np.array([not text.endswith(ending) for text in texts])  # labels that are not round
-    first = int(odd.argmin())  # the first round one; 0 if there is none
-    places = [(step, start) for step in range(least, 2 * least + 1) for start in (0, first % step)]
-    step, start = min(places, key=lambda place: (float(odd[place[1] :: place[0]].mean()), place))
+    not_round = np.array([not text.endswith(ending) for text in texts])
+    first = int(not_round.argmin())  # the first round one; 0 if there is none
+    choices = [(step, start) for step in range(smallest_step, 2 * smallest_step + 1) for start in (0, first % step)]
+    step, start = min(choices, key=lambda place: (float(not_round[place[1] :: place[0]].mean()), place))
     return list(range(start, len(texts), step))

@@ -75,16 +75,18 @@ class Labels:
         the mapping does not contain keep the levels of `own`.
         """
         own = own or cls(shape)
-        called = own.names if names is None else tuple(map(str, entries(names) or ()))
-        if called is not None and (len(called) != len(shape) or len(set(called)) < len(called) or not all(called)):
+        mode_names = own.names if names is None else tuple(map(str, entries(names) or ()))
+        if mode_names is not None and (
+            len(mode_names) != len(shape) or len(set(mode_names)) < len(mode_names) or not all(mode_names)
+        ):
             raise InvalidLabels(
                 f"names must hold a different, non-empty name for each of the {len(shape)} modes of X; got {names!r}."
             )
-        bare = cls(shape, called)  # names without levels: enough to look up the modes that the mapping names
+        modes = cls(shape, mode_names)  # with names, without levels: enough to look modes up
         listed: list[Any] = list(own.levels or (None,) * len(shape))
         if isinstance(levels, Mapping):
             for key, given in levels.items():
-                listed[bare.find_mode(key, "levels", InvalidLabels)] = given
+                listed[modes.find_mode(key, "levels", InvalidLabels)] = given
         elif levels is not None:
             listed = entries(levels) or []
             if len(listed) != len(shape):
@@ -92,8 +94,10 @@ class Labels:
                     f"levels has {len(listed)} lists, X has {len(shape)} modes: give one list for each mode, None for "
                     "a mode without, or a mapping of modes to lists."
                 )
-        read = tuple(None if new is None else _read_levels(new, bare.mode(k), shape[k]) for k, new in enumerate(listed))
-        return replace(bare, levels=read if any(level is not None for level in read) else None)
+        checked = tuple(
+            None if new is None else _read_levels(new, modes.mode(k), shape[k]) for k, new in enumerate(listed)
+        )
+        return replace(modes, levels=checked if any(level is not None for level in checked) else None)
 
     @property
     def given(self) -> bool:
@@ -139,12 +143,12 @@ class Labels:
     def _directions(self) -> tuple[int, ...]:
         """The `direction` of each mode, found once: strings are compared by what they represent, see `sort_keys`."""
         found = []
-        for k, own in enumerate(self.levels or (None,) * len(self.shape)):
+        for k, levels in enumerate(self.levels or (None,) * len(self.shape)):
             keys: list[Any] = []  # names and objects have none: an empty list counts as rising
-            if own is not None and all(isinstance(label, str) for label in own):
-                keys = sort_keys(own.tolist()) or []
-            elif own is not None and own.dtype.kind != "O":
-                keys = own.tolist()
+            if levels is not None and all(isinstance(label, str) for label in levels):
+                keys = sort_keys(levels.tolist()) or []
+            elif levels is not None and levels.dtype.kind != "O":
+                keys = levels.tolist()
             rises, falls = all(a < b for a, b in pairwise(keys)), all(a > b for a, b in pairwise(keys))
             found.append(0 if self.order_of(k) is not None else 1 if rises else -1 if falls else 0)
         return tuple(found)
@@ -260,18 +264,18 @@ class Labels:
         A mode with labels takes those, and indices in X too unless one of its labels is a number. Other modes take
         indices. `door` is as in `find_mode`.
         """
-        known, value = self._places[k], value if isinstance(value, np.datetime64) else _as_python(value)
-        if known is not None:
-            own = self.levels_of(k)
-            key = _as_date(value, own) if own.dtype.kind == "M" else value  # "M": dates
-            if isinstance(key, Hashable) and (found := known.get(key)) is not None:
+        places, value = self._places[k], value if isinstance(value, np.datetime64) else _as_python(value)
+        if places is not None:
+            levels = self.levels_of(k)
+            key = _as_date(value, levels) if levels.dtype.kind == "M" else value  # "M": dates
+            if isinstance(key, Hashable) and (found := places.get(key)) is not None:
                 return found
         # where labels are numbers, a number that is not one of them is a mistake, not an index
-        numbers = known is not None and any(isinstance(label, (int, float)) for label in known)
+        numbers = places is not None and any(isinstance(label, (int, float)) for label in places)
         if not numbers and is_whole(value, 0) and value < self.shape[k]:
-            return int(value) if (by := self.order_of(k)) is None else int(np.flatnonzero(by == value)[0])
+            return int(value) if (order := self.order_of(k)) is None else int(np.flatnonzero(order == value)[0])
         indices = f"no index {value!r}; its indices are integers from 0 to {self.shape[k] - 1}."
-        text = f"{self.mode(k)} has {indices if known is None else self._no_such_level(k, value)}"
+        text = f"{self.mode(k)} has {indices if places is None else self._no_such_level(k, value)}"
         raise error(f"{door}: {text}" if door else text)
 
     @cached_property
@@ -281,18 +285,18 @@ class Labels:
         Objects such as dates and periods are found by their strings too, so that a caller can type them.
         """
         found: list[dict[Hashable, int] | None] = []
-        for own in self.levels or (None,) * len(self.shape):
-            places = {} if own is None else {_as_python(label): i for i, label in enumerate(own.tolist())}
+        for levels in self.levels or (None,) * len(self.shape):
+            places = {} if levels is None else {_as_python(label): i for i, label in enumerate(levels.tolist())}
             texts = {level_text(label): i for label, i in places.items() if not isinstance(label, (str, Number))}
-            found.append(None if own is None else texts | places)
+            found.append(None if levels is None else texts | places)
         return tuple(found)
 
     def _no_such_level(self, k: int, value: Any) -> str:
         """Say that a mode has no such level, which one was probably meant, and which there are."""
-        own = self.levels_of(k)[:10_000]  # comparing with many more strings would take seconds
-        texts = [level_text(label) for label in own]
+        levels = self.levels_of(k)[:10_000]  # comparing with many more strings would take seconds
+        texts = [level_text(label) for label in levels]
         near = get_close_matches(str(value), texts, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0] if own.dtype.kind in 'biuf' else repr(near[0])}?" if near else ""
+        hint = f" Did you mean {near[0] if levels.dtype.kind in 'biuf' else repr(near[0])}?" if near else ""
         some = ", ".join(texts[:12]) + (", ..." if len(texts) > 12 else "")
         return f"no level {value!r}.{hint} Its levels: {some}."
 
@@ -360,7 +364,9 @@ def ordered_parts_bits(lengths: Sequence[Sequence[int]]) -> float:
     >>> ordered_parts_bits([[2, 2]]), ordered_parts_bits([[1, 1, 1, 1], [5]])  # 6 ways; 4! ways, and one
     (2.584..., 4.584...)
     """
-    return sum(math.lgamma(sum(n) + 1) - sum(math.lgamma(k + 1) for k in n) for n in lengths) / math.log(2.0)
+    return sum(
+        math.lgamma(sum(sizes) + 1) - sum(math.lgamma(size + 1) for size in sizes) for sizes in lengths
+    ) / math.log(2.0)
 
 
 # --- labels of levels ------------------------------------------------------------------------------------------------

@@ -170,9 +170,9 @@ class Origin:
         if self.labels is None:
             return self
         names = None if self.own_names is None else tuple(self.own_names[k] for k in modes)
-        inside = sum(k < self.index for k in modes)  # of a cross table: those that are in its index
+        in_index = sum(k < self.index for k in modes)  # of a cross table: those that are in its index
         ranked = tuple(i for i, k in enumerate(modes) if k in self.ranked)
-        return replace(self, labels=self.labels.part(modes), own_names=names, index=inside, ranked=ranked)
+        return replace(self, labels=self.labels.part(modes), own_names=names, index=in_index, ranked=ranked)
 
     def drop_labels(self) -> Origin:
         """Return the origin of a NumPy array with the same arrangement of levels: answers are then plain arrays."""
@@ -216,13 +216,13 @@ class Origin:
             return pandas.MultiIndex.from_product(lists, names=[names[k] for k in modes])
 
         # the axes of the array whose modes were in the index of X, and those that were in its columns
-        inside = [i for i, k in enumerate(kept) if k < self.index]
-        outside = [i for i, k in enumerate(kept) if k >= self.index]
-        if self.form == "series" or not inside or not outside:
+        in_index = [i for i, k in enumerate(kept) if k < self.index]
+        in_columns = [i for i, k in enumerate(kept) if k >= self.index]
+        if self.form == "series" or not in_index or not in_columns:
             return pandas.Series(array.ravel(), index=as_index(range(array.ndim)))
-        height = int(np.prod([array.shape[i] for i in inside]))
-        flat = array.transpose(*inside, *outside).reshape(height, -1)
-        return pandas.DataFrame(flat, index=as_index(inside), columns=as_index(outside))
+        height = int(np.prod([array.shape[i] for i in in_index]))
+        flat = array.transpose(*in_index, *in_columns).reshape(height, -1)
+        return pandas.DataFrame(flat, index=as_index(in_index), columns=as_index(in_columns))
 
     def give_cells(self, cells: IntArray) -> Any:
         """Turn cells (n x N, by places) into rows as the user knows them, e.g. samples of Q.

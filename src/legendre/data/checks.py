@@ -44,14 +44,14 @@ def scan(values: AnyArray, *, rank: bool = False) -> Scan:
         return Scan(*scan_large(values, rank=rank))
     with np.errstate(invalid="ignore", over="ignore"):
         total = float(values.sum(dtype=np.float64))
-    known = values if math.isfinite(total) else values[~np.isnan(values)]  # a finite total contains no NaN
-    if not known.size:
+    numbers = values if math.isfinite(total) else values[~np.isnan(values)]  # a finite total contains no NaN
+    if not numbers.size:
         return Scan(total, math.inf, math.inf, -math.inf)
-    smallest = positive = float(known.min())
+    smallest = positive = float(numbers.min())
     if smallest <= 0:
-        above = known[known > 0]
-        positive = float(above.min()) if above.size else math.inf
-    return Scan(total, smallest, positive, float(known.max()))
+        positives = numbers[numbers > 0]
+        positive = float(positives.min()) if positives.size else math.inf
+    return Scan(total, smallest, positive, float(numbers.max()))
 
 
 def check_range(

@@ -147,14 +147,14 @@ class Dense(Observation):
     @cached_property
     def negentropy(self) -> float:
         """The sum of ``p log(p / r)`` over the cells of Omega where X > 0, in blocks of rows, to save memory."""
-        own = 0.0
+        negentropy = 0.0
         for rows in rows_of(self.shape):
             x = self.values[rows].astype(np.float64)
             inside = x > 0 if self.support.mask is None else self.support.mask[rows] & (x > 0)
             p = x[inside] / self.total
             log_ratio = np.log(p) if self.base is None else np.log(p) - np.log(self.base[rows][inside])
-            own += float(p @ log_ratio)
-        return own
+            negentropy += float(p @ log_ratio)
+        return negentropy
 
     def squared_error(self, q: Comparable) -> float:
         """Sum ``(X - Q)^2`` in blocks of rows, to save memory; missing cells are left out."""
@@ -233,11 +233,11 @@ def top(rows: AnyArray, count: int) -> BoolArray:
         return np.ones(rows.shape, dtype=np.bool_)
     least = length - count
     # the smallest entry of each row that is taken: the count-th largest
-    cut = rows.max(axis=1, keepdims=True) if count == 1 else np.partition(rows, least, axis=1)[:, least, None]
-    chosen: BoolArray = rows >= cut
+    threshold = rows.max(axis=1, keepdims=True) if count == 1 else np.partition(rows, least, axis=1)[:, least, None]
+    chosen: BoolArray = rows >= threshold
     too_many = np.count_nonzero(chosen, axis=1) - count
     for row in np.flatnonzero(too_many):  # several entries equal the smallest: the last of them are too many
-        equal = np.flatnonzero(rows[row] == cut[row])
+        equal = np.flatnonzero(rows[row] == threshold[row])
         chosen[row, equal[len(equal) - too_many[row] :]] = False
     return chosen
 

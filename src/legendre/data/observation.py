@@ -125,7 +125,7 @@ class Observation(ABC):
 
     @property
     def entries(self) -> Sparse | None:
-        """This object if X is held as a list of its non-zero entries, else ``None``."""
+        """X itself if it is held as a list of its non-zero entries, else ``None``."""
         return None
 
     @property

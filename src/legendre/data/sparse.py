@@ -106,15 +106,15 @@ class Sparse(Observation):
         first = np.searchsorted(chosen[:, axis], np.arange(n_slices + 1))  # where each slice begins in `chosen`
         # the `count` cells of a slice that come first in C order: the digits of 0, 1, ..., the last mode fastest.
         # np.unravel_index refuses shapes as large as these may be
-        corner, number = np.zeros((count, order), dtype=np.int64), np.arange(count)
+        first_cells, rest = np.zeros((count, order), dtype=np.int64), np.arange(count)
         for j in reversed(range(order)):
-            number, corner[:, j] = np.divmod(number, 1 if j == axis else self.shape[j])
+            rest, first_cells[:, j] = np.divmod(rest, 1 if j == axis else self.shape[j])
         parts = [chosen]
         for k in np.flatnonzero(np.diff(first) < count):  # slices with fewer entries
-            own = chosen[first[k] : first[k + 1]]
-            corner[:, axis] = k
+            entries = chosen[first[k] : first[k + 1]]
+            first_cells[:, axis] = k
             # the cells without data that come first, as many as the slice lacks
-            parts.append(corner[find(corner, own) < 0][: count - len(own)])
+            parts.append(first_cells[find(first_cells, entries) < 0][: count - len(entries)])
         return np.concatenate(parts)
 
     @cached_property
@@ -122,12 +122,12 @@ class Sparse(Observation):
         """The sum of ``p log p`` over the entries, and over all other cells if a pseudo-count gives them some."""
         p = self.values / np.float64(self.total) + self.each
         log_p = np.log(p)
-        own = float(p @ log_p)
+        of_entries = float(p @ log_p)
         if not self.even:
-            return own
+            return of_entries
         # n - nnz other cells have probability rest / n each; by logarithms, because n may exceed float64
         rest, n_cells = self.even / self.total, self.support.n_cells
-        return own + rest * (1 - len(p) / n_cells) * (math.log(rest) - math.log(n_cells))
+        return of_entries + rest * (1 - len(p) / n_cells) * (math.log(rest) - math.log(n_cells))
 
     @property
     def each(self) -> float:
@@ -139,14 +139,14 @@ class Sparse(Observation):
         # in float64, whatever the type of X is
         p, q_listed = self.values / np.float64(self.total) + self.each, np.exp(q.log_prob(self.cells))
         difference = p - q_listed
-        square, of_q = float(np.vdot(difference, difference)), float(np.vdot(q_listed, q_listed))
+        square, square_listed = float(np.vdot(difference, difference)), float(np.vdot(q_listed, q_listed))
         if self.support.full:
-            # on other cells p is `each`: sum (each - q)^2 = sum q^2 - 2 each sum q + m each^2, where m is their number.
-            # The first term is a difference, which may cancel; it is at most (sum q)^2, since q >= 0. `left` is sum q.
-            # All n cells together have n each = even / total, so that m each^2 = each (even / total - nnz each)
-            left = 1.0 - float(q_listed.sum())
-            square += min(max(q.sum_of_squares() - of_q, 0.0), max(left, 0.0) ** 2)
-            square += self.each * (self.even / self.total - 2.0 * left - self.each * len(p))
+            # on the m other cells p is `each`: sum (each - q)^2 = sum q^2 - 2 each sum q + m each^2, where sum q is
+            # `q_others`. The first term is a difference, which may cancel; it is at most (sum q)^2, since q >= 0. The
+            # last one is each (even / total - nnz each), because all cells together have even / total
+            q_others = 1.0 - float(q_listed.sum())
+            square += min(max(q.sum_of_squares() - square_listed, 0.0), max(q_others, 0.0) ** 2)
+            square += self.each * (self.even / self.total - 2.0 * q_others - self.each * len(p))
         return max(square, 0.0) * self.total**2
 
 

@@ -38,8 +38,8 @@ def accumulate(out: FloatArray, first: int = 0) -> None:
         if out.size >= (800 if axis else 150) * length:
             # a flipped array is read backwards; within a slice the direction makes no difference to the sums, and
             # forwards in memory is fastest
-            ways = [-1 if stride < 0 and k != axis else 1 for k, stride in enumerate(out.strides)]
-            slices = iter(out[tuple(slice(None, None, way) for way in ways)].swapaxes(0, axis))
+            steps = [-1 if stride < 0 and k != axis else 1 for k, stride in enumerate(out.strides)]
+            slices = iter(out[tuple(slice(None, None, step) for step in steps)].swapaxes(0, axis))
             last = next(slices)
             for piece in slices:
                 piece += last
