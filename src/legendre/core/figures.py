@@ -115,7 +115,9 @@ def add_colour_bar(axes: Sequence[Axes], image: Any, name: str = "", **propertie
 
 
 def format_number(value: float, _: object = None) -> str:
-    """Write a number without an exponent where that is short; also a formatter of ticks.
+    """Write a number to three digits, or as an integer with commas from 1,000 to 10 million.
+
+    matplotlib can call it as a formatter of ticks, with a second argument that is not used.
 
     >>> [format_number(v) for v in (0.001, 2.0, 1500000.0, 1e-12)]
     ['0.001', '2', '1,500,000', '1e-12']
@@ -155,7 +157,7 @@ def is_ordered(labels: Labels, k: int) -> bool:
 
     Levels that a growing basis arranged are names. Pictures draw points for names, without a line.
     """
-    own = labels.levels_of(k)
+    own = labels.levels_of(k)  # "U", "O": strings or objects, which may be names
     return labels.order_of(k) is None and (own.dtype.kind not in "UO" or is_ascending(list(map(level_text, own))))
 
 
@@ -167,10 +169,10 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     have an order, a few names are enough to tell the others, and they are turned only if not even three have room.
     """
     # inches: the average width of a letter is 0.6 of the font size, a line takes 1.15 of it, and a point is 1/72;
-    # `most` is the number of ticks where not all levels have room
+    # `most_ticks` holds where not all levels have room
     letter_width, line_height, most_ticks = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8
     n = labels.shape[k]
-    ax.apply_aspect()  # square cells make the axes smaller
+    ax.apply_aspect()  # if cells are drawn as squares, the axes are smaller than asked for
     inches = (ax.bbox.width if axis == "x" else ax.bbox.height) / ax.figure.dpi
     # of more than 2,000 levels those at multiples of 250, 2,500, ...: to write all of them would take long
     shown = np.arange(0, n, 1 if n <= 2_000 else 10 ** (len(str(n)) - 1) // 4)
@@ -195,7 +197,8 @@ def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     (['01', '02', '03'], ' (2019-01-…)')
     """
     if own.dtype.kind == "M":
-        exact = np.datetime_data(own.dtype)[0] in "YMWD"  # dates; others are cut after the last unit that is not 0
+        # dates (units of years, months, weeks, days) are written in their unit; times to the last unit that is not 0
+        exact = np.datetime_data(own.dtype)[0] in "YMWD"
         shown = own.astype(str) if exact else np.datetime_as_string(own, unit="auto")
         texts = [text.replace("T", " ") for text in shown.tolist()]
     else:

@@ -105,7 +105,7 @@ class Labels:
         return self.names is not None or self.levels is not None
 
     def mode(self, k: int) -> str:
-        """Name a mode."""
+        """Name mode k: "mode 2" where modes have no names."""
         return f"mode {k}" if self.names is None else self.names[k]
 
     def order_of(self, k: int) -> IntArray | None:
@@ -124,7 +124,7 @@ class Labels:
         return i if (own := self._own_levels(k)) is None else own[i]
 
     def level(self, k: int, i: int) -> str:
-        """Name a level of a mode."""
+        """Name the level at place i of mode k."""
         return level_text(self._label(k, int(i)))
 
     def direction(self, k: int) -> int:
@@ -189,13 +189,13 @@ class Labels:
         return f"{', '.join(self.level(k, j) for j in shown)}{more}"
 
     def cell(self, cell: Sequence[int] | IntArray) -> str:
-        """Name a cell: each mode with its level, or the indices where there are no labels."""
+        """Name a cell, given by places: each mode with its level, or the indices in X where there are no labels."""
         if not self.given:
             return cell_name([self._label(k, int(i)) for k, i in enumerate(cell)])
         return ", ".join(f"{self.mode(k)} {self.level(k, int(i))}" for k, i in enumerate(cell))
 
     def values_at(self, cell: Sequence[int] | IntArray) -> tuple[Any, ...]:
-        """Return the labels of a cell; indices where there are none."""
+        """Return the labels of a cell, given by places; indices in X where there are none."""
         return tuple(_as_python(self._label(k, int(i))) for k, i in enumerate(cell))
 
     def part(self, modes: Sequence[int]) -> Labels:
@@ -209,7 +209,7 @@ class Labels:
     # --- the order of levels
 
     def reorder(self, order: Orders) -> Labels:
-        """Arrange the levels of labels that are in the order of X; `order` has the index in X at each place."""
+        """Arrange the levels of these labels, which are in the order of X; `order` has the index in X at each place."""
         levels = None
         if self.levels is not None:
             pairs = zip(self.levels, order, strict=True)
@@ -248,15 +248,15 @@ class Labels:
 
         `door` is the public function or argument where the caller named it; the error message begins with it.
         """
-        order, start = len(self.shape), f"{door}: " if door else ""
-        if is_whole(key, 0) and key < order:
+        n_modes, start = len(self.shape), f"{door}: " if door else ""
+        if is_whole(key, 0) and key < n_modes:
             return int(key)
         if self.names is not None and not is_whole(key):
             if isinstance(key, str) and key in self.names:
                 return self.names.index(key)
             raise error(start + unknown_name("mode", str(key), self.names[:12]))
         hint = " They have no names: pass names=." if isinstance(key, str) else ""
-        raise error(f"{start}{key!r} is not a mode of X, which has {order}, counted from 0 to {order - 1}.{hint}")
+        raise error(f"{start}{key!r} is not a mode of X, which has {n_modes}, counted from 0 to {n_modes - 1}.{hint}")
 
     def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the place of a level that a caller names.
@@ -292,7 +292,7 @@ class Labels:
         return tuple(found)
 
     def _no_such_level(self, k: int, value: Any) -> str:
-        """Say that a mode has no such level, which one was probably meant, and which there are."""
+        """Write the end of an error: the mode has no such level, which one was probably meant, and which there are."""
         levels = self.levels_of(k)[:10_000]  # comparing with many more strings would take seconds
         texts = [level_text(label) for label in levels]
         near = get_close_matches(str(value), texts, n=1, cutoff=0.5)
@@ -302,7 +302,10 @@ class Labels:
 
 
 def _read_levels(given: Any, name: str, size: int) -> AnyArray:
-    """Check the labels that a caller lists for a mode: as many as it has levels, all different, none missing."""
+    """Return the labels that a caller lists for a mode: `size` of them, all different, none missing.
+
+    `name` is what errors call the mode.
+    """
     listed = given if isinstance(given, np.ndarray) else entries(given)
     if listed is None or len(listed) != size:
         said = f"{given!r} is not a list of labels" if listed is None else f"{len(listed)} labels"
@@ -471,8 +474,9 @@ def is_ascending(texts: Sequence[str]) -> bool:
     keys = sort_keys(texts)
     if keys is None:
         return False
-    breaks = sum(a > b for a, b in pairwise(keys))  # places where the order goes back
-    rotated = isinstance(keys[0], int) and breaks == 1 and keys[-1] <= keys[0]  # days of the week, months
+    breaks = sum(a > b for a, b in pairwise(keys))  # how often a key is followed by a smaller one
+    # days of the week and months, whose keys are integers, may begin anywhere and go on from the start
+    rotated = isinstance(keys[0], int) and breaks == 1 and keys[-1] <= keys[0]
     return breaks == 0 or rotated or keys == sorted(keys, reverse=True)
 
 

@@ -26,7 +26,7 @@ class Device:
     """An array library and one of its devices."""
 
     library: str
-    unit: Any = "cpu"  # as the library names it; for JAX its platform and number, since its own objects are not pickled
+    unit: Any = "cpu"  # as the library names it; for JAX its platform and number, since its devices cannot be pickled
 
     def bring(self, array: AnyArray) -> Any:
         """Turn a NumPy array into an array of this library on this device; on the processor they may share memory."""
@@ -158,7 +158,7 @@ class Origin:
     counted: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse other libraries than those that hold rows: a file may name any, and it is imported."""
+        """Refuse unknown libraries: a saved fit names its library, which is imported, and a file may name any."""
         check_choice(self.library, "library", ("pandas", "polars", "pyarrow"))
 
     def of(self, shape: tuple[int, ...]) -> Labels:
@@ -186,9 +186,9 @@ class Origin:
         The array is indexed by places (see `legendre.core.labels`), the answer as X is. If X was rows of a data frame,
         `what` is the name of the column that holds the numbers. Marginals, tensors and other answers of a fit use it.
         """
-        kept = range(array.ndim) if modes is None else modes
-        part = self.part(kept)
-        if part.labels is not None and array.ndim:  # the levels of X in its own order
+        kept_modes = range(array.ndim) if modes is None else modes
+        part = self.part(kept_modes)
+        if part.labels is not None and array.ndim:  # undo the arrangement of levels
             array, part = part.labels.straighten(array), replace(part, labels=part.labels.restore_order())
         if self.form == "array" or not array.ndim:
             return self.device.bring(array)
@@ -200,7 +200,7 @@ class Origin:
         labels = part.of(array.shape)
         names = part.own_names or [labels.mode(k) for k in range(array.ndim)]
         if self.form == "xarray":
-            known = zip(names, labels.levels or (), strict=False)
+            known = zip(names, labels.levels or (), strict=False)  # none at all if no mode has labels
             coords = {name: level for name, level in known if level is not None}
             return _import_library("xarray").DataArray(array, dims=names, coords=coords)
         pandas = _import_library("pandas")
@@ -216,8 +216,9 @@ class Origin:
             return pandas.MultiIndex.from_product(lists, names=[names[k] for k in modes])
 
         # the axes of the array whose modes were in the index of X, and those that were in its columns
-        in_index = [i for i, k in enumerate(kept) if k < self.index]
-        in_columns = [i for i, k in enumerate(kept) if k >= self.index]
+        in_index = [i for i, k in enumerate(kept_modes) if k < self.index]
+        in_columns = [i for i, k in enumerate(kept_modes) if k >= self.index]
+        # a margin of a cross table that has no modes left on one side is a Series too
         if self.form == "series" or not in_index or not in_columns:
             return pandas.Series(array.ravel(), index=as_index(range(array.ndim)))
         height = int(np.prod([array.shape[i] for i in in_index]))
@@ -256,7 +257,7 @@ class Origin:
         return found
 
     def _data_frame(self, columns: dict[str, Any]) -> Any:
-        """Make a data frame of the library that X was one of."""
+        """Make a data frame of these columns, in the library of X's own."""
         import narwhals.stable.v2 as nw
 
         backend: Any = self.library

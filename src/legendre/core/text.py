@@ -74,7 +74,7 @@ Table = NamedValues | Columns
 
 
 def markdown(table: Table) -> str:
-    r"""Write a table for Markdown; the title of columns is a bold line above it.
+    r"""Write a table for Markdown; the title of `Columns` is a bold line above it.
 
     >>> print(markdown(Columns("", [("a|b", "n"), ("x", "1")], "<>")))
     | a\|b | n |

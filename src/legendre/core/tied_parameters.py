@@ -31,9 +31,9 @@ class Ties:
     """
 
     n_cells: int  # k
-    rows: IntArray  # the cell of each entry, by its place in the basis
-    columns: IntArray  # its column, in rising order
-    values: FloatArray
+    rows: IntArray  # of each entry that is not 0: its cell, as the number of the cell in the basis
+    columns: IntArray  # its column, ascending
+    values: FloatArray  # its value, the coefficient of the cell
     names: tuple[str, ...]  # of the columns; empty for the parameter of a single cell, which the cell names
     boxes: IntArray | None = None  # m x 2 N: the corners lo and hi of boxes, where each feature is 1 on one
 
@@ -178,6 +178,7 @@ def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None =
         used = cells.any(axis=1) & (values != 0.0)
         column = (cells[used].reshape(-1, order), values[used], name)
         kept.setdefault(_key(*column), column)
+    # the entries of all columns, one after the other: their cells and values
     listed = np.concatenate([np.empty((0, order), dtype=np.int64), *(cells for cells, _, _ in kept.values())])
     entries = np.concatenate([np.empty(0), *(values for _, values, _ in kept.values())])
     lengths, different = [len(cells) for cells, _, _ in kept.values()], unique_cells(listed)
@@ -212,9 +213,9 @@ def box_corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, 
     [[[1, 0], [1, 2]], [1.0, -1.0]]
     """
     cells, signs = np.asarray(lo, dtype=np.int64)[None, :], np.ones(1)
-    for d in np.flatnonzero(hi < shape).tolist():
-        far = cells.copy()
-        far[:, d] = hi[d]
+    for mode in np.flatnonzero(hi < shape).tolist():
+        far = cells.copy()  # the corners so far, at the other end in this mode
+        far[:, mode] = hi[mode]
         cells, signs = np.concatenate([cells, far]), np.concatenate([signs, -signs])
     return cells, signs
 

@@ -272,15 +272,17 @@ def survey(start: Cell, x: Any, mask: Any, base: Any, rankings: dict[int, int]) 
     """
     mask = None if mask is None or mask.all() else mask
     seen, every = scan(x), range(x.ndim)
-    own, kept = seen, x
+    inside, x_inside = seen, x
     if mask is not None:
-        own, kept = scan(x[mask]), np.where(mask, x, 0)
+        inside, x_inside = scan(x[mask]), np.where(mask, x, 0)
     with np.errstate(over="ignore", invalid="ignore"):  # infinite entries are refused after the pass
-        margins = own.by_mode or [kept.sum(axis=tuple(j for j in every if j != k), dtype=np.float64) for k in every]
+        margins = inside.by_mode or [
+            x_inside.sum(axis=tuple(j for j in every if j != k), dtype=np.float64) for k in every
+        ]
     return Survey(
         start,
         seen,
-        own,
+        inside,
         scan(np.ones(1) if base is None else base if mask is None else base[mask]),
         x.size if mask is None else int(np.count_nonzero(mask)),
         margins,

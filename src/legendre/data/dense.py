@@ -47,7 +47,7 @@ class Dense(Observation):
 
     @cached_property
     def whole_numbers(self) -> bool:
-        """Whether every entry on Omega is a whole number; read in blocks of rows, to save memory."""
+        """Whether every entry on Omega is an integer; X is read in blocks of rows, to save memory."""
         x, mask = self.values, self.support.mask
         if x.dtype.kind != "f":  # integers
             return True
@@ -70,14 +70,17 @@ class Dense(Observation):
         return math.inf if short or size < limits.COMPILED_CELLS else size / limits.MERGING
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+        """Sum X on Omega over each box, or over each of some `boxes` (m x N); see `Observation.merged`."""
         mask = self.support.mask
         sums = quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
         return sums if boxes is None else np.asarray(sums[tuple(boxes.T)])
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
+        """Sum X at or above each box; a mask is not needed, because this is called only if Omega is the full grid."""
         return suffix_sums(self.values, quotient.corners(positions))
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
+        """Sum X over the intervals of each mode: from the sums that the first pass found, or by reading X again."""
         if self.by_mode:
             return super().margins(quotient)
         return self.tables(quotient, [(k,) for k in range(len(self.shape))])
@@ -94,6 +97,7 @@ class Dense(Observation):
             half = len(groups) // 2
             return self.tables(quotient, groups[:half]) + self.tables(quotient, groups[half:])
         others = tuple(k for k in range(len(self.shape)) if k not in modes)
+        # modes that no set needs keep length 1, so that axes keep their numbers
         sums, out = self.values.sum(axis=others, dtype=np.float64, keepdims=True), []
         for group in groups:
             order = sorted(group)  # the axes of the sum; then as the group lists them
@@ -131,6 +135,7 @@ class Dense(Observation):
         places, numbers = [], []
         table = np.moveaxis(self.values, axis, 0)
         for start in range(0, length, together):
+            # a table with a row for each of these slices
             values = np.ascontiguousarray(table[start : start + together])
             values = values.reshape(len(values), -1)
             if mask is None:
@@ -231,7 +236,7 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     length = rows.shape[1]
     if count >= length:
         return np.ones(rows.shape, dtype=np.bool_)
-    least = length - count
+    least = length - count  # its index in a sorted row
     # the smallest entry of each row that is taken: the count-th largest
     threshold = rows.max(axis=1, keepdims=True) if count == 1 else np.partition(rows, least, axis=1)[:, least, None]
     chosen: BoolArray = rows >= threshold

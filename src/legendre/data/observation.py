@@ -145,11 +145,11 @@ class Observation(ABC):
     @property
     @abstractmethod
     def whole_numbers(self) -> bool:
-        """True when every entry on Omega is a whole number."""
+        """True when every entry on Omega is an integer, of whatever dtype."""
 
     @property
     def counts(self) -> bool:
-        """Whether X holds counts: what the caller says, or else whether its entries are whole numbers."""
+        """Whether X holds counts: what the caller says, or else whether its entries are integers."""
         return self.whole_numbers if self.origin.counted is None else self.origin.counted
 
     @property

@@ -47,7 +47,7 @@ class Sparse(Observation):
         grid = np.zeros(self.shape, np.float64 if self.even else self.values.dtype)
         grid[tuple(self.cells.T)] = self.values
         if self.even:
-            grid += self.even / self.support.n_cells
+            grid += self.even / self.support.n_cells  # each cell has the same share
         support = Support(self.shape, None if self.support.full else self.support.on_grid())
         return Dense(support, self.base, self.missing, self.total, self.positive, values=freeze(grid))
 
@@ -66,13 +66,13 @@ class Sparse(Observation):
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Add each entry to its interval of each mode, and the interval's share of the pseudo-count."""
         out = []
-        for k, (sides, length) in enumerate(zip(quotient.lengths, self.shape, strict=True)):
-            sums = _sums(quotient.boxes_along(k, self.cells[:, k]), self.values, len(sides))
-            out.append(sums + self.even * (sides / length))
+        for k, (interval_lengths, length) in enumerate(zip(quotient.lengths, self.shape, strict=True)):
+            sums = _sums(quotient.boxes_along(k, self.cells[:, k]), self.values, len(interval_lengths))
+            out.append(sums + self.even * (interval_lengths / length))
         return out
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        """Sum the entries above each box, and the share of the pseudo-count of the cells there."""
+        """Sum the entries at or above each box, and add the share of the pseudo-count that the cells there have."""
         boxes = np.asfortranarray(quotient.boxes(self.cells))
         sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
         if self.even:  # the share of all cells that are at or above a corner u: the product of 1 - u_k / I_k
@@ -80,6 +80,7 @@ class Sparse(Observation):
         return sums
 
     def at(self, cells: IntArray) -> FloatArray:
+        """Look the cells up among the entries, and add each cell's share of the pseudo-count."""
         place = find(cells, self.cells)
         return np.where(place >= 0, self.values[place].astype(np.float64), 0.0) + self.each * self.total
 
@@ -125,9 +126,9 @@ class Sparse(Observation):
         of_entries = float(p @ log_p)
         if not self.even:
             return of_entries
-        # n - nnz other cells have probability rest / n each; by logarithms, because n may exceed float64
-        rest, n_cells = self.even / self.total, self.support.n_cells
-        return of_entries + rest * (1 - len(p) / n_cells) * (math.log(rest) - math.log(n_cells))
+        # each of the n - nnz other cells has probability even_share / n; n may be too large for float64, its log is not
+        even_share, n_cells = self.even / self.total, self.support.n_cells
+        return of_entries + even_share * (1 - len(p) / n_cells) * (math.log(even_share) - math.log(n_cells))
 
     @property
     def each(self) -> float:
@@ -167,9 +168,9 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
         float(values.min()), float(values.max()), lambda value: tuple(cells[np.argmax(values == value)].tolist())
     )
     total = float(values.sum(dtype=np.float64))
-    whole = len(values) == math.prod(shape)
-    omega = Support(shape, None, None if support == "all" or whole else cells)
-    return Sparse(omega, None, None, total, support == "nonzero" or whole, cells, freeze(values))
+    all_listed = len(values) == math.prod(shape)
+    omega = Support(shape, None, None if support == "all" or all_listed else cells)
+    return Sparse(omega, None, None, total, support == "nonzero" or all_listed, cells, freeze(values))
 
 
 def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:

@@ -263,5 +263,5 @@ def check_values(values: Any, n: int, name: str, error: type[ValueError], column
         cell = f", the value of cell {cell_name([column[row] for column in columns])}" if columns else ""
         raise error(f"{name}[{row}] = {found:g}{cell}{more}. {rule}")
     # half the limit of int64: the float64 sum itself is rounded
-    whole = numbers.dtype.kind in "iu" and float(numbers.sum(dtype=np.float64)) < LIMIT / 2
-    return numbers.astype(np.int64 if whole else np.float64, copy=False)
+    fits_int64 = numbers.dtype.kind in "iu" and float(numbers.sum(dtype=np.float64)) < LIMIT / 2
+    return numbers.astype(np.int64 if fits_int64 else np.float64, copy=False)

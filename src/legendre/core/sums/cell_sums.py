@@ -38,6 +38,7 @@ def _sum_comparable(
         from legendre.core.sums.kernels.cell_sums import sweep
 
         return sweep(shape, adders, values, askers, down=down)
+    # the adders that an asker sums, and the askers that an adder adds to
     mark_adders, mark_askers = (_mark_above, _mark_below) if down else (_mark_below, _mark_above)
     if len(askers) <= len(adders):
         return np.array([float(values[mark_adders(adders, cell)].sum()) for cell in askers])
@@ -59,15 +60,15 @@ def suffix_sums(x: AnyArray, cells: IntArray, few: int = 4) -> FloatArray:
     out, order = np.empty(len(cells)), np.argsort(-cells[:, 0], kind="stable")
     # first coordinates, the largest first (hence the signs), and where the cells that have each begin in `order`
     starts, first = np.unique(-cells[order, 0], return_index=True)
-    slab, stop = np.zeros(x.shape[1:]), len(x)
-    for start, own in zip(-starts, np.split(order, first[1:]), strict=True):
+    slab, stop = np.zeros(x.shape[1:]), len(x)  # the sum of the slabs from `stop` on
+    for start, members in zip(-starts, np.split(order, first[1:]), strict=True):
         slab += x[start] if stop == start + 1 else x[start:stop].sum(axis=0, dtype=np.float64)
         stop = start
-        places = cells[own, 1:]
-        if len(own) > few * slab.ndim:
-            out[own] = zeta_adjoint(slab)[tuple(places.T)]
+        rests = cells[members, 1:]  # the other coordinates of the cells that begin at this slab
+        if len(members) > few * slab.ndim:
+            out[members] = zeta_adjoint(slab)[tuple(rests.T)]
         else:
-            out[own] = [slab[tuple(slice(u, None) for u in place)].sum() for place in places.tolist()]
+            out[members] = [slab[tuple(slice(u, None) for u in rest)].sum() for rest in rests.tolist()]
     return out
 
 
@@ -94,7 +95,7 @@ def second_moments(
     out[:] = 0.0
     for start in range(0, len(cells), together):
         some = slice(start, start + together)
-        block = zeta_rows(cells[some], basis) * np.sqrt(masses[some, None])
+        block = zeta_rows(cells[some], basis) * np.sqrt(masses[some, None])  # the product below is symmetric then
         out += block.T @ block
 
 

@@ -65,7 +65,10 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
 
 
 def solve(g: FloatArray, n_cells: int, right: FloatArray) -> tuple[Factor, FloatArray]:
-    """Factorise a Fisher matrix, which is overwritten, and solve ``G x = right`` with it."""
+    """Factorise a Fisher matrix g (k x k), which is overwritten; return the factor and the solution of ``G x = right``.
+
+    `n_cells` is as in `factorise`.
+    """
     factor = factorise(g, n_cells)
     return factor, factor.solve(right)
 
@@ -96,7 +99,7 @@ def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
     features can be compared with one tolerance. Rows with variance 0 become 0.
     """
     diagonal = np.diagonal(g)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # np.where computes both branches everywhere
         scale = np.where(diagonal > 0, 1.0 / np.sqrt(diagonal), 0.0)
     g *= scale[:, None]
     g *= scale

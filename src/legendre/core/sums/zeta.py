@@ -36,8 +36,8 @@ def accumulate(out: FloatArray, first: int = 0) -> None:
         # NumPy's accumulate goes cell by cell. Adding slice after slice is several times faster if slices are wide:
         # from 800 cells (measured), or from 150 along the first axis, where slices are contiguous
         if out.size >= (800 if axis else 150) * length:
-            # a flipped array is read backwards; within a slice the direction makes no difference to the sums, and
-            # forwards in memory is fastest
+            # A flipped array has negative strides. Within a slice the direction makes no difference to the sums, so
+            # other axes than this one are flipped back: going upwards in memory is fastest
             steps = [-1 if stride < 0 and k != axis else 1 for k, stride in enumerate(out.strides)]
             slices = iter(out[tuple(slice(None, None, step) for step in steps)].swapaxes(0, axis))
             last = next(slices)

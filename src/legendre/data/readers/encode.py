@@ -67,7 +67,7 @@ class Column:
         """
         if self.ordered:
             return self.values
-        # how often each value occurs, missing values (code -1) first
+        # count the rows of each value; shifted by 1, since bincount takes no code -1, whose count is dropped
         seen = self.values[np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:] > 0]
         return sort_values(seen, label)
 
@@ -89,7 +89,7 @@ class Column:
 
     def as_integers(self, label: str) -> Column:
         """Return a column of numbers as integers; refuse fractions, because each would become a level of its own."""
-        if self.values.dtype.kind != "f":
+        if self.values.dtype.kind != "f":  # integers, or True and False
             return self
         with np.errstate(invalid="ignore"):  # infinity is refused below
             integers = self.values.astype(np.int64)
@@ -132,7 +132,7 @@ class Table:
         >>> read_table({"b": [1], "a": [2]}).by_name(["a", "b"], "X").names
         ['a', 'b']
         """
-        held = {str(column): own for column, own in zip(self.names, self.held, strict=True)}
+        held = {str(column): values for column, values in zip(self.names, self.held, strict=True)}
         for column in wanted:
             if column not in held and column != optional:
                 near = get_close_matches(column, set(held) - set(wanted), n=1, cutoff=0.5)
