@@ -126,6 +126,7 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
         case "c":
             return f"is complex ({values.dtype}); entries must be real and >= 0. Take .real or abs() if that is meant."
         case "O":
+            # the first entry that is not a number
             strange = (place for place, entry in np.ndenumerate(values) if not isinstance(entry, (int, float)))
             place = next(strange, (0,) * values.ndim)
             what = values[place]
@@ -152,7 +153,7 @@ def check_entries(values: Any, seen: Scan) -> None:
             f"X has {int(infinite.sum())} infinite entries, the first at X{cell_name(first_cell(infinite))}. "
             "If infinity marks a missing value, set those cells to NaN."
         )
-    if seen.largest < 0:
+    if seen.largest < 0:  # -inf: negative entries have been refused above
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
 
 

@@ -113,6 +113,7 @@ class Blocks(Observation):
 
     @cached_property
     def negentropy(self) -> float:
+        """The sum of ``p log(p / r)``; SciPy's rel_entr is 0 where p is 0."""
         measure: Any = 1.0 if self.base is None else self.base
         if self.support.mask is not None:  # outside the sample space the base measure may be anything
             measure = np.where(self.support.mask, measure, 0.0)
@@ -125,7 +126,7 @@ class Blocks(Observation):
         def compare(start: Cell, x: Any, mask: Any, base: Any) -> float:
             """Sum ``(X - Q)^2`` over a block that begins at the cell `start`."""
             fitted = model.on(start, x.shape)
-            fitted = fitted if base is None else fitted * base
+            fitted = fitted if base is None else fitted * base  # `on` returns Q over the base measure
             fitted = fitted if mask is None else np.where(mask, fitted, 0.0)
             return float(np.nansum(np.square(fitted - x)))
 
@@ -151,7 +152,7 @@ class FittedModel(NamedTuple):
         reached, local = _find_meeting(self.cells, start, shape)
         quotient, positions = Quotient.of(shape, local)
         grid = np.zeros(quotient.merged_shape)
-        np.add.at(grid, tuple(positions.T), self.theta[reached])
+        np.add.at(grid, tuple(positions.T), self.theta[reached])  # several cells may be moved to the same one
         q = np.array(quotient.spread(np.exp(zeta(grid) - self.psi) * self.total), dtype=np.float64)
         if self.alive is not None:  # look up the box of each coordinate, and set cells that vanish to 0
             sides = enumerate(zip(start, shape, strict=True))
@@ -209,11 +210,11 @@ def _delay_blocks(arrays: Sequence[Any], function: Callable[..., Any], *argument
     call = dask.delayed(function, pure=False)
     return [
         call(
-            tuple(map(list.__getitem__, starts, at)),
-            *(None if part is None else part[at] for part in parts),
+            tuple(map(list.__getitem__, starts, block)),
+            *(None if part is None else part[block] for part in parts),
             *arguments,
         )
-        for at in np.ndindex(arrays[0].numblocks)
+        for block in np.ndindex(arrays[0].numblocks)
     ]
 
 
@@ -319,9 +320,9 @@ def observe_blocks(
     import dask.array as da
 
     _check_kind(X)
-    # leave out blocks without a cell
+    # leave out blocks without a cell, which have no range
     X = X.rechunk(tuple(tuple(n for n in lengths if n) for lengths in X.chunks))
-    if isinstance(X._meta, np.ma.MaskedArray):
+    if isinstance(X._meta, np.ma.MaskedArray):  # `_meta` is an empty array of the type of the blocks
         X = X.map_blocks(unmask, dtype=np.float64, meta=np.empty((0,) * X.ndim))
 
     def cut(array: Any, name: str) -> Any:
@@ -349,23 +350,24 @@ def observe_blocks(
     n_cells = sum(part.n_cells for part in parts)
     seen, inside = _join_scans([part.seen for part in parts]), _join_scans([part.inside for part in parts])
     full = n_cells == X.size
+    # these look at X again only to find the cell for an error message
     check_entries(X, seen)
     if measure is not None and n_cells:
         check_base(measure, X, mask, _join_scans([part.base for part in parts]))
     check_sum(X, inside, full=full)
     by_mode = tuple(np.zeros(n) for n in shape)
     for part in parts:  # add the margins of each block, where it begins in each mode
-        for total, first, own in zip(by_mode, part.start, part.margins, strict=True):
-            total[first : first + len(own)] += own
+        for total, first, margin in zip(by_mode, part.start, part.margins, strict=True):
+            total[first : first + len(margin)] += margin
     omega = Support(shape)
     if not full or measure is not None:
         omega = BlockSupport(shape, None if full else mask, size=n_cells)
-    known = {
+    ranked = {
         (axis, count): _join_rankings([part.rankings[i] for part in parts], axis, count)
         for i, (axis, count) in enumerate((rankings or {}).items())
     }
     missing = np.isnan(X) if math.isnan(seen.total) else None  # infinite entries have been refused
-    return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, known, by_mode=by_mode)
+    return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, ranked, by_mode=by_mode)
 
 
 def _check_kind(X: Any) -> None:

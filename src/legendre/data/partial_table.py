@@ -108,7 +108,7 @@ def _count_patterns(cells: IntArray, sums: AnyArray, shape: tuple[int, ...]) -> 
     # each kind is a set of observed variables, as a boolean row
     kinds, which = np.unique(cells >= 0, axis=0, return_inverse=True)
     patterns = []
-    for i in np.argsort(-kinds.sum(axis=1), kind="stable").tolist():
+    for i in np.argsort(-kinds.sum(axis=1), kind="stable").tolist():  # kinds with the most variables first
         rows, modes = which.ravel() == i, np.flatnonzero(kinds[i])
         counts = np.zeros([shape[k] for k in modes], dtype=np.int64)
         counts[tuple(cells[rows][:, modes].T)] = sums[rows] if len(modes) else sums[rows].sum()

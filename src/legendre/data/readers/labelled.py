@@ -120,17 +120,17 @@ def _read_pandas(X: Any) -> tuple[Any, Origin]:
                 f"X.groupby(level={list(range(index.nlevels))}).sum(), with X.T for columns."
             )
         for k, name in enumerate(index.names):
-            own, known, ordered = _encode_index(index, k)
+            index_codes, index_labels, ordered = _encode_index(index, k)
             ranked += [len(names)] if ordered else []
             names.append(name)
-            codes.append(own[places])
-            levels.append(known)
+            codes.append(index_codes[places])
+            levels.append(index_labels)
     shape = tuple(map(len, levels))
     held, notes = _lay_out(values.ravel(), codes, shape)
-    called = None
+    mode_names = None
     if any(name is not None for name in names):
-        called = [f"mode {k}" if name is None else name for k, name in enumerate(names)]
-    labels = Labels.read(shape, called, levels)
+        mode_names = [f"mode {k}" if name is None else name for k, name in enumerate(names)]
+    labels = Labels.read(shape, mode_names, levels)
     form: Any = "series" if X.ndim == 1 else "table"
     return held, Origin(
         labels, form=form, index=X.index.nlevels, own_names=tuple(names), notes=notes, ranked=tuple(ranked)
@@ -148,12 +148,13 @@ def _encode_index(index: Any, k: int) -> tuple[IntArray, AnyArray, bool]:
         raise InvalidTensor(
             f"the index or the columns of X have no label in place {place}. Drop it, or name missing ones."
         )
-    own = index if index.nlevels == 1 else index.remove_unused_levels().levels[k]
+    # the labels in the order in which they become levels
+    known = index if index.nlevels == 1 else index.remove_unused_levels().levels[k]
     ordered = bool(getattr(values, "ordered", False))
     if str(values.dtype) == "category":
-        own = values.categories if ordered else values.remove_unused_categories().categories
-    zoned = getattr(own, "tz", None) is not None  # NumPy's dates have no time zones
-    return own.get_indexer(values).astype(np.int64), as_objects(list(own)) if zoned else np.asarray(own), ordered
+        known = values.categories if ordered else values.remove_unused_categories().categories
+    zoned = getattr(known, "tz", None) is not None  # NumPy's dates have no time zones
+    return known.get_indexer(values).astype(np.int64), as_objects(list(known)) if zoned else np.asarray(known), ordered
 
 
 def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) -> tuple[Any, tuple[str, ...]]:
@@ -162,18 +163,19 @@ def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) ->
     Combinations that are not listed are 0 if X holds counts, else missing. A large grid with few entries becomes a
     sparse tensor. `codes` has for each mode the level of each entry.
     """
-    cells, known = math.prod(shape), values[~np.isnan(values)]
-    counts = bool(len(known) and (known == np.rint(known)).all())
+    n_cells, numbers = math.prod(shape), values[~np.isnan(values)]
+    counts = bool(len(numbers) and (numbers == np.rint(numbers)).all())
     notes: tuple[str, ...] = ()
-    if gaps := len(values) - len(known):
+    if gaps := len(values) - len(numbers):
         asked = " Were zeros meant? Then pass X.fillna(0)." if counts else ""
         notes = (f"{gaps:,} cells of X are NaN and count as missing: they are outside the sample space.{asked}",)
-    if absent := cells - len(values):
+    if absent := n_cells - len(values):
         fate = "0, because X holds counts" if counts else "missing, because X does not hold counts"
-        notes += (f"{absent:,} of {cells:,} combinations of levels are not in X; they are read as {fate}.",)
-    if counts and not gaps and cells > limits.ALWAYS_A_GRID and cells > limits.CELLS_PER_POINT * len(values):
+        notes += (f"{absent:,} of {n_cells:,} combinations of levels are not in X; they are read as {fate}.",)
+    # these limits decide between lists and grids elsewhere too; a list cannot say which cells are missing
+    if counts and not gaps and n_cells > limits.ALWAYS_A_GRID and n_cells > limits.CELLS_PER_POINT * len(values):
         return from_coords(np.stack(codes, axis=1), values, shape), notes
-    check_room(cells, 8, "X with every combination of its levels", "Leave out modes, or merge levels.")
+    check_room(n_cells, 8, "X with every combination of its levels", "Leave out modes, or merge levels.")
     full = np.zeros(shape, dtype=values.dtype) if counts else np.full(shape, np.nan)
     full[tuple(codes)] = values
     return full, notes
@@ -205,7 +207,7 @@ def _check_cross_table(X: Any, values: AnyArray) -> None:
             f"X is a DataFrame whose rows are only numbered, with columns {some}. {COUNT_ROWS} If it "
             "is a matrix of values, name its rows (X.index) or pass X.to_numpy()."
         )
-    known = np.nan_to_num(values)
+    known = np.nan_to_num(values)  # a sum of the others leaves out NaN
     for index, table, cut in ((X.index, known, "X.iloc[:-1]"), (X.columns, known.T, "X.iloc[:, :-1]")):
         last = index[-1] if len(index) > 1 else None  # a tuple in a MultiIndex
         word = last[0] if isinstance(last, tuple) else last

@@ -198,19 +198,22 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
     columns, levels, ranked = [], [], []
     for k, places in enumerate(zip(*(part.cells.T for part in parts), strict=True)):
         listed: list[Any] = [part.levels[k] for part in parts if part.levels is not None]
-        own = listed[0] if listed else None  # None, as in all parts, where the caller gave the number of levels
+        joined = listed[0] if listed else None  # None, as in all parts, where the caller gave the number of levels
         codes = np.concatenate(places)
-        if own is None or all(np.array_equal(some, own) for some in listed):  # levels agree, and codes mean the same
+        if joined is None or all(np.array_equal(some, joined) for some in listed):
+            # all parts have the same levels, so that codes have the same meaning
             ranked += [k] if all(k in part.origin.ranked for part in parts) else []
         else:
             # a part's levels follow those of the parts before it, so its codes move up by their number
             before = np.cumsum([0, *map(len, listed[:-1])])
-            known: AnyArray = np.concatenate(listed)
-            own = sort_values(known, f"column {k if first.names is None else first.names[k]!r} of several tables")
-            codes = Column(known, codes + np.repeat(before, [part.nnz for part in parts])).codes_in(own)
+            all_levels: AnyArray = np.concatenate(listed)
+            joined = sort_values(
+                all_levels, f"column {k if first.names is None else first.names[k]!r} of several tables"
+            )
+            codes = Column(all_levels, codes + np.repeat(before, [part.nnz for part in parts])).codes_in(joined)
         columns.append(codes)
-        levels.append(own)
-    shape = tuple(size if own is None else len(own) for size, own in zip(first.shape, levels, strict=True))
+        levels.append(joined)
+    shape = tuple(size if joined is None else len(joined) for size, joined in zip(first.shape, levels, strict=True))
     labels = Labels(shape, first.names, None if first.levels is None else tuple(levels))
     notes = tuple(note for part in parts for note in part.notes)
     origin = replace(first.origin, labels=labels, ranked=tuple(ranked), notes=notes)
