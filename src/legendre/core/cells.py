@@ -104,7 +104,7 @@ def index_type(shape: tuple[int, ...]) -> np.dtype[Any]:
 
 
 def entries_at(array: Any, cells: IntArray) -> AnyArray:
-    """Return the entries of an array, of NumPy or dask, at some cells (k x N)."""
+    """Return the entries of a NumPy or dask array at some cells (k x N)."""
     if isinstance(array, np.ndarray):
         return np.asarray(array[tuple(cells.T)])
     return np.asarray(array.vindex[tuple(cells.T)].compute() if len(cells) else (), dtype=array.dtype)

@@ -1,7 +1,7 @@
 """Every size at which the library changes its method: the number, its unit, and what it was measured on.
 
-Used as ``limits.NAME``, so that a test or a user changes a limit in one place. Times are of two cores of an AMD EPYC.
-Numbers that are rounding errors, and sizes of working blocks, stay with the code that they belong to.
+Use them as ``limits.NAME``, so that a test or a user can change a limit in one place. Times were measured on two cores
+of an AMD EPYC. Tolerances for rounding errors, and sizes of working blocks, are defaults in the code that uses them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 MOST_AXES = 32  # modes of an array that is formed: several NumPy functions take no more; beyond, lists and cliques
 ALWAYS_A_GRID = 1 << 20  # merged cells (8 MiB) up to which a grid is formed even if Omega is a list of a few cells
-CELLS_PER_POINT = 32  # merged cells for each cell of a listed Omega up to which a larger grid is no slower than it
+CELLS_PER_POINT = 32  # merged cells for each cell of a listed Omega up to which a larger grid is no slower than a list
 LARGEST_GRID = 1 << 25  # merged cells (256 MiB) up to which a grid is formed for listed supports and for finding faces
 LARGEST_MASS = 1 << 24  # merged cells (128 MiB) up to which a sparse or distributed X is summed onto a merged grid
 MERGING = 16  # cells of a dense X for each merged cell from which a merged grid is formed; else X is read slab by slab
 MOST_FORMED = (
     1 << 31
-)  # merged cells (16 GiB) up to which a grid of a model may be formed at all; beyond, only cliques and lists do
+)  # merged cells (16 GiB) up to which a grid of a model may be formed; beyond, only cliques and lists are possible
 CLIQUES_FROM = 1 << 20  # merged cells from which tables over cliques are considered instead of the merged grid
 CLIQUES_GAIN = 16  # how many times fewer cells the cliques' tables must have than the merged grid: each costs more
 LARGEST_CLIQUES = 1 << 24  # cells of all tables over cliques together (128 MiB)
@@ -28,7 +28,7 @@ NUMPY_CELLS = 100_000
 """Merged cells up to which NumPy sweeps, in less time than the first compiled sweep compiles. Boxes of an X that
 compiled code has read are swept by it while a basis grows, however few: 25,000 boxes of 300^3 cells and 50 parameters
 take 0.08 s of processor time, in NumPy 0.18."""
-SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
+SHORT_MODE = 4  # levels up to which a mode is short: if all modes are, compiled sweeps are mostly overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
 KEPT_JOINS = 1_000  # parameters up to which engines keep the places of joins from call to call (8 MB)
@@ -59,7 +59,7 @@ tasks that were given a sparse or a distributed X."""
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
 LARGEST_GROWN = 5_000  # parameters that a basis grows to: a step there takes seconds, and there are hundreds of rounds
-FIRST_SIZE = 256  # parameters of a basis that nobody named, at most: as many as one can look through
+FIRST_SIZE = 256  # the most parameters of a basis where the user names none: as many as one can look through
 FIRST_WORK = 1 << 28
 """Cells times parameters up to which such a basis grows: 65 parameters on 92 x 112 x 40 x 10 cells take 13 s."""
 FIRST_HELD_OUT = 1 << 21

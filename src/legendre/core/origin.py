@@ -141,9 +141,9 @@ class Origin:
     ranked
         Modes whose labels have an order of their own: ordered categories.
     completed
-        Whether rows that lack values were divided among cells by the EM algorithm: whole numbers are then not counts.
+        Whether rows that lack values were divided among cells by the EM algorithm: integers are then not counts.
     counted
-        Whether the caller says that X holds counts; ``None``: it does if its entries are whole numbers.
+        Whether the caller says that X holds counts; ``None``: it does if its entries are integers.
     """
 
     labels: Labels | None = None
@@ -264,7 +264,7 @@ class Origin:
         return nw.from_dict(columns, backend=backend).to_native()
 
 
-PLAIN = Origin()  # an array of NumPy without labels
+PLAIN = Origin()  # a NumPy array without labels
 
 
 def _import_library(name: str) -> Any:

@@ -29,7 +29,7 @@ class NamedValues:
     def text(self) -> str:
         """Write a title, a rule, and a line for each name and its value; a long "note" is wrapped."""
         width = max(len(name) for name, _ in self.rows)
-        # the first line of a value stands next to its name, further lines of a note next to blanks
+        # the first line of a value is next to its name, further lines of a note are next to blanks
         body = [
             f"{said:<{width}}  {line}"
             for name, value in self.rows
@@ -127,7 +127,7 @@ def _with_head(table: Table) -> tuple[list[list[str]], str]:
 def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, lead: str | None = None) -> str:
     """Write rows as an HTML table; see `align` for `sides`.
 
-    With a `lead`, which may be empty, names are in the first row and the lead stands above it. Without one, names are
+    With a `lead`, which may be empty, names are in the first row and the lead is above it. Without one, names are
     in the first column. Styles are inside the tags, because a notebook has no style sheet of ours.
     """
     lines = ""

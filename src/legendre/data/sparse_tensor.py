@@ -33,7 +33,7 @@ class SparseTensor:
         Indices, nnz x N, counted from 0, in the smallest unsigned type that holds the shape; each mode's column is
         contiguous.
     values
-        The entries, all > 0: float64, or int64 where whole numbers came in.
+        The entries, all > 0: float64, or int64 if they were given as integers.
     shape
         The grid ``(I_1, ..., I_N)``.
     origin

@@ -84,8 +84,8 @@ def second_moments(
 
     These are the expectations of products of two features, from which the Fisher matrix is made. A product of features
     is the feature of the join, so they are also sums above joins, which compiled code computes for long lists. In
-    NumPy they are the matrix product Z' diag(masses) Z, with the rows of zeta Z, of which `together` are formed at a
-    time.
+    NumPy they are the matrix product Z' diag(masses) Z, where Z has the rows of zeta of all cells; `together` rows are
+    formed at a time.
     """
     if len(basis) > 1 and _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep_joins

@@ -37,7 +37,7 @@ COUNT_ROWS = (
 def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Origin]:
     """Take the array, or sparse tensor, out of the object that a caller passes as X; also return its `Origin`.
 
-    The origin has its labels, of which `names` and `levels` that the caller gives replace X's own, and its library.
+    The origin has the labels and the library of X; `names` and `levels` that the caller gives replace X's own.
     The values are not checked here; a file name and a table of rows are refused.
     """
     root, kind = type(X).__module__.partition(".")[0], type(X).__name__
