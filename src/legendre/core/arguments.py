@@ -37,7 +37,7 @@ def is_real(value: object) -> TypeGuard[float]:
         return False
     try:
         float(value)
-    except OverflowError:  # Python's integers have no end
+    except OverflowError:  # an integer beyond the range of float64
         return False
     return True
 

@@ -75,7 +75,7 @@ def in_threads(work: float, tasks: int, run: Callable[[int, int], object], stret
     cuts = [tasks * cut // n_cuts for cut in range(n_cuts + 1)]
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(run, cuts[:-1], cuts[1:]):
-            pass  # an error of a thread is raised
+            pass  # asking for its result raises the error of a thread
 
 
 def available_threads() -> int:

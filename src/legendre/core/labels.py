@@ -150,6 +150,7 @@ class Labels:
             elif levels is not None and levels.dtype.kind != "O":
                 keys = levels.tolist()
             rises, falls = all(a < b for a, b in pairwise(keys)), all(a > b for a, b in pairwise(keys))
+            # levels that were arranged are names in an order that a reader does not know
             found.append(0 if self.order_of(k) is not None else 1 if rises else -1 if falls else 0)
         return tuple(found)
 

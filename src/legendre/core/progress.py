@@ -40,6 +40,7 @@ def line(text: str, wanted: bool = True, *, after: float = 2.0) -> Iterator[Say]
     task = display.add_task(text, total=None)
 
     def say(text: str, share: float | None = None, /) -> None:
+        """Change the text, and the share of the work that is done, from which the time left is estimated."""
         display.update(task, description=text, completed=share, total=None if share is None else 1.0)
 
     timer = Timer(after, display.start)

@@ -167,11 +167,12 @@ def _key(cells: IntArray, values: FloatArray, _: str) -> tuple[bytes, bytes]:
 
 
 def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None = None) -> Terms:
-    """Make terms of features on a grid of `order` modes: the only place where a matrix A is made from its columns.
+    """Make the terms of a basis from a list of features (columns of A) on a grid of `order` modes.
 
-    The bottom and coefficients 0 are dropped, and of equal features all but the first. If each feature is that of a
-    single cell, and none has a name, the terms have no ties. `boxes` (m x 2 N) are given where each feature is that of
-    a box; they must be different, so that no feature is dropped.
+    Unions of bases and smaller bases are made so. The bottom and coefficients 0 are dropped, and of equal
+    features all but the first. If each feature is that of a single cell, and none has a name, the terms have no ties.
+    `boxes` (m x 2 N) are given where each feature is that of a box; they must be different, so that no feature is
+    dropped.
     """
     kept: dict[tuple[bytes, bytes], Column] = {}
     for cells, values, name in columns:
@@ -185,7 +186,7 @@ def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None =
     names = tuple(name for _, _, name in kept.values())
     place = np.repeat(np.arange(len(kept)), lengths)  # the column of each entry
     ties = Ties(len(different), find(listed, different), place, freeze(entries), names, boxes)
-    plain = not any(names) and (ties.own >= 0).all()
+    plain = not any(names) and (ties.own >= 0).all()  # each parameter is a single cell's own
     return Terms(different[ties.own]) if plain else Terms(different, ties)
 
 

@@ -73,20 +73,20 @@ def align_with(array: Any, origin: Origin, name: str = "the support or base meas
     held, own = unwrap(array.astype(np.int64) if marks else array)
     values = np.asarray(held)
     values = values.astype(np.bool_) if marks else values
-    known, mine = origin.labels, own.labels
-    if known is None or mine is None:
+    labels, array_labels = origin.labels, own.labels
+    if labels is None or array_labels is None:
         return values
-    if known.names is not None and mine.names is not None:
-        if sorted(known.names) != sorted(mine.names):
-            raise InvalidSupport(f"the modes of X are {known.names}, those of {name} {mine.names}.")
-        order = [mine.names.index(own) for own in known.names]
-        values, mine = values.transpose(order), mine.part(order)
-    for k in range(values.ndim):
-        levels, others = known.levels_of(k).tolist(), mine.levels_of(k).tolist()
+    if labels.names is not None and array_labels.names is not None:
+        if sorted(labels.names) != sorted(array_labels.names):
+            raise InvalidSupport(f"the modes of X are {labels.names}, those of {name} {array_labels.names}.")
+        order = [array_labels.names.index(own) for own in labels.names]
+        values, array_labels = values.transpose(order), array_labels.part(order)
+    for k in range(values.ndim):  # each mode has the same levels; put them in the order of X's
+        levels, others = labels.levels_of(k).tolist(), array_labels.levels_of(k).tolist()
         shared = set(levels) & set(others)
         for level in [*others, *levels]:
             if level not in shared:
                 which = "has" if level in others else "lacks"
-                raise InvalidSupport(f"{name} {which} the level {level!r} of {known.mode(k)}, unlike X.")
+                raise InvalidSupport(f"{name} {which} the level {level!r} of {labels.mode(k)}, unlike X.")
         values = values.take([others.index(level) for level in levels], axis=k)
     return values

@@ -73,7 +73,7 @@ class Sparse(Observation):
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum the entries at or above each box, and add the share of the pseudo-count that the cells there have."""
-        boxes = np.asfortranarray(quotient.boxes(self.cells))
+        boxes = np.asfortranarray(quotient.boxes(self.cells))  # sums compare one mode, one column, at a time
         sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
         if self.even:  # the share of all cells that are at or above a corner u: the product of 1 - u_k / I_k
             sums += self.even * np.prod(1.0 - quotient.corners(positions) / np.array(self.shape, float), axis=1)
@@ -168,7 +168,7 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
         float(values.min()), float(values.max()), lambda value: tuple(cells[np.argmax(values == value)].tolist())
     )
     total = float(values.sum(dtype=np.float64))
-    all_listed = len(values) == math.prod(shape)
+    all_listed = len(values) == math.prod(shape)  # then there are no zeros, and Omega is the full grid either way
     omega = Support(shape, None, None if support == "all" or all_listed else cells)
     return Sparse(omega, None, None, total, support == "nonzero" or all_listed, cells, freeze(values))
 

@@ -150,7 +150,7 @@ class _BlasLimit:
                     _set_threads(library, 1)
 
     def __exit__(self, *_: object) -> None:
-        """Restore these numbers if no other fit needs the limit."""
+        """Restore the numbers of threads from before if no other fit needs the limit."""
         with self._lock:
             self._users -= 1
             if self._users == 0:

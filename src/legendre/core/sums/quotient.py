@@ -83,7 +83,7 @@ class Quotient:
         return flat
 
     def merge(self, grid: AnyArray) -> FloatArray:
-        """Sum an array over the grid, of this shape, over each box; the answer has `merged_shape`.
+        """Sum an array of this shape, such as X, over each box; the answer has `merged_shape`.
 
         If no cells are merged, a float64 array is returned itself, not a copy.
         """
@@ -95,7 +95,10 @@ class Quotient:
         return np.asarray(out, dtype=np.float64)
 
     def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
-        """Copy the value of each merged cell to all cells of its box, in the given `rows` of the first mode."""
+        """Copy the value of each merged cell to all cells of its box: from the merged grid back to the grid of X.
+
+        With `rows`, only those slices of the first mode are formed, so that Q can be compared with X in blocks.
+        """
         out = merged[self.box_of(0)[rows]]
         for axis in range(1, len(self.shape)):
             if len(self.cuts[axis]) < self.shape[axis]:
@@ -138,7 +141,7 @@ class BoxTotals:
         for cut, own in zip(larger.cuts, self.quotient.cuts, strict=True):
             if not np.isin(cut, own).all():
                 return None
-            kept.append(np.searchsorted(own, cut))
+            kept.append(np.searchsorted(own, cut))  # the cut as the number of a small interval
         return Quotient(self.quotient.merged_shape, tuple(kept)).merge(self.values)
 
 
