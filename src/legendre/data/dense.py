@@ -86,11 +86,12 @@ class Dense(Observation):
         return self.tables(quotient, [(k,) for k in range(len(self.shape))])
 
     def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray]:
-        """Sum X onto each of some sets of modes, and there over the boxes: one table for each set, Omega must be full.
+        """Sum X onto each of some sets of modes, and there over the boxes: one table for each set.
 
-        The axes of a table are in the order in which its set lists the modes. X is first summed onto the modes of all
-        sets together, so that it is read once, if that shrinks it by a factor of `limits.MERGING`. Otherwise each half
-        of the sets is treated on its own.
+        The tables of a junction tree's cliques, and margins, are found so, without the merged grid; Omega must be the
+        full grid. The axes of a table are in the order in which its set lists the modes. X is first summed onto the
+        modes of all sets together, so that it is read once, if that shrinks it by a factor of `limits.MERGING`.
+        Otherwise each half of the sets is treated on its own.
         """
         modes = sorted(set().union(*groups))
         if len(groups) > 1 and math.prod(self.shape[k] for k in modes) * limits.MERGING > self.values.size:
