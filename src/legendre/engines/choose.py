@@ -13,9 +13,11 @@ from legendre.model.model import CellList, Cliques, Model
 
 
 def choose_engine(model: Model, *, products: bool = False) -> Engine:
-    """Choose an engine; `products`: for Fisher-vector products. Compiled ones load the compiler only when chosen.
+    """Choose the engine for a model, by its form and its size.
 
-    `MatrixEngine` is not among them: balancing takes it for `MatrixScaling`.
+    With `products` the caller needs products of the Fisher matrix with vectors, which `SlabEngine` does not compute
+    without forming the matrix. Compiled engines load the compiler only when they are chosen. `MatrixEngine` is never
+    chosen: balancing uses it directly, for `MatrixScaling`.
     """
     if model.ties is not None:
         from legendre.engines.tied import TiedEngine
@@ -24,6 +26,8 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
     k = len(model.basis)
     if isinstance(model, CellList):
         return CellListEngine(model)
+    # Cliques whose grid can be formed are left to a grid only if B is too large for a Fisher matrix (and has no closed
+    # form): conjugate gradients then need the preconditioner of `DenseEngine`.
     if model.one_body or (
         isinstance(model, Cliques)
         and (k <= limits.LARGEST_MATRIX or not (model.formable and model.whole) or is_saturated(model.tables))
@@ -32,6 +36,7 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
     longest = max(model.quotient.merged_shape)
     # NumPy sweeps ten times as many cells where no mode is longer than 8: compiled code gains little on short modes
     numpy_cells = limits.NUMPY_CELLS * (10 if longest <= 8 else 1)
+    # and far more where all modes are shorter still (see `limits.SHORT_MODE`)
     numpy_cells = limits.SHORT_MODE_CELLS if longest <= limits.SHORT_MODE else numpy_cells
     if model.n_cells <= numpy_cells and k <= limits.LARGEST_MATRIX:
         return ReferenceEngine(model)
@@ -41,7 +46,7 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
 
 
 def check_fisher(n_params: int, what: str, instead: str) -> None:
-    """Refuse a question that needs the Fisher matrix of too many parameters, before anything is formed.
+    """Raise `InvalidQuery` for a question that needs the Fisher matrix of too many parameters, before forming anything.
 
     `what` is the subject and verb of the message, such as "standard errors need"; `instead` is a sentence that names
     an alternative without this limit.

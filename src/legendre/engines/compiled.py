@@ -24,7 +24,7 @@ from legendre.model.model import Model
 
 @dataclass(frozen=True, eq=False)
 class DenseEngine(ReferenceEngine):
-    """As `ReferenceEngine`, with compiled sums and a preconditioner for large bases."""
+    """`ReferenceEngine` with compiled prefix and suffix sums, and a preconditioner for bases too large for G."""
 
     def _below(self, vector: FloatArray) -> FloatArray:
         grid = np.zeros(self.model.quotient.merged_shape)
@@ -38,7 +38,7 @@ class DenseEngine(ReferenceEngine):
         return sums
 
     def preconditioner(self, point: Point, last: Vecchia | None = None) -> Vecchia:
-        """Approximate the inverse of G by sparse factors; those of `last` are brought up to date where they need it."""
+        """Approximate the inverse of G by sparse factors; update those of `last` if the point has moved far enough."""
         made = Vecchia(self._corner, self.model.positions) if last is None else last
         made.refresh(point, point.cache.above.ravel())
         return made
@@ -52,7 +52,7 @@ class SlabEngine(Engine):
 
     @staticmethod
     def applies(model: Model) -> bool:
-        """Decide whether the grid is full and G takes less memory than eight grids of cells."""
+        """Return whether the grid is full and G takes less memory than eight grids: else little memory is saved."""
         k = model.n_params
         return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells
 
@@ -72,14 +72,15 @@ class SlabEngine(Engine):
         return g
 
     def _evaluate_uniform(self, g: FloatArray | None) -> tuple[float, FloatArray]:
-        """Compute psi and eta where theta = 0, and fill g: most fits start there, and no sweep is needed.
+        """Compute psi and eta at theta = 0, where Q is uniform, and fill g with G if it is given.
 
-        The part of the grid at or above a cell is a product over modes, and at or above a join, of minima.
+        Most fits start there, and no sweep is needed: eta, the share of the grid at or above a cell, is the product
+        over the modes of the share of levels at or above. At the join of two cells, the smaller share counts.
         """
         psi, eta, joins = 0.0, np.ones(self.n_params), 1.0
         for lengths, column in zip(self.model.quotient.lengths, self.model.positions.T, strict=True):
             total = lengths.sum()
-            part = (lengths[::-1].cumsum()[::-1] / total)[column]
+            part = (lengths[::-1].cumsum()[::-1] / total)[column]  # of this mode's levels, by parameter
             psi, eta = psi + math.log(total), eta * part
             if g is not None:
                 joins = joins * np.minimum.outer(part, part)
@@ -88,7 +89,10 @@ class SlabEngine(Engine):
         return psi, eta
 
     def _evaluate(self, theta: FloatArray, g: FloatArray | None) -> tuple[float, FloatArray]:
-        """Compute psi and eta, and fill g (k x k) with the Fisher matrix if it is given."""
+        """Compute psi and eta at theta, and fill g (k x k) with the Fisher matrix if it is given.
+
+        `slabs.evaluate` works in its own order of the parameters; here they are back in the order of B.
+        """
         if not theta.any():
             return self._evaluate_uniform(g)
         order = self._plan.order
@@ -105,13 +109,16 @@ class SlabEngine(Engine):
         return swept[0], swept[1][back]
 
     def swing(self, vector: FloatArray) -> float:
-        """Bound the range of ``zeta(vector)``: a small vector by its absolute sum, since a sweep takes long."""
+        """Bound the range of ``zeta(vector)``: by the absolute sum if that is small enough to serve, else exactly.
+
+        The exact range takes a sweep of all slabs, in NumPy.
+        """
         bound = float(np.abs(vector).sum())
         return bound if bound <= 0.1 else self._plan.log_range(vector[self._plan.order])
 
 
 def form_grid(model: Model) -> DenseEngine:
-    """Return the engine that holds 5 arrays of the size of the merged grid, if there is room for them."""
+    """Return a `DenseEngine`, which holds 5 arrays of the merged grid's size; raise an error if they do not fit."""
     what = f"a fit of {model.n_params:,} parameters on a merged grid"
     check_room(model.n_cells, 8 * 5, what, "Use a basis with fewer distinct coordinates.")
     return DenseEngine(model)
@@ -119,17 +126,19 @@ def form_grid(model: Model) -> DenseEngine:
 
 @dataclass(eq=False)
 class Vecchia:
-    """A preconditioner for ``G x = b``, near the inverse Cholesky factor of G, which is nearly sparse.
+    """A preconditioner for ``G x = b``: ``U' U``, where U is a sparse approximate inverse Cholesky factor of G.
 
-    Neighbours are chosen once (`select`), and values are brought up to date as eta moves (`factor`).
+    Row i of U comes from a regression of feature i on a few others, its neighbours (`core.sums.kernels.preconditioner`
+    has the method). The neighbours are chosen rarely (`select`), and the values are updated more often as eta moves
+    (`factor`).
     """
 
     places: IntArray  # N x k: what each coordinate of a cell of B adds to its place in the grid
     positions: IntArray  # the cells of B, k x N
-    m: int = 64  # most neighbours per feature
-    candidates: int = 240  # nearest features looked at, predecessors or not
-    # From m / 3 neighbours on, another must lower the variance left by at least this part. (Not from the first: where
-    # the mass is concentrated no single neighbour helps but thirty together do.)
+    m: int = 64  # largest number of neighbours of a feature
+    candidates: int = 240  # how many nearest features are considered as neighbours, of lower rank or not
+    # From m / 3 neighbours on, another must lower the variance left by at least this share. (Not from the first one on:
+    # where the mass is concentrated, no single neighbour helps, but thirty together do.)
     gain: float = 0.002
 
     def __post_init__(self) -> None:
@@ -143,11 +152,11 @@ class Vecchia:
         self.selected_at = self.factored_at = np.full(len(self.cells), np.nan)
 
     def refresh(self, point: Point, eta: FloatArray, reselect: float = 0.3, refactor: float = 0.1) -> None:
-        """Bring U up to date with a point, whose suffix sums on the grid are `eta` (flat), if it has moved far enough.
+        """Update U to a point if that has moved far enough; `eta` has the point's suffix sums on the grid, flattened.
 
         Neighbours are chosen anew once the log variances of the features have changed by `reselect` on average, and U
-        is computed anew once one has changed by `refactor`. The average is not weighted by q, which would miss rare
-        events.
+        is computed anew once one of them has changed by `refactor`. The average is not weighted by q, because then rare
+        events would not count. At first the old log variances are NaN, so both are done.
         """
         ref = point.eta[self.order]
         spread = np.log(np.maximum(ref * (1.0 - ref), np.finfo(float).tiny))
@@ -161,20 +170,21 @@ class Vecchia:
     def select(self, eta: FloatArray, ref: FloatArray, rows: int = 32768) -> None:
         """Choose the neighbours of each feature, at suffix sums `eta` of the grid and means `ref` of the features.
 
-        They are kept as the rows of a sparse matrix, in `ptr` and `nbr`. Candidates are found `rows` features at a
-        time.
+        The neighbours of feature i are ``nbr[ptr[i]:ptr[i + 1]]``, as in a sparse matrix by rows. The candidates are
+        the nearest cells of B in the L1 distance of merged coordinates. `rows` features are treated at a time, which
+        bounds the memory.
         """
         points = self.cells.astype(np.float64)
         tree = cKDTree(points)
         parts, counts = [], []
         for start in range(0, len(points), rows):
-            some = points[start : start + rows]
+            some = points[start : start + rows]  # floats, as the tree wants them
             near = tree.query(some, k=min(len(points), self.candidates), p=1, workers=-1)[1].reshape(len(some), -1)
             chosen, count = np.empty((len(some), self.m), dtype=np.int32), np.empty(len(some), dtype=np.int64)
             settings = self.rank, self.m, self.gain, self.corner
             work = near.size * self.m
             vecchia_kernels.select(work, len(near), start, near, *settings, eta, ref, chosen, count)
-            parts.append(chosen[np.arange(self.m) < count[:, None]])
+            parts.append(chosen[np.arange(self.m) < count[:, None]])  # the entries that were filled, row by row
             counts.append(count)
         self.ptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
         self.nbr: NDArray[np.int32] = np.concatenate(parts)
@@ -182,16 +192,17 @@ class Vecchia:
     def factor(self, eta: FloatArray, ref: FloatArray) -> None:
         """Compute U at suffix sums `eta` of the grid and means `ref` of the features.
 
-        Off the diagonal it is in single precision, which halves the traffic; it stays a fixed positive operator.
+        Off the diagonal it is in single precision, which halves the memory traffic. That is allowed: ``U' U`` is
+        positive semidefinite whatever the rounding errors of U are.
         """
         k, work = len(ref), self.nbr.size * self.m
         self.diag, self.off = np.empty(k), np.empty(self.nbr.size, dtype=np.float32)
         vecchia_kernels.factor(work, k, self.ptr, self.nbr, self.m, self.corner, eta, ref, self.diag, self.off)
-        # U by columns too, so that its transpose is applied without two threads that write to one entry
+        # U is kept by columns too: in a product with its transpose no two threads then write to one entry
         self.columns = csr_array((self.off, self.nbr, self.ptr), shape=(k, k)).tocsc()
 
     def apply(self, vector: FloatArray) -> FloatArray:
-        """Return ``U' U r``, for a vector in the order of the parameters."""
+        """Return ``U' U r`` for a vector r in the order of B; U itself is in the order of places in the grid."""
         r, middle, last, out = vector[self.order], *(np.empty(len(vector)) for _ in range(3))
         work, columns = 2 * self.nbr.size, self.columns
         vecchia_kernels.multiply(work, len(r), self.ptr, self.nbr, self.off, self.diag, r, middle)

@@ -34,35 +34,39 @@ class JunctionEngine(Engine):
 
     @cached_property
     def tables(self) -> Tables:
-        """The tables of the model's cliques: its own, or made for a model that is kept as a grid (of single modes)."""
+        """The tables of the model's cliques: its own, or new ones for a one-body model, which is kept as a grid."""
         space = self.model
         if isinstance(space, Cliques):
             return space.tables
         return Tables(space.quotient, space.positions, cliques_of(space.positions, space.quotient.merged_shape))
 
     def at(self, theta: FloatArray) -> Point:
-        """Pass messages to the roots, which gives psi, and back, which gives the margins and so eta."""
+        """Pass messages to the roots, which gives psi, and back, which gives the cliques' margins; these give eta."""
         psi, beliefs = propagate(self.tables, theta)
         return Point(theta, self.tables.sums_above(beliefs.margins), psi, beliefs)
 
     def fisher(self, point: Point, out: FloatArray | None = None, most: int = 1 << 21) -> FloatArray:
-        """Differentiate eta along each parameter, as many at a time as hold `most` numbers in tables."""
+        """Compute G as the derivative of eta along each parameter: products with the columns of the identity.
+
+        As many columns are treated together as fit into `most` numbers (16 MiB) in tables. Columns from `start` on need
+        only rows from `start` on, because G is symmetric.
+        """
         k = self.n_params
         g, step = np.empty((k, k)) if out is None else out, max(1, most // max(1, self.tables.size))
         for start in range(0, k, step):
             part = slice(start, min(start + step, k))
-            product = self.fisher_product(point, np.eye(k, part.stop - start, -start))
+            product = self.fisher_product(point, np.eye(k, part.stop - start, -start))  # columns start, start + 1, ...
             product[part] = 0.5 * (product[part] + product[part].T)  # rounding errors are not symmetric
             g[start:, part], g[part, start:] = product[start:], product[start:].T
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Differentiate eta along `vector`, or along each of its columns, by one pass up and one down the tree.
+        """Differentiate eta along `vector` (k,), or along each column (k x n), by one pass up and one down the tree.
 
-        Let z be ``zeta(vector)``. Up: each clique adds to its parent the mean of z over itself and its descendants,
-        given the modes that they share. Down: a clique's margin is the margin of the shared modes times its own modes
-        given these, so its derivative is margin x (z - mean given the shared modes) + (derivative of the shared
-        margin) x given.
+        Let z be ``zeta(vector)``, a sum of one term for each clique. Up: each clique adds to its parent the mean of z
+        over itself and its descendants, given the modes that it shares with the parent. Down: a clique's margin is the
+        margin of the shared modes times the distribution `given` of its own modes given these. The derivative of the
+        margin is therefore margin x (z - mean of z given the shared modes) + (derivative of the shared margin) x given.
         """
         tables, beliefs = self.tables, self._beliefs(point)
         inside = tables.sums_below(vector)
@@ -81,7 +85,7 @@ class JunctionEngine(Engine):
         return tables.sums_above(inside)
 
     def _beliefs(self, point: Point) -> Beliefs:
-        """Return what `at` kept; a point read from a file has nothing."""
+        """Return the distributions on the cliques that `at` kept; compute them for a point read from a file."""
         found: Beliefs = propagate(self.tables, point.theta)[1] if point.cache is None else point.cache
         return found
 
@@ -95,14 +99,18 @@ class JunctionEngine(Engine):
         return super().probabilities(point)
 
     def swing(self, vector: FloatArray) -> float:
-        """Find the range of ``zeta(vector)`` by messages that are maxima instead of sums."""
+        """Find the range of ``zeta(vector)`` exactly, by messages that are maxima instead of sums.
+
+        The minimum is minus the maximum of ``zeta(-vector)``.
+        """
         high, low = (largest_sum(self.tables, self.tables.sums_below(sign * vector))[0] for sign in (1.0, -1.0))
         return high + low
 
     def closed_form(self, problem: Problem) -> FloatArray | None:
-        """Return theta of the product of conditional margins, which attains the minimum; ``None`` where it does not.
+        """Return theta of the product of the data's conditional margins if that is the minimum of KL, else ``None``.
 
-        It does if B has a parameter for every cell of every table, and every cell that can carry probability has data.
+        It is the minimum if B has a parameter for every cell of every table, and every cell of a table that can carry
+        probability has data (Lauritzen 1996, section 4.4).
         """
         sums, alive = self._sums(problem), self.tables.alive
         if sums is None or not is_saturated(self.tables) or not (sums[... if alive is None else alive] > 0).all():
@@ -110,12 +118,18 @@ class JunctionEngine(Engine):
         return closed_form(self.tables, sums)
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        """Bound how far KL(P, Q) is above its minimum, and the tilt (`solvers.loop.State`), near the closed form."""
+        """Bound how far KL(P, Q) is above its minimum, and the tilt (`solvers.loop.State`), near the closed form.
+
+        Both are infinite if P's sums over the tables are not known.
+        """
         sums = self._sums(problem)
         return (np.inf, np.inf) if sums is None else excess(self.tables, sums, self._beliefs(point).margins)
 
     def _sums(self, problem: Problem) -> FloatArray | None:
-        """Return P summed over the cells of the tables, where that is known: for single modes it always is."""
+        """Return P summed over the cells of the tables (one array, as in `Tables`); ``None`` if that is not known.
+
+        If every clique is a single mode, the tables are the margins of P, which are always known.
+        """
         if problem.clique_sums is None and self.model.one_body:
             return lay_out(self.tables, [problem.margins[clique.modes[0]] for clique in self.tables.tree.cliques])
         return problem.clique_sums

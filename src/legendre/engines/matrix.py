@@ -1,4 +1,7 @@
-"""The matrix engine: one-body bases on a matrix of weights, ``Q = D_u W D_v``, by products with W alone."""
+"""The matrix engine, for matrix balancing: one-body bases on a matrix of weights W, by products with W alone.
+
+The members of the model are ``Q = D_f W D_g`` with diagonal matrices of factors exp(f) of rows and exp(g) of columns.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from legendre.model.model import Model
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """Q in factors: ``log q = log W + f + g - log_mass``."""
+    """Q in factors: ``log q_ij = log W_ij + f_i + g_j - log_mass``."""
 
     f: FloatArray  # log factors of the rows
-    g: FloatArray  # and of the columns
-    rows: FloatArray  # the margins of Q
-    columns: FloatArray
+    g: FloatArray  # log factors of the columns
+    rows: FloatArray  # the row sums of Q
+    columns: FloatArray  # the column sums of Q
     log_mass: float
-    per_row: FloatArray  # log W exp(g), which the next cycle begins with
+    per_row: FloatArray  # log of the product W exp(g), with which the next Sinkhorn cycle begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +36,7 @@ class MatrixEngine(Engine):
 
     @staticmethod
     def applies(model: Model) -> bool:
-        """Decide whether two modes of the merged grid have more than one level and B is all cells of both axes."""
+        """Return whether two modes of the merged grid have more than one level and B is all cells on both axes."""
         sides = [length for length in model.quotient.merged_shape if length > 1]
         one_body = bool(((model.positions > 0).sum(axis=1) == 1).all())
         return len(sides) == 2 and one_body and model.n_params == sum(sides) - 2
@@ -45,35 +48,43 @@ class MatrixEngine(Engine):
 
     @cached_property
     def lines(self) -> tuple[IntArray, IntArray]:
-        """The parameters of the matrix's rows 1, 2, ... and of its columns 1, 2, ..."""
+        """Numbers of the parameters of the matrix's rows 1, 2, ... and of its columns 1, 2, ..., each in order.
+
+        Row 0 and column 0 have none: theta adds up along an axis, and only differences of log factors matter.
+        """
         first, second = (k for k, n in enumerate(self.model.quotient.merged_shape) if n > 1)
         order = np.lexsort((self.model.positions[:, second], self.model.positions[:, first]))
-        columns = self.weights.shape[1] - 1  # their first coordinate is 0
+        columns = self.weights.shape[1] - 1  # their first coordinate is 0, so they are sorted before those of rows
         return order[columns:], order[:columns]
 
     @cached_property
     def _seen(self) -> tuple[BoolArray, BoolArray]:
-        """Which rows and which columns hold a cell."""
+        """Which rows and which columns have a cell with positive weight."""
         positive = self.weights > 0
         return np.asarray(positive.any(axis=1)), np.asarray(positive.any(axis=0))
 
     @cached_property
     def _floor(self) -> float:
-        """The least sum that has surely lost nothing to underflow, of a factor or of its product with W."""
-        # factors are at most 1; lost terms are below 1e-308, so less than 1e-18 of a sum of at least 1e-290
+        """The smallest sum ``W @ factor`` that is surely accurate, although some of its terms may have underflowed."""
+        # Factors are at most 1. A product that underflows is below 1e-308, less than 1e-18 of a sum of at least 1e-290.
+        # A factor that underflows loses at most 1e-308 W, which is even less of 1e-200 max W.
         return 1e-200 * max(float(self.weights.max()), 1e-90)
 
     def at(self, theta: FloatArray) -> Point:
-        """Add up theta along both axes and multiply W by the exponentials."""
+        """Add up theta along both axes to log factors, and scale W by their exponentials."""
         f, g = self._log_factors(theta)
         return replace(self.scaled_by(f, g, self.log_product(f, 0)), theta=theta)
 
     def _log_factors(self, vector: FloatArray) -> tuple[FloatArray, ...]:
-        """Add up a vector of parameters along both axes: the log factors of rows and columns, up to a constant."""
+        """Add up a vector of parameters along both axes: log factors of rows and of columns, 0 for the first."""
         return tuple(np.concatenate([[0.0], np.cumsum(vector[line])]) for line in self.lines)
 
     def scaled_by(self, f: FloatArray, g: FloatArray, per_column: FloatArray) -> Point:
-        """Evaluate W with log factors of its rows and columns; `per_column` is the product of W with those of rows."""
+        """Return the point of W scaled by log factors f of its rows and g of its columns.
+
+        `per_column` is ``log(exp(f) @ W)``, which a Sinkhorn cycle has computed already. The factors need not be 0 for
+        the first row and column: psi makes up for it.
+        """
         per_row = self.log_product(g, 1)
         log_rows, log_columns = f + per_row, g + per_column
         peak = float(log_rows.max())
@@ -81,12 +92,16 @@ class MatrixEngine(Engine):
         rows, columns = np.exp(log_rows - log_mass), np.exp(log_columns - log_mass)
         theta, eta = np.empty(self.n_params), np.empty(self.n_params)
         for line, margin, factor in zip(self.lines, (rows, columns), (f, g), strict=True):
-            eta[line] = np.cumsum(margin[::-1])[-2::-1]
+            eta[line] = np.cumsum(margin[::-1])[-2::-1]  # suffix sums of a margin, without the first, which is 1
             theta[line] = np.diff(factor)
         return Point(theta, eta, log_mass - float(f[0] + g[0]), Scaled(f, g, rows, columns, log_mass, per_row))
 
     def log_product(self, log_factor: FloatArray, axis: int) -> FloatArray:
-        """Compute ``log sum of W exp(log_factor)`` along an axis; in the log domain only where it might underflow."""
+        """Compute ``log(W @ exp(log_factor))`` for axis 1, ``log(exp(log_factor) @ W)`` for axis 0.
+
+        It is one product with W unless a sum is so small that terms may have been lost to underflow; only then is it
+        computed in the log domain, which takes an exponential for every cell. Rows without weight get -inf.
+        """
         peak = float(log_factor[self._seen[axis]].max())
         factor = np.exp(np.minimum(log_factor - peak, 0.0))
         sums = self.weights @ factor if axis == 1 else factor @ self.weights
@@ -96,7 +111,7 @@ class MatrixEngine(Engine):
         return np.log(sums, out=np.full_like(sums, -np.inf), where=seen) + peak
 
     def _log_product(self, log_factor: FloatArray, axis: int) -> FloatArray:
-        """Compute the same where sums leave the range of floating point: each row by its own largest term."""
+        """Compute `log_product` in the log domain: each row or column relative to its own largest term."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(self.weights) + (log_factor if axis == 1 else log_factor[:, None])
             peaks = logs.max(axis=axis, keepdims=True)
@@ -104,18 +119,18 @@ class MatrixEngine(Engine):
         return np.where(np.isnan(sums), -np.inf, sums)
 
     def probabilities(self, point: Point) -> FloatArray:
-        """Multiply W by the factors of rows and columns."""
+        """Compute Q on the merged grid: W times the factors of rows and columns, normalised."""
         at: Scaled = point.cache
-        # no cell of the support has a factor as large as e^700; where W is 0 it may have any
+        # no cell of the support has a factor as large as e^700; where W is 0 the factor may be any, but 0 * inf is NaN
         q: FloatArray = self.weights * np.exp(np.minimum((at.f - at.log_mass)[:, None] + at.g, 700.0))
         return q.reshape(self.model.quotient.merged_shape)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute the Fisher matrix as on any grid: matrix scaling itself does not form it."""
+        """Compute the Fisher matrix by a `ReferenceEngine`: scaling does not need it, so it may be slow."""
         grid = ReferenceEngine(self.model)
         return grid.fisher(grid.at(point.theta), out)
 
     def swing(self, vector: FloatArray) -> float:
-        """Bound the range of ``zeta(vector)``: the ranges of rows and columns add up."""
+        """Bound the range of ``zeta(vector)``, which is a term of the row plus one of the column: ranges add up."""
         pairs = zip(self._log_factors(vector), self._seen, strict=True)
         return float(sum(np.ptp(factors[seen]) for factors, seen in pairs))

@@ -35,7 +35,7 @@ class Point:
 
 
 class Preconditioner(Protocol):
-    """Something near the inverse of the Fisher matrix, and positive definite."""
+    """A symmetric positive approximation of the inverse of the Fisher matrix, for conjugate gradients."""
 
     def apply(self, vector: FloatArray) -> FloatArray: ...
 
@@ -48,8 +48,8 @@ class Diagonal:
 
     @classmethod
     def inverting(cls, variance: FloatArray) -> Diagonal:
-        """Invert the variances of the features; constant ones are left out."""
-        smallest = np.finfo(np.float64).tiny  # what is smaller has no finite inverse
+        """Invert the variances of the features; constant features, whose variance is 0, get 0: they never move."""
+        smallest = np.finfo(np.float64).tiny  # smaller variances have no finite inverse
         return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance >= smallest))
 
     def apply(self, vector: FloatArray) -> FloatArray:
@@ -75,12 +75,18 @@ class Engine(Protocol):
         ...
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])``; engines for large bases do it without forming G."""
+        """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])``: the change of eta along x.
+
+        By default G is formed. Engines for large bases override this, and do without it.
+        """
         g = self.fisher(point)
         return np.asarray(g @ vector)
 
     def swing(self, vector: FloatArray) -> float:
-        """Bound the range of ``zeta(vector)`` over the sample space: by how much a move in theta can tilt log q."""
+        """Return an upper bound on the largest minus the smallest value of ``zeta(vector)`` over the sample space.
+
+        If theta moves by `vector`, no log ratio of two probabilities changes by more. Proofs of the gap need this.
+        """
         ...
 
     def probabilities(self, point: Point) -> FloatArray:
@@ -89,13 +95,17 @@ class Engine(Protocol):
             return np.exp(self.model.below(point.theta) + np.log(self.model.weights) - point.psi)
 
     def sizes(self, point: Point) -> FloatArray:
-        """Sum the absolute values of the terms of each eta: its rounding error is proportional to this."""
+        """Sum the absolute values of the terms of each eta, (k,): its rounding error is proportional to this.
+
+        By default the terms are probabilities, so this is eta itself; tied parameters have terms of both signs.
+        """
         return point.eta
 
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
-        """Approximate the inverse of G at a point, by default its diagonal; `last` is this engine's at another one.
+        """Approximate the inverse of G at a point; by default, invert the diagonal of G.
 
-        Where eta is 1 up to rounding the feature is constant, and what is left of its variance is noise.
+        `last` is what this engine returned at another point, which it may update. Where eta is 1 up to rounding, the
+        feature is constant, and its computed variance is noise: it is set to 0.
         """
         del last
         rest = 1.0 - point.eta

@@ -16,47 +16,50 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import CellList, Model
 
-BLOCK = 64  # rows of the Fisher matrix that are filled at a time: of 32, 64, 100 and 128 the fastest for 400 parameters
+BLOCK = 64  # rows of G that are filled at a time; fastest of 32, 64, 100 and 128 for 400 parameters
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The probability of every merged cell, and its sums above the cells of B, or above every merged cell."""
+    """What a point keeps: the probability of every merged cell, and the sums of these at or above other cells."""
 
     q: FloatArray
-    above: FloatArray
+    above: FloatArray  # for each cell of B; on a grid, for every merged cell
 
 
 @dataclass(frozen=True, eq=False)
 class CellListEngine(Engine):
-    """A list of merged cells in a grid too large to form, by sums over the partial order between the list and B."""
+    """The engine of a `CellList`: sums over the partial order between the listed merged cells and B.
+
+    `ReferenceEngine` derives from it and replaces these sums by running sums on a grid.
+    """
 
     model: Model  # cells of weight 0 are not in the sample space
 
     @cached_property
     def _log_weights(self) -> FloatArray | None:
-        """The logarithm of the measure of each merged cell; ``None`` where all are 1."""
+        """The logarithm of the measure of each merged cell, -inf where that is 0; ``None`` if all measures are 1."""
         quotient = self.model.quotient
-        if self.model.measure is None:  # a product over modes: fewer logarithms are needed
+        if self.model.measure is None:  # a product over modes: one logarithm for each level is enough
             merges = quotient.merged_shape != quotient.shape
             return reduce(np.add.outer, [np.log(lengths) for lengths in quotient.lengths]) if merges else None
         with np.errstate(divide="ignore"):
             return np.log(self.model.weights)
 
     def _below(self, vector: FloatArray) -> FloatArray:
-        """Sum a vector on B at or below each merged cell, eq. (2)."""
+        """Sum a vector on B at or below each merged cell: the zeta of eq. (2)."""
         return self.model.below(vector)
 
     def _above(self, masses: FloatArray) -> FloatArray:
-        """Sum what merged cells hold at or above each cell of B, eq. (3); on a grid above every merged cell."""
+        """Sum masses of merged cells at or above each cell of B, eq. (3); on a grid, above every merged cell."""
         return self.model.above(masses)
 
     def _on_basis(self, sums: FloatArray) -> FloatArray:
-        """Read such sums at the cells of B."""
+        """Read what `_above` returned at the cells of B."""
         return sums
 
     def at(self, theta: FloatArray) -> Point:
-        """Compute log q by sums below, normalise it, and sum q above the cells of B."""
+        """Compute psi and eta: log q by sums below (eq. 2), normalised, then sums of q above the cells of B (eq. 3)."""
         q = self._below(theta)
         if self._log_weights is not None:
             q += self._log_weights
@@ -69,7 +72,7 @@ class CellListEngine(Engine):
         return Point(theta, self._on_basis(above), peak + math.log(mass), Sums(q, above))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute G, eq. (5): second moments of the features less the products of their means."""
+        """Compute G, eq. (5): second moments of the features minus the products of their means."""
         assert isinstance(self.model, CellList)
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         second_moments(self.model.quotient.merged_shape, self.model.cells, self.model.positions, point.cache.q, g)
@@ -78,9 +81,9 @@ class CellListEngine(Engine):
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute ``G x`` by one sum below and one above, without G."""
+        """Compute ``G x`` without G: covariances of the features with ``zeta x``, by one sum below and one above."""
         change = self._below(vector)
-        change -= float(point.eta @ vector)
+        change -= float(point.eta @ vector)  # the mean of zeta x
         change *= point.cache.q
         return self._on_basis(self._above(change))
 
@@ -88,7 +91,7 @@ class CellListEngine(Engine):
         return np.asarray(point.cache.q)
 
     def swing(self, vector: FloatArray) -> float:
-        """Return the range of ``zeta(vector)`` over the support; of a tiny vector its absolute sum, which bounds it."""
+        """Bound the range of ``zeta(vector)``: by the absolute sum if that is tiny, else exactly over the support."""
         bound = float(np.abs(vector).sum())
         if bound <= 1e-3:
             return bound
@@ -102,7 +105,10 @@ class ReferenceEngine(CellListEngine):
 
     @cached_property
     def _corner(self) -> IntArray:
-        """By mode, what each cell's coordinate adds to its place in the grid (N x k): the largest of two for joins."""
+        """Coordinates of the cells of B times strides, N x k.
+
+        The sum over modes is a cell's place in the flattened grid; for the join of two cells, take maxima first.
+        """
         strides = np.cumprod((1, *self.model.quotient.merged_shape[:0:-1]))[::-1].astype(np.int64)
         return np.ascontiguousarray((self.model.positions * strides).T)
 
@@ -118,6 +124,7 @@ class ReferenceEngine(CellListEngine):
         grid, k = point.cache.above.ravel(), len(point.eta)
         g = np.empty((k, k)) if out is None else out
         every = self._kept_joins if k <= limits.KEPT_JOINS else self._joins()
+        # fill the lower triangle in blocks of rows, and mirror each block
         for start, joins in zip(range(0, k, BLOCK), every, strict=True):
             rows, columns = slice(start, start + BLOCK), slice(0, start + len(joins))
             block = g[rows, columns]
@@ -134,8 +141,9 @@ class ReferenceEngine(CellListEngine):
 
         A block is (rows of the block) x (columns up to the diagonal block).
         """
+        # 32 bits halve the memory traffic if every place fits into them
         k, small = len(self.model.places), np.int32 if self.model.n_cells < 2**31 else np.int64
-        scaled = self._corner.astype(small)  # half the memory to go through
+        scaled = self._corner.astype(small)
         for start in range(0, k, BLOCK):
             stop = min(start + BLOCK, k)
             joins = np.maximum(scaled[0, start:stop, None], scaled[0, :stop])

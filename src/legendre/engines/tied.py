@@ -17,7 +17,10 @@ from legendre.model.model import Cliques, Model
 
 @dataclass(frozen=True, eq=False)
 class TiedEngine(Engine):
-    """Expectations ``A' eta`` and Fisher matrix ``A' G A``; a point keeps that of the cells' engine."""
+    """Expectations ``A' eta`` and Fisher matrix ``A' G A``, from eta and G of the same model without ties.
+
+    The cache of a point is the point of the inner engine, at ``A beta``.
+    """
 
     model: Model  # with ties
     inner: Engine  # of the same model without them
@@ -34,14 +37,18 @@ class TiedEngine(Engine):
         return Point(theta, self.ties.collect(point.eta), point.psi, point)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute ``A' G A``: from the features on cells, from G of the cells, or by columns if both are large."""
+        """Compute ``A' G A``, m x m.
+
+        If the features on the merged cells fit into memory, it is their covariance matrix under q. Otherwise it comes
+        from G of the cells, or, if that is too large as well, from a product for each column.
+        """
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self.probabilities(point)[self.model.alive]
             centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
             return np.matmul(centred.T, centred, out=g)
         if self.ties.n_cells <= limits.LARGEST_MATRIX:
-            a = self.ties.matrix()
+            a = self.ties.matrix()  # sparse: both products have it on the left
             g[:] = a.T @ (a.T @ self.inner.fisher(point.cache)).T
         else:
             for row, unit in zip(g, np.eye(self.n_params), strict=True):
@@ -54,7 +61,11 @@ class TiedEngine(Engine):
         return self.ties.collect(self.inner.fisher_product(point.cache, self.ties.spread(vector)))
 
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
-        """Invert what the variances of the features would be if the features of cells were independent."""
+        """Invert the variances that the tied features would have if the features of cells were uncorrelated.
+
+        These are sums of squared coefficients times ``eta (1 - eta)`` of the cells: the diagonal of ``A' G A`` would
+        take all of G.
+        """
         del last
         eta, ties = point.cache.eta, self.ties
         return Diagonal.inverting(replace(ties, values=ties.values**2).collect(eta * (1.0 - eta)))
@@ -70,9 +81,12 @@ class TiedEngine(Engine):
 
     @cached_property
     def _design(self) -> FloatArray | None:
-        """The features on the merged cells that carry probability, ``zeta A``, n x m; ``None`` where too large."""
+        """The values of the m features on the n merged cells that carry probability, ``zeta A``; ``None`` if too large.
+
+        The Fisher matrix that is computed from them is exact to the last digits even where probabilities are small.
+        """
         space = self.model
-        # up to 32 MiB the features are kept as a matrix: exact to the last digit where probabilities are small
+        # 2^22 numbers are 32 MiB
         if isinstance(space, Cliques) or space.n_cells * self.n_params > (1 << 22):
             return None
         design = np.empty((space.n_alive, self.n_params))

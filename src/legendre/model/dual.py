@@ -1,4 +1,4 @@
-"""The dual coordinates theta and eta of a positive tensor as functions, back from either, and KL, entropy and psi.
+"""Functions from a positive tensor to its dual coordinates theta and eta and back; KL, entropy and psi.
 
 On Omega+ (the sample space without the bottom) theta and eta are each a complete coordinate system (the paper's
 Section 2.2). Here they are grids of X's shape: theta holds -psi at the bottom and 0 outside Omega, eta holds 1 at the
@@ -170,7 +170,10 @@ def entropy(P: ArrayLike) -> float:
 
 
 def read_point(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -> tuple[FloatArray, BoolArray]:
-    """Read a tensor as probabilities, and its support; it may come from a model, whose entries differ by any factor."""
+    """Check a tensor and return it as probabilities, 0 outside the support, and the support as a mask.
+
+    There is no limit on the ratio of its entries, unlike for X: the tensor may be a fitted Q.
+    """
     values = check_numeric(tensor, name, InvalidTensor)
     wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
     if len(wrong):
@@ -184,7 +187,7 @@ def read_point(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -
 
 
 def _read_mask(values: AnyArray, support: str | ArrayLike) -> BoolArray:
-    """Read the argument `support` as a mask, also where it is the full grid."""
+    """Read the argument `support` as a mask, all True for the full grid."""
     mask = support_mask(values, None, support)
     return np.ones(values.shape, dtype=np.bool_) if mask is None else mask
 
@@ -196,7 +199,7 @@ def probabilities(data: Dense) -> FloatArray:
 
 
 def _parameters(grid: ArrayLike, support: str | ArrayLike) -> tuple[FloatArray, BoolArray]:
-    """Read a grid of theta or eta, as a copy that is 0 outside the support, and the support."""
+    """Check a grid of theta or eta; return a copy that is 0 outside the support, and the support as a mask."""
     values = check_numeric(grid, "theta or eta", InvalidTensor)
     if not np.isfinite(values).all():
         raise InvalidTensor("theta and eta are grids of finite numbers.")
@@ -215,7 +218,7 @@ def _solve_triangular(values: FloatArray, mask: BoolArray) -> FloatArray:
     """Solve ``sum of x_u over u <= v in Omega = values_v`` for x: Möbius inversion on a support that is not a grid.
 
     Cells with the same sum of coordinates are incomparable, so the cells of each such level are solved for at once,
-    from the lowest level to the highest.
+    from the lowest level to the highest. `from_eta` passes reversed grids, because its sums run over cells above.
     """
     level = np.indices(values.shape).sum(axis=0)
     x = np.zeros(values.shape)

@@ -50,7 +50,10 @@ class Model:
 
     @staticmethod
     def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Model:
-        """Merge the sample space along the basis; decide in which form the merged cells are summed over."""
+        """Merge the sample space along the basis, and choose the form of the model: a grid, a list, or cliques.
+
+        `base` is the base measure r on the full grid, ``None`` for r = 1.
+        """
         quotient, positions = Quotient.of(support.shape, basis)
         grid = Model(support, base, freeze(basis), quotient, positions, ties=ties)
         if support.points is not None:
@@ -89,7 +92,7 @@ class Model:
 
     @property
     def n_summed(self) -> int:
-        """How many cells are summed over, for the rounding error of the sums."""
+        """How many cells are summed over: the rounding error of the sums grows with it."""
         return self.n_cells
 
     @property
@@ -109,12 +112,12 @@ class Model:
 
     @property
     def additions(self) -> int:
-        """How many additions one sweep takes."""
+        """How many additions one sweep (prefix sums over every mode) takes."""
         return self.n_cells * len(self.quotient.shape)
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The measure of each box, formed where it is a product over modes."""
+        """The measure of each merged cell as an array, also if `measure` is ``None`` and it is a product over modes."""
         return freeze(volumes(self.quotient)) if self.measure is None else self.measure
 
     @cached_property
@@ -128,16 +131,19 @@ class Model:
         return self.n_cells if self.whole else int(np.count_nonzero(self.alive))
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
-        """Mark those of some merged cells (n x N) that can carry probability, or belong to a face."""
+        """Mark which of n merged cells (n x N) can carry probability; with `alive`, which of them are marked there."""
         return np.asarray((self.alive if alive is None else alive)[tuple(boxes.T)])
 
     @cached_property
     def places(self) -> IntArray:
-        """The place of each cell of B in the flattened merged grid, of a grid that can be formed."""
+        """The place of each cell of B in the flattened merged grid; only for a grid that can be formed."""
         return np.asarray(np.ravel_multi_index(tuple(self.positions.T), self.quotient.merged_shape))
 
     def below(self, vector: FloatArray) -> FloatArray:
-        """Sum a vector of parameters at or below each merged cell."""
+        """Compute zeta of a vector of parameters: its sum at or below each merged cell, in the grid's shape.
+
+        At theta this is log q without psi and weights, eq. (2).
+        """
         vector = self.on_cells(vector)
         if not self.quotient.small:
             check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
@@ -148,17 +154,20 @@ class Model:
         return grid
 
     def above(self, masses: FloatArray) -> FloatArray:
-        """Sum what merged cells hold at or above each cell of B, and add up what is tied."""
+        """Sum masses of merged cells at or above each cell of B, eq. (3), and multiply by A' if parameters are tied."""
         return self.on_params(zeta_adjoint(masses).ravel()[self.places])
 
     def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
-        """Sum a vector of parameters at or below each of some merged cells (n x N)."""
+        """Sum a vector of parameters at or below each of n merged cells (n x N): `below` for some cells only.
+
+        A grid of moderate size is formed and read, since that is fast; otherwise only these cells are compared with B.
+        """
         if self.n_cells <= limits.LARGEST_GRID and len(self.quotient.shape) <= limits.MOST_AXES:
             return np.asarray(self.below(vector)[tuple(boxes.T)])
         return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
 
     def on_grid(self, marks: BoolArray) -> BoolArray:
-        """Return marks of cells, such as a face, as an array over the merged cells: here they already are."""
+        """Return marks of cells, such as a face, as an array over the merged cells: on a grid they already are one."""
         return marks
 
     def on_face(self, alive: BoolArray | None) -> Model:
@@ -166,15 +175,15 @@ class Model:
         return self if alive is None else self.on_measure(np.where(alive, self.weights, 0.0))
 
     def on_measure(self, weights: FloatArray) -> Model:
-        """Take other weights on the merged cells; cells of weight 0 are left out."""
+        """Return the model with other weights of the merged cells; cells of weight 0 cannot have probability."""
         return replace(self._as_grid(), measure=freeze(weights))
 
     def on_full_grid(self) -> Model:
-        """Take every merged cell, not only those of a list; the weights are those of the full grid."""
+        """Return the model on every merged cell, not only on those of a list; a grid stays as it is."""
         return self
 
     def with_columns(self, columns: IntArray) -> Self:
-        """Keep only some parameters; the merged cells stay as they are, cut by the full basis."""
+        """Keep only some parameters, by number; the merged cells stay as they are, cut by the full basis."""
         if self.ties is not None:
             return replace(self, ties=self.ties.of_columns(columns))
         return replace(self, basis=freeze(self.basis[columns]), positions=self.positions[columns])
@@ -184,7 +193,10 @@ class Model:
 
     @cached_property
     def one_body(self) -> bool:
-        """True when every cell of B lies on an axis of a full grid without a base measure; all cuts used, none tied."""
+        """Whether B is all merged cells on the axes of a full grid without a base measure, none of them tied.
+
+        The modes are then independent under Q, and the answer is the product of the data's margins.
+        """
         shape, k = self.quotient.merged_shape, len(self.basis)
         if self.ties is not None or not self.whole or not k or sum(shape) - len(shape) != k:
             return False
@@ -192,20 +204,23 @@ class Model:
 
     @cached_property
     def patterns(self) -> dict[tuple[int, ...], int]:
-        """For each set of modes in which a cell's coordinates are not 0, the number of such cells of B."""
+        """The number of cells of B by the set of modes in which their coordinates are not 0.
+
+        These are the modes that the parameter concerns: an interaction of them.
+        """
         used = self.positions > 0
         _, first, counts = np.unique(cell_keys(used.astype(np.int64)), return_index=True, return_counts=True)
         return {tuple(np.flatnonzero(used[i]).tolist()): n for i, n in zip(first, counts.tolist(), strict=True)}
 
     @property
     def every_cell(self) -> bool:
-        """True when B has every merged cell but the bottom one, none tied: its margins are known without counting."""
+        """Whether B has every merged cell except the bottom, none tied: then it fits the full table."""
         return self.ties is None and 0 < len(self.basis) == self.quotient.n_merged - 1
 
 
 @dataclass(frozen=True, eq=False)
 class CellList(Model):
-    """The merged cells that hold some of Omega; what belongs to merged cells is a vector over these."""
+    """A model that lists the m merged cells that hold some of Omega: masses, weights and marks are vectors (m,)."""
 
     cells: IntArray = field(kw_only=True)  # the merged cells, m x N
 
@@ -216,7 +231,7 @@ class CellList(Model):
 
     @property
     def formable(self) -> bool:
-        """Whether an array with an entry for every merged cell can be formed: of those in the list, yes."""
+        """Whether an array with an entry for every merged cell can be formed: yes, since only listed cells count."""
         return True
 
     def below(self, vector: FloatArray) -> FloatArray:
@@ -224,15 +239,15 @@ class CellList(Model):
         return self.below_at(vector, self.cells)
 
     def above(self, masses: FloatArray) -> FloatArray:
-        """Sum what the merged cells of the list hold at or above each cell of B, and add up what is tied."""
+        """Sum masses of the listed cells at or above each cell of B, and multiply by A' if parameters are tied."""
         return self.on_params(sums_above(self.quotient.merged_shape, self.cells, self.positions, masses))
 
     def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
-        """Sum a vector of parameters at or below each of some merged cells (n x N), in the list or not."""
+        """Sum a vector of parameters at or below each of n merged cells (n x N), which need not be in the list."""
         return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
-        """Mark those of some merged cells (n x N) that are in the list and can carry probability."""
+        """Mark which of n merged cells (n x N) are in the list and can carry probability; with `alive`, are marked."""
         place = find(boxes, self.cells)
         return (place >= 0) & (self.alive if alive is None else alive)[place]
 
@@ -245,22 +260,23 @@ class CellList(Model):
 
 @dataclass(frozen=True, eq=False)
 class Cliques(Model):
-    """A full grid that is summed over in tables over the cliques of the modes that B couples, laid out once.
+    """A full grid of any size: sums over cells become sums over tables, one for each clique of modes that B couples.
 
-    Marks of it, such as a face, are those of all merged cells, or of the cells of the tables: a merged cell is marked
-    if all of its tables' cells are. The tables know the face that they are on, so no measure is formed.
+    Marks of cells, such as a face, have one of two forms: an entry for every merged cell, or for every cell of the
+    tables. In the second form a merged cell is marked if all the cells of tables that it falls on are. The tables store
+    the face that they are on, so no measure is formed.
     """
 
     tables: Tables = field(kw_only=True)
 
     @property
     def whole(self) -> bool:
-        """Whether every cell of the grid counts: not on a face."""
+        """Whether every cell of the grid can have probability: the model is not restricted to a face."""
         return self.tables.alive is None
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The measure of each box, 0 off the face."""
+        """The measure of each merged cell, 0 off the face."""
         every = freeze(volumes(self.quotient))
         return every if self.whole else freeze(every * on_grid(parts_of(self.tables), self.quotient.merged_shape))
 
@@ -272,13 +288,13 @@ class Cliques(Model):
         return on_grid(parts_of(replace(self.tables, alive=marks)), self.quotient.merged_shape)
 
     def on_face(self, alive: BoolArray | None) -> Model:
-        """Leave out the merged cells that are not marked; in tables where the marks are those of tables."""
+        """Leave out the merged cells that are not marked; marks of the tables' cells are kept in the tables."""
         if alive is not None and self._on_tables(alive):
             return replace(self, tables=replace(self.tables, alive=alive))
         return super().on_face(alive)
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
-        """Mark those of some merged cells (n x N) that can carry probability: in every table."""
+        """Mark which of n merged cells (n x N) can carry probability; marks of tables must agree in every table."""
         if alive is None or not self._on_tables(alive):
             return super().carries(boxes, alive)
         out = np.ones(len(boxes), dtype=np.bool_)
@@ -290,7 +306,7 @@ class Cliques(Model):
         return marks.shape == (self.tables.size,)
 
     def with_columns(self, columns: IntArray) -> Self:
-        """Keep some parameters only; the tables stay as they are."""
+        """Keep only some parameters, by number; the tables keep their layout."""
         part = super().with_columns(columns)
         return part if self.ties is not None else replace(part, tables=replace(self.tables, basis=part.positions))
 
@@ -301,26 +317,27 @@ class Cliques(Model):
 
     @property
     def additions(self) -> int:
-        """How many additions the messages to the roots and back take."""
+        """How many additions the messages from the leaves to the roots and back take."""
         return 2 * sum(clique.n_cells * len(clique.modes) for clique in self.tables.tree.cliques)
 
 
 def _choose_full(grid: Model) -> Model:
-    """Choose between a grid and cliques: by size, and by the time that sweeps and messages take.
+    """Choose the form of a model on a large full grid: the grid itself or cliques, whichever is expected to be faster.
 
-    The tables must have far fewer cells than the grid, since each costs more; for the Fisher matrix a parameter is
-    carried through 16 cells in the time of one cell of a message.
+    Cliques are chosen if the grid cannot be formed. Otherwise their tables must have `limits.CLIQUES_GAIN` times fewer
+    cells, because each costs more. The Fisher matrix takes a pass over the tables for each parameter, in which 16 cells
+    cost as much as one cell of a message; `carried` counts these.
     """
     quotient, positions, n = grid.quotient, grid.positions, grid.quotient.n_merged
-    only = not grid.formable
+    only = not grid.formable  # then nothing but cliques will do
     tree = cliques_of(positions, quotient.merged_shape)
     if not tree.fits:
         if only:
             raise InvalidBasis(tree.trouble())
         return grid
     tables = Tables(quotient, positions, tree)
-    closed = is_saturated(tables)  # takes no G, which on a grid takes no more than eta
-    beyond = closed and n > limits.LARGEST_GRID  # only tables show what vanishes
+    closed = is_saturated(tables)  # theta has a closed form, which needs no Fisher matrix
+    beyond = closed and n > limits.LARGEST_GRID  # too large to search the grid for vanishing cells; tables show them
     carried = 0 if beyond else tree.largest.n_cells * len(positions) // 16
     alone = closed and len(tree.cliques) == 1  # one table of all cells: Q is P
     if not (only or alone or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n):
@@ -329,9 +346,10 @@ def _choose_full(grid: Model) -> Model:
 
 
 def _of_points(grid: Model, points: IntArray) -> Model:
-    """Merge a support that is a list of cells (n x N): count the cells of each box.
+    """Merge a support that is a list of cells (n x N): count how many fall into each merged cell.
 
-    The counts are on the merged grid where that is small; otherwise the model is a list of the boxes that hold any.
+    If the merged grid is small, or not much larger than the list, the counts are its measure. Otherwise the model is a
+    `CellList` of the merged cells that have any.
     """
     quotient, n = grid.quotient, grid.quotient.n_merged
     formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)
@@ -340,6 +358,7 @@ def _of_points(grid: Model, points: IntArray) -> Model:
         return replace(grid, measure=freeze(counts.reshape(quotient.merged_shape)))
     boxes = quotient.boxes(points)
     _, first, number = np.unique(cell_keys(boxes), return_index=True, return_counts=True)
+    # by columns, because sums over the partial order compare one mode after another
     cells, measure = np.asfortranarray(boxes[first]), freeze(number.astype(np.float64))
     return CellList(grid.support, grid.base, grid.basis, quotient, grid.positions, measure, grid.ties, cells=cells)
 
@@ -350,44 +369,51 @@ Modes = tuple[int, ...]
 def fitted_margins(model: Model) -> list[Modes]:
     """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only.
 
-    Of tied parameters none are listed: their cells do not move by themselves.
+    Q then has the data's margin on S, so a cell of that margin without data shows that cells vanish. The list is empty
+    if parameters are tied, because cells then have no parameters of their own.
     """
     if model.ties is not None:
         return []
     if model.every_cell:
         return [tuple(k for k, n in enumerate(model.quotient.merged_shape) if n > 1)]
     closed = _collect_closed(model)
-    # what lies in a closed set is closed: one that is not largest lacks a single mode of another
+    # every subset of a closed set is closed, so one that is not largest is a closed set minus a single mode
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
 
 
 def generating_margins(model: Model) -> list[Modes] | None:
-    """List the margins that B fits if B is nothing but those margins, else ``None``.
+    """List the margins that B fits if B consists of nothing else (a hierarchical log-linear model), else ``None``.
 
-    A list of cells has no axes along which margins could be summed: ``None`` there too.
+    Such a model can be fitted by iterative proportional scaling. ``None`` also for a list of cells, which has no axes
+    along which margins could be summed.
     """
     if isinstance(model, CellList) or model.ties is not None:
         return None
     shape, used = model.quotient.merged_shape, np.count_nonzero(model.positions, axis=1)
-    if model.whole and np.count_nonzero(used == 1) < sum(shape) - len(shape):  # margins have all cells of their axes
+    # a quick test: margins contain all cells on the axes of their modes, and on a full grid every mode is in one
+    if model.whole and np.count_nonzero(used == 1) < sum(shape) - len(shape):
         return None
     only = model.every_cell or _collect_closed(model) == set(model.patterns)
     return fitted_margins(model) or None if only else None
 
 
 def _collect_closed(model: Model) -> set[Modes]:
-    """Collect the sets of modes whose cells, and those of all their subsets, are all in B."""
+    """Collect the sets of modes S such that B has every merged cell with non-zero coordinates in S only."""
     shape = model.quotient.merged_shape
     complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
     closed: set[Modes] = set()
-    for s in sorted(complete, key=len):  # parts of one mode less are closed: so are theirs
+    # by size: if all subsets with one mode less are closed, so are the smaller subsets, which they contain
+    for s in sorted(complete, key=len):
         if all(part in closed for part in combinations(s, len(s) - 1) if part):
             closed.add(s)
     return closed
 
 
 def in_running_order(modes: list[Modes]) -> list[Modes]:
-    """Order sets of modes so that each meets those before it in one of them, where that is possible.
+    """Order sets of modes so that what each shares with all before it lies in one of these, if that is possible.
+
+    This is the running intersection property (Lauritzen 1996, section 2.1). Each next set is one that shares most modes
+    with those before.
 
     >>> in_running_order([(0, 1), (2, 3), (1, 2)])
     [(0, 1), (1, 2), (2, 3)]
@@ -402,7 +428,9 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
 
 
 def is_decomposable(margins: list[Modes]) -> bool:
-    """Whether in a running order each set meets all before it in what it shares with one: one scaling cycle is exact.
+    """Return whether margins are decomposable: a running order (see `in_running_order`) exists.
+
+    One cycle of scaling is then exact, and Q is a product of conditional margins.
 
     >>> is_decomposable([(0, 1), (1, 2)]), is_decomposable([(0, 1), (1, 2), (0, 2)])
     (True, False)

@@ -22,16 +22,20 @@ from legendre.model.model import CellList, Cliques, Model, Modes
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Minimise ``psi(theta) - theta . eta_hat`` over theta: the convex form of eq. (4)."""
+    """Minimise ``psi(theta) - theta . eta_hat`` over theta: the convex form of eq. (4).
+
+    P is X divided by its total. It is kept in the cheapest form that the model needs; the optional fields hold these
+    forms, ``None`` if they were not computed.
+    """
 
     data: Observation  # X and its sample space
     model: Model  # the sample space and the basis, merged
-    eta_hat: FloatArray  # the expectations of P on the basis, eq. (3).
-    boxes: BoxTotals | None = None  # X summed over smaller boxes, where that is known
-    given: FloatArray | None = None  # P on the merged cells, where it is not that of X
-    clique_sums: FloatArray | None = None  # P summed over the cells of the cliques' tables, where no more is known
-    mode_margins: tuple[FloatArray, ...] | None = None  # P summed over the intervals of each mode, if that is all
-    prescribed: dict[Modes, FloatArray] | None = None  # margins of P, if nothing else is known; ``None``: P is X
+    eta_hat: FloatArray  # (k,) the expectations of P on the basis, eq. (3)
+    boxes: BoxTotals | None = None  # sums of X over smaller boxes than the merged cells, kept from an earlier pass
+    given: FloatArray | None = None  # P on the merged cells
+    clique_sums: FloatArray | None = None  # P summed over the cells of the cliques' tables, laid out as in `Tables`
+    mode_margins: tuple[FloatArray, ...] | None = None  # P summed over the intervals of each mode
+    prescribed: dict[Modes, FloatArray] | None = None  # the margins of P by modes, where P is not given by X
 
     def __post_init__(self) -> None:
         self.eta_hat.setflags(write=False)
@@ -40,34 +44,43 @@ class Problem:
     def of(
         cls, data: Observation, basis: IntArray, ties: Ties | None = None, boxes: BoxTotals | None = None
     ) -> Problem:
-        """Merge the data along the basis: one pass over X, or none where sums over smaller boxes are known."""
+        """Merge the data along the basis: one pass over X, or none if sums over smaller boxes are known.
+
+        Depending on the model, the pass gives P on the merged cells, on the cliques' tables, above the cells of B only,
+        or on each mode; eta_hat is read from these.
+        """
         model = Model.of(data.support, data.base, basis, ties)
         problem = cls(data, model, np.empty(0), boxes)
-        listed = isinstance(model, Cliques) and data.entries is not None and is_saturated(model.tables)  # needs no grid
+        # a sparse X whose tables give theta in closed form is summed onto the tables, never onto a grid
+        listed = isinstance(model, Cliques) and data.entries is not None and is_saturated(model.tables)
         if model.measure is not None or (model.n_cells <= data.largest_grid and model.formable and not listed):
             return replace(problem, eta_hat=model.above(problem.mass), given=problem.mass)
         if isinstance(model, Cliques) and (sums := _tables_of(data, model.tables)) is not None:
             eta_hat = model.on_params(model.tables.sums_above(sums))
             return replace(problem, eta_hat=eta_hat, clique_sums=freeze(sums))
-        if (np.count_nonzero(model.positions, axis=1) > 1).any():
+        if (np.count_nonzero(model.positions, axis=1) > 1).any():  # interactions, and no grid: sums above B alone
             eta_hat = model.on_params(data.above(model.quotient, model.positions)) / data.total
             return replace(problem, eta_hat=eta_hat)
+        # all cells of B are on axes: the margins of single modes contain everything, and eta_hat is their suffix sums
         margins = tuple(margin / data.total for margin in data.margins(model.quotient))
         eta_hat = np.empty(len(model.basis))
         for k, margin in enumerate(margins):
             rows = np.flatnonzero(model.positions[:, k])
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
         tables = None
-        if isinstance(model, Cliques):  # over single modes: these margins
+        if isinstance(model, Cliques):  # every clique is a single mode, and its table is the margin
             tables = lay_out(model.tables, [margins[clique.modes[0]] for clique in model.tables.tree.cliques])
         return replace(problem, eta_hat=model.on_params(eta_hat), clique_sums=tables, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
-        """Prescribe the margins of P; the basis is that of the interactions within their sets of modes."""
+        """Make the problem of a P known only by its margins, for balancing; X gives the support and the base measure.
+
+        The basis must be the interactions within the margins' sets of modes.
+        """
         model = Model.of(data.support, data.base, basis)
         eta_hat = np.empty(model.n_params)
-        # what margins share they agree about; the first one is read last, and stays
+        # margins agree up to rounding where they overlap; the first one is written last, so it has precedence
         for modes, values in reversed(margins.items()):
             rows = list_within(model.positions, modes)
             eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
@@ -82,7 +95,7 @@ class Problem:
 
     @cached_property
     def mass(self) -> FloatArray:
-        """P summed over each merged cell, when it is first needed."""
+        """P summed over each merged cell, computed when it is first needed; an error if there are too many cells."""
         if self.given is not None:
             return self.given
         if not self.known:
@@ -92,7 +105,7 @@ class Problem:
             )
         model = self.model
         cells = model.cells if isinstance(model, CellList) else None
-        grid = None if self.boxes is None else self.boxes.over(model.quotient)
+        grid = None if self.boxes is None else self.boxes.over(model.quotient)  # saves a pass over X
         if grid is None:
             grid = self.data.merged(model.quotient, cells)
         elif cells is not None:
@@ -100,7 +113,10 @@ class Problem:
         return grid / self.data.total
 
     def margin(self, modes: Modes) -> FloatArray:
-        """Sum P over all modes but the given ones, which keep length 1, on the merged grid."""
+        """Return P's margin on some modes, on the merged grid; the other modes are summed over and have length 1.
+
+        Prescribed margins are read from the first that contains these modes.
+        """
         others = tuple(k for k in range(len(self.model.quotient.merged_shape)) if k not in modes)
         if self.prescribed is None:
             return np.asarray(self.mass.sum(axis=others, keepdims=True))
@@ -110,7 +126,7 @@ class Problem:
 
     @cached_property
     def margins(self) -> tuple[FloatArray, ...]:
-        """P summed over each interval of each mode."""
+        """P's margin on each single mode, over the intervals of the merged grid; from the cheapest known form."""
         if self.mode_margins is not None:
             return self.mode_margins
         model = self.model
@@ -126,20 +142,26 @@ class Problem:
 
     @property
     def known_to_exist(self) -> bool:
-        """Whether a cheap argument shows that a finite theta attains the minimum."""
+        """Whether a cheap argument shows that a finite theta attains the minimum; False means that it is not known.
+
+        The search for vanishing cells is then not needed.
+        """
         if self.data.positive:
             return True
-        if self.clique_sums is not None:  # the product of the tables' margins has eta_hat: is it positive?
+        # The product of the tables' conditional margins has the expectations eta_hat. If it is positive, eta_hat lies
+        # in the interior of the marginal polytope.
+        if self.clique_sums is not None:
             return bool((self.clique_sums > 0).all())
         entries = self.data.entries
         if entries is not None and not entries.even and len(entries.cells) <= len(self.model.basis):
-            return False  # too few for the bottom and every cell of B
-        # where the bottom and every cell of B have data, the observed cells alone make B independent
+            return False  # fewer entries than the bottom and the cells of B, so the test below would fail
+        # If the bottom and every cell of B have data, the parameters are independent on the observed cells alone, since
+        # zeta is triangular there: then nothing can vanish.
         cells = np.concatenate([np.zeros((1, self.model.basis.shape[1]), dtype=np.int64), self.model.basis])
         return bool((self.data.at(cells) > 0).all())
 
     def reduce(self, alive: BoolArray | None, columns: IntArray) -> Problem:
-        """Restrict the problem to the merged cells of a face (``None``: all) and to some parameters.
+        """Restrict the problem to the merged cells of a face (``None``: all) and to some parameters, by number.
 
         A fit on the face with independent parameters has a unique, finite answer.
         """
@@ -151,10 +173,9 @@ class Problem:
 
 
 def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:
-    """Sum P over the cells of the cliques' tables, where X is a list of entries, or has zeros and is in memory.
+    """Sum P over the cells of the cliques' tables; ``None`` unless X is sparse, or has zeros and is in memory.
 
-    If X has no zeros, no cell vanishes: the sums above the cells of B, one pass over X, are all that is
-    needed.
+    The tables show which cells vanish. If X has no zeros, none do, and sums above the cells of B are enough.
     """
     if data.entries is not None:
         return clique_sums(data.entries, tables, data.total)

@@ -32,18 +32,19 @@ def read_solver(solver: str | Solver) -> Solver | None:
 
 
 def choose(problem: Problem, *, seen: bool) -> list[Solver]:
-    """Choose solvers by structure and size; each goes on from where the one before it gave up.
+    """Choose the solvers for "auto" by structure and size; each starts where the one before it gave up.
 
-    A closed form comes first where there is one: the outer product of the modes' margins, or the product of the tables
-    of a junction tree if B fits all of each table. It needs positive margins or tables; `seen` says that no cell of the
-    tables vanishes. Scaling comes first where it pays, and where P can be summed over the merged cells. Newton steps
-    are next: with the Fisher matrix, or by conjugate gradients for many parameters.
+    A closed form comes first if there is one: the outer product of the modes' margins, or the product of the
+    conditional tables of a junction tree if B fits all of each table. It needs positive margins or tables; `seen` means
+    that no cell of the tables vanishes. Scaling comes first if it pays and P can be summed over the merged cells. Then
+    come Newton steps: with the Fisher matrix, or by conjugate gradients for many parameters.
     """
     model = problem.model
     newton: Solver = Natural() if len(problem.eta_hat) <= limits.LARGEST_MATRIX else NaturalCG()
-    if model.ties is not None:  # closed forms and scaling fit whole margins
+    if model.ties is not None:  # closed forms and scaling fit margins, which tied parameters do not
         return [newton]
-    if model.one_body:  # the margins of P decide: entries of X may be too small for a share of its sum
+    # the margins of P decide, not `seen`: a positive entry of X may be too small to count as a share of its sum
+    if model.one_body:
         return [Closed(), newton] if problem.all_margins_positive else [newton]
     in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
     if not in_tables and scaling_pays(problem):
@@ -53,11 +54,12 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
 
 
 def scaling_pays(problem: Problem) -> bool:
-    """Whether scaling, margin after margin, is exact in one cycle or cheaper than Newton steps.
+    """Return whether scaling, margin after margin, is exact in one cycle or expected to be cheaper than Newton steps.
 
-    One cycle is exact for decomposable margins on a full grid. With few parameters scaling is not cheaper. For many,
-    the estimated times of a fit to 1e-10 decide, in nanoseconds: 20 cycles of 10 ns for each cell and margin, against
-    12 Newton steps of 7 ns for each cell and mode, and 0.1 ns for each operation of the Cholesky factor.
+    One cycle is exact for decomposable margins on a full grid. Otherwise scaling is not cheaper with few parameters,
+    and always cheaper if a Fisher matrix cannot be formed. In between, the estimated times of a fit to 1e-10 decide, in
+    nanoseconds: 20 cycles of 10 ns for each cell and margin, against 12 Newton steps of 7 ns for each cell and mode and
+    0.1 ns for each of the k^3 / 3 operations of the Cholesky factor.
     """
     model, n, k = problem.model, problem.model.n_cells, len(problem.eta_hat)
     whole, small = model.measure is None, k <= limits.LARGEST_MATRIX

@@ -1,4 +1,4 @@
-"""Preconditioned conjugate gradients on callables."""
+"""Preconditioned conjugate gradients (Hestenes and Stiefel 1952) for linear maps that are functions."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ def conjugate_gradients(
 ) -> tuple[FloatArray, float]:
     """Solve ``apply(x) = right`` for a positive semidefinite linear map.
 
-    As `scipy.sparse.linalg.cg`, but: arrays of any shape are vectors; the norm is that of the preconditioner; every
-    iterate is a descent direction, so that a curvature that is not positive ends it instead of being an error.
+    It differs from `scipy.sparse.linalg.cg` in three ways. Vectors may be arrays of any shape. The norm is that of the
+    preconditioner. A curvature that is not positive is not an error: the last iterate is returned, since every iterate
+    is a descent direction.
 
     Parameters
     ----------
     apply, right
         The linear map and the right-hand side.
     precondition
-        Something near the inverse of `apply`, symmetric and positive definite; by default the identity.
+        An approximate inverse of `apply`, symmetric and positive definite; by default the identity.
     share
-        Stop when at most this share of the right-hand side is left.
+        Stop when the norm of the residual is at most this share of the norm of the right-hand side.
     floor
-        Stop when no entry of what is left is above this.
+        Stop when no entry of the residual is larger than this.
     max_products
         Stop after this many products.
 
     Returns
     -------
     solution, left
-        The solution x, and the squared norm of what is left. With it ``x . apply(x)`` adds up to the squared norm of
-        the exact solution, also where entries below `floor` weigh much.
+        The solution x, and the squared norm of its residual. Their sum ``x . apply(x) + left`` estimates the squared
+        norm of the exact solution, even if the entries below `floor` carry much weight.
 
     Examples
     --------
@@ -53,17 +54,17 @@ def conjugate_gradients(
     residual = right.copy()
     z = precondition(residual)
     direction, solution = z.copy(), np.zeros_like(residual)
-    size = float(np.vdot(residual, z))
+    size = float(np.vdot(residual, z))  # the squared norm of the residual
     enough = share**2 * size
     for _ in range(max_products):
         product = apply(direction)
         curvature = float(np.vdot(direction, product))
-        if not curvature > 0.0:  # dependent parameters
+        if not curvature > 0.0:  # the map is singular along this direction: parameters are dependent
             break
         length = size / curvature
         with np.errstate(over="ignore"):
             move = length * direction
-        if not np.isfinite(move).all():  # a curvature next to 0
+        if not np.isfinite(move).all():  # the curvature is almost 0
             break
         solution += move
         residual -= length * product
@@ -71,6 +72,6 @@ def conjugate_gradients(
         size, last = float(np.vdot(residual, z)), size
         if size <= enough or np.abs(residual).max(initial=0.0) <= floor:
             break
-        direction *= size / last
+        direction *= size / last  # the next direction is conjugate to all before
         direction += z
     return solution, size

@@ -29,7 +29,7 @@ def backtrack(
     """Shorten the step until the function has fallen enough and the step does not overshoot.
 
     A step far beyond the minimum on the line may still lower the function, yet land where it is nearly flat in other
-    directions. Near the minimum the decrease drowns in rounding error; the slope then decides alone.
+    directions. Near the minimum the decrease is smaller than the rounding error; then only the slope decides.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def backtrack(
         falls = rise <= sufficient * step * slope or abs(rise) <= noise
         if falls and new_slope <= overshoot * abs(slope):
             return step, payload
-        # to where the secant of the slope is 0, within a tenth and a half of the last step
+        # go where the secant of the slope is 0, but shorten the step by a factor between 0.1 and 0.5
         secant = slope / (slope - new_slope) if new_slope > slope else 0.5
         step *= min(max(secant, 0.1), 0.5)
     return None
@@ -71,13 +71,17 @@ def backtrack(
 def search(
     target: Target, point: Evaluation, direction: FloatArray, memory: Any = None, first: float = 1.0
 ) -> State | None:
-    """Search along a direction in theta; ``None`` when no step is good."""
+    """Search along a direction in theta with `backtrack`; return the new state, ``None`` if no step is good.
+
+    All solvers that move theta along a direction use this. `memory` becomes that of the new state; `first` is the first
+    step length.
+    """
 
     def phi(step: float) -> tuple[float, float, Evaluation]:
         trial = target.at(point.theta + step * direction)
         return trial.objective - point.objective, float(trial.gradient @ direction), trial
 
-    # the rounding error of the objective
+    # the rounding error of the objective psi - theta . eta_hat is proportional to the absolute sum of its terms
     size = abs(point.psi) + float(np.abs(point.theta) @ target.problem.eta_hat) + 1.0
     noise = 8 * float(np.finfo(np.float64).eps) * size
     found = backtrack(phi, float(point.gradient @ direction), first=first, noise=noise)

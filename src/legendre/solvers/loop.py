@@ -1,4 +1,4 @@
-"""What a solver is and what it is given; and the loop that runs it: budget, stopping, history, callback, status."""
+"""What a solver is and what it receives; and the loop that runs it: budget, stopping, history, callback, status."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Evaluation(Point):
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a solver is given: an engine for independent parameters, the expectations to meet, and how closely.
+    """What a solver receives: an engine for independent parameters, the expectations to meet, and the tolerance.
 
     See Also
     --------
@@ -115,14 +115,17 @@ class Target:
     full: Target | None = None  # if parameters that depend on others are left out: the problem with all parameters
     columns: IntArray | None = None  # then, which of all parameters are kept
     attained: bool = True  # False: it is not known whether a finite theta attains the minimum; the tilt is to prove it
-    inverse: Preconditioner | None = None  # something near the inverse of the Fisher matrix at the start, if known
+    inverse: Preconditioner | None = None  # an approximate inverse of the Fisher matrix at the start, if known
 
     def residual(self, point: Evaluation) -> float:
         """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others."""
         return self.complete(point).residual
 
     def complete(self, point: Evaluation) -> Evaluation:
-        """Evaluate a point with all parameters, where those that depend on others, and were left out, are 0."""
+        """Return the same member of the model with all parameters; dependent ones, which were left out, are 0.
+
+        Convergence is decided on all of B, not only on the parameters that the solver sees.
+        """
         if self.full is None or len(point.theta) == self.full.engine.n_params:
             return point
         theta = np.zeros(self.full.engine.n_params)
@@ -130,15 +133,15 @@ class Target:
         return self.full.at(theta)
 
     def at(self, theta: FloatArray) -> Evaluation:
-        """Evaluate the model at theta."""
-        theta = np.asarray(theta, dtype=np.float64)  # a solver of a user's may hold it in another form
+        """Evaluate the model at theta: psi and eta, and how far eta is from eta_hat."""
+        theta = np.asarray(theta, dtype=np.float64)  # a user's solver may pass a list or another type of numbers
         if theta.shape != self.problem.eta_hat.shape:
             k = len(self.problem.eta_hat)
             raise InvalidSetting(f"the solver evaluates theta of shape {theta.shape}; there are {k} parameters.")
         return self.evaluate(self.engine.at(theta))
 
     def evaluate(self, point: Point) -> Evaluation:
-        """Compare a point with the expectations to meet."""
+        """Add the objective, the gradient and the residual to a point that an engine has computed."""
         eta_hat = self.problem.eta_hat
         gradient = point.eta - eta_hat
         return Evaluation(
@@ -177,8 +180,9 @@ class State:
     point: Evaluation  # the current member of the model, from `Target.at` or `Target.evaluate`
     memory: Any = None  # whatever else the solver needs; nothing else reads it
     step: float = 0.0  # the step length that led here
-    gap: float = np.inf  # a bound of KL(P, Q) above its minimum; infinite while the solver has none
-    # the distribution behind that bound has P's expectations and differs from Q by at most this share in any cell
+    gap: float = np.inf  # an upper bound on KL(P, Q) minus its minimum; infinite while the solver has none
+    # The bound is proved with a distribution m that has P's expectations (`newton.newton_gap`). In every cell m differs
+    # from Q by at most this share of Q. A tilt clearly below 1 shows that m is positive, so a finite theta exists.
     tilt: float = np.inf
 
 
@@ -213,15 +217,15 @@ class Solver(ABC):
     accepts_dependent: ClassVar[bool] = False  # parameters may be linearly dependent on the sample space
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta."""
+        """Make the first state, at theta."""
         return State(target.at(theta))
 
     @abstractmethod
     def advance(self, target: Target, state: State) -> State | None:
-        """Take one step; ``None`` when rounding leaves no better point."""
+        """Take one step; ``None`` if there is no better point up to rounding, or another solver should continue."""
 
     def finish(self, target: Target, state: State) -> State:
-        """Add what is cheap once the loop has ended: a last correction, a bound of the gap."""
+        """Return the state to report, once the loop has ended: with a last correction, or a bound on the gap."""
         del target
         return state
 
@@ -260,9 +264,9 @@ class Outcome:
     full: Evaluation  # the same with all parameters, see `Target.complete`
     status: Status
     history: tuple[Step, ...]
-    gap: float  # how far above the minimum at most, see `State`
-    tilt: float
-    solver: Solver  # the one that came last
+    gap: float  # an upper bound on KL(P, Q) minus its minimum, see `State`
+    tilt: float  # see `State`
+    solver: Solver  # the last one that ran
 
 
 def run_in_turn(
@@ -273,7 +277,11 @@ def run_in_turn(
     max_iter: int | None,
     callback: Callback | None = None,
 ) -> Outcome:
-    """Run solvers one after the other until one converges; each goes on from where the one before it gave up."""
+    """Run solvers one after the other until one converges; each starts where the one before it gave up.
+
+    Every solver has its own limit of steps. `max_iter`, if it is given, limits the steps of all solvers together, and
+    the last solver may use all that is left of it. The history, whose first entry is the start, continues.
+    """
     history: tuple[Step, ...] = ()
     for solver in solvers:
         limit = solver.max_iter
@@ -284,7 +292,7 @@ def run_in_turn(
         history = outcome.history
         if outcome.status in (Status.CONVERGED, Status.STOPPED) or len(history) - 1 == max_iter:
             break
-        if np.isfinite(outcome.point.theta).all():
+        if np.isfinite(outcome.point.theta).all():  # else the next solver starts where this one did
             theta = outcome.point.theta
     return outcome
 
@@ -297,20 +305,20 @@ def run(
     callback: Callback | None = None,
     before: tuple[Step, ...] = (),
 ) -> Outcome:
-    """Take steps until ``max|eta - eta_hat| <= tol``, `max_iter` is reached, progress ends or the callback says stop.
+    """Take steps until ``max|eta - eta_hat| <= tol``, `max_iter` is reached, progress ends or the callback stops it.
 
-    Progress is measured against the last point (`mark`) that was clearly better than the one before it; `idle` counts
+    Progress is measured against `mark`, the last point that was clearly better than the mark before it; `idle` counts
     the steps since then. `before` are the steps of an earlier solver, which ended at theta.
     """
     history, state = list(before), solver.start(target, theta)
     if not before:
         history.append(_record(state, 0))
     first, best, mark, idle, stopped = len(history), state, state.point, 0, False
-    # a step that overflows is no step, or ends the fit STALLED: no warning is needed
+    # a step that overflows is rejected, or ends the fit with the status STALLED: no warning of NumPy's is needed
     with np.errstate(over="ignore", invalid="ignore"):
         while True:
             point = state.point
-            if callback is not None and len(history) > len(before):
+            if callback is not None and len(history) > len(before):  # an earlier solver reported its last step itself
                 stopped = bool(callback(history[-1]))
             # all of B is within tol, not only the parameters that are fitted
             if point.residual <= target.tol and target.residual(point) <= target.tol:
@@ -319,31 +327,32 @@ def run(
                     return outcome
             status = Status.STALLED
             if not math.isfinite(point.objective + point.residual):
-                pass
+                pass  # diverged: STALLED, at the best point so far
             elif stopped:
                 status = Status.STOPPED
             elif idle < solver.patience and len(history) - first >= max_iter:
                 status = Status.OUT_OF_STEPS
             elif idle < solver.patience and (following := solver.advance(target, state)) is not None:
                 state, after, idle = following, following.point, idle + 1
+                # progress: the objective falls by more than its rounding error, or the residual by 0.1 %
                 noise = 4 * float(np.finfo(np.float64).eps) * (abs(mark.objective) + 1.0)
                 if after.objective < mark.objective - noise or after.residual < 0.999 * mark.residual:
-                    mark, idle = after, 0  # small steps add up to progress
+                    mark, idle = after, 0  # the mark stays otherwise, so that small steps can add up to progress
                 best = state if after.residual < best.point.residual else best
                 history.append(_record(state, len(history)))
                 continue
-            # of a fit that stalls, the point of smallest residual is the best one
+            # a fit that stalls returns the point with the smallest residual, not the last one
             return _finish(solver, target, best if status is Status.STALLED else state, status, history)
 
 
 def _finish(solver: Solver, target: Target, state: State, otherwise: Status, history: list[Step]) -> Outcome:
-    """Let the solver finish, and decide the status by the point that is returned.
+    """Let the solver finish, and decide the status from the point that it returns.
 
-    The fit has converged exactly if max|eta - eta_hat| of all parameters is at most tol there; else the status is
-    `otherwise`.
+    The fit has converged if and only if max|eta - eta_hat| of all parameters is at most tol there; otherwise the status
+    is `otherwise`.
     """
     final = solver.finish(target, state)
-    if not type(solver).__module__.startswith("legendre."):  # eta and residual are then what somebody put there
+    if not type(solver).__module__.startswith("legendre."):  # a user's solver may have returned a wrong eta or residual
         final = replace(final, point=target.at(final.point.theta))
     full = target.complete(final.point)
     status = Status.CONVERGED if full.residual <= target.tol else otherwise

@@ -1,7 +1,8 @@
 """Algorithm 2: the natural gradient, which for this model is Newton's method; and closed forms.
 
-`Natural` factorises the Fisher matrix. `NaturalCG` does without one, for large bases. `Closed` writes the answer down
-where it can be, and corrects it by Newton steps. The bounds of the gap at the end of a fit rest on the Newton step.
+`Natural` factorises the Fisher matrix G. `NaturalCG` uses only products with G, for large bases. `Closed` computes the
+answer by a formula if there is one, and corrects it by Newton steps. The bounds on the gap at the end of a fit are
+proved with a Newton step, see `newton_gap`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import search
 from legendre.solvers.loop import Evaluation, Solver, State, Target
 
-ROUNDING = 1e-15  # expectations of order 1 are not known better than this: no correction beyond
+ROUNDING = 1e-15  # the rounding error of expectations of order 1: smaller residuals are not corrected
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,11 @@ class Natural(Solver):
     name: ClassVar[str] = "natural"
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Take a Newton step with a line search; the last step of a fit may do with the factor of the one before."""
+        """Take a Newton step with a line search; the last step of a fit may use the factor of the step before."""
         point, work = state.point, state.memory or Workspace()
-        # Step with the last factor, if the last step's contraction promises that this ends the fit, and it does: on all
-        # of B, not only for the parameters that are fitted, else such steps may go back and forth indefinitely.
+        # A step with the old factor saves a factorisation. It is tried if the residual falls below tol when it shrinks
+        # by the same factor as in the last step, and taken only if that ends the fit. This is decided on all of B, not
+        # only on the fitted parameters: otherwise such steps might go back and forth indefinitely.
         if work.factor is not None and point.residual**2 <= target.tol * work.point.residual:
             after = target.at(point.theta + work.step(point))
             if after.residual <= target.tol and target.residual(after) <= target.tol:
@@ -58,24 +60,25 @@ class Natural(Solver):
         return search(target, point, work.solve(target, point), work)
 
     def finish(self, target: Target, state: State) -> State:
-        """Correct with the last factor while that pays, so that cells far below tol gain their digits too.
+        """Improve theta by up to four corrections with the last factor, and bound the gap and the tilt.
 
-        Only what is within tol is corrected: a budget that is spent, or a callback that stopped, is not overstepped.
+        The corrections give correct digits also to cells whose probability is far below tol. A point that is not within
+        tol is not corrected, because the budget of steps is spent or the callback has stopped the fit.
         """
         point, work = state.point, state.memory or Workspace()
-        if work.factor is None:  # the start was the answer
-            # if cells may vanish, the tilt is to prove that none does, which takes an exact factor
+        if work.factor is None:  # the start was the answer, so no matrix has been factorised
+            # a known approximate inverse is used, unless the tilt must prove that no cell vanishes: that needs a factor
             found = bound_nearby(target, point, target.inverse) if target.inverse and target.attained else None
             if found is None:
                 found = bound(target, point, work.solve(target, point), work)
             return replace(state, gap=found[0], tilt=found[1])
-        # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
+        # corrections stop one digit below a loose tol, and at tol^1.5 (1e-15 for 1e-10) below a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
         for _ in range(4 if point.residual <= target.tol else 0):
             corrected = target.at(point.theta + work.step(point))
             if corrected.residual >= point.residual:
                 break
-            pays = corrected.residual < 0.2 * point.residual
+            pays = corrected.residual < 0.2 * point.residual  # with a smaller gain the next is not worth its sweep
             point = corrected
             if not pays or point.residual < enough:
                 break
@@ -85,9 +88,9 @@ class Natural(Solver):
 
 @dataclass(eq=False)
 class Workspace:
-    """The Fisher matrix G that was factorised last, and the point that it belongs to; all states of a fit share it.
+    """The last Fisher matrix G that was factorised, its factor, and the point where it was computed.
 
-    The memory of the matrix (k x k) is used again by the next factorisation.
+    All states of a fit share one workspace, so that the next factorisation reuses the memory of the matrix (k x k).
     """
 
     matrix: FloatArray | None = None
@@ -96,18 +99,18 @@ class Workspace:
     point: Evaluation = None  # type: ignore[assignment]  # where G was computed
 
     def solve(self, target: Target, point: Evaluation) -> FloatArray:
-        """Compute G at a point and factorise it, in place of the last one; solve for the Newton step."""
+        """Compute G at a point and factorise it, overwriting the last one; return the Newton step."""
         self.matrix, self.point = target.engine.fisher(point, self.matrix), point
         self.n_summed = self.n_summed or target.problem.model.n_summed
         self.factor, direction = solve(self.matrix, self.n_summed, point.gradient)
         return -direction
 
     def step(self, point: Evaluation) -> FloatArray:
-        """Solve ``G delta = eta_hat - eta`` with the last factor, which is near the Newton step and costs far less."""
+        """Solve ``G delta = eta_hat - eta`` with the last factor: nearly the Newton step, at a far lower cost."""
         return -self.factor.solve(point.gradient)
 
     def noise(self, target: Target, point: Evaluation) -> FloatArray:
-        """Estimate the rounding error of each eta: what is below it cannot be told from 0."""
+        """Estimate the rounding error of each eta (k,): smaller differences cannot be distinguished from 0."""
         return rounding_level(len(point.theta), self.n_summed) * target.engine.sizes(point)
 
 
@@ -138,14 +141,15 @@ class NaturalCG(Solver):
     accepts_dependent: ClassVar[bool] = True
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Solve for the step as exactly as pays: to a share of about the Newton decrement, at most 0.3.
+        """Take an inexact Newton step: solve by conjugate gradients only as accurately as pays.
 
-        That is what the quadratic model neglects. Where some cells move far more than the average, progress is slow;
-        the second term (Eisenstat and Walker's choice 2) then saves products.
+        The residual of the equations may be a share of about the Newton decrement, at most 0.3, because the quadratic
+        model neglects as much. If progress is slow, as when some cells move far more than the average, the second term
+        (choice 2 of Eisenstat and Walker 1996, with their 0.9) allows a larger share and saves products.
         """
         point, (last, before) = state.point, state.memory or (None, math.inf)
         pre = target.engine.preconditioner(point, last)
-        size = math.sqrt(float(point.gradient @ pre.apply(point.gradient)))
+        size = math.sqrt(float(point.gradient @ pre.apply(point.gradient)))  # about the Newton decrement
         share = min(0.3, max(size, 0.9 * (size / before) ** 2))
         floor, most = target.tol / 3, self.max_products
         direction, _ = solve_by_products(target, point, pre, share=share, floor=floor, max_products=most)
@@ -154,8 +158,8 @@ class NaturalCG(Solver):
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `newton_gap` does, with conjugate gradients in place of a factor.
 
-        A solution to one per cent is enough, because the bound itself is only good to a factor of 2. A small Fisher
-        matrix is factorised instead, since conjugate gradients may miss directions of almost no curvature.
+        A solution to 1 % is enough, because the bound itself is only good to a factor of 2. A small Fisher matrix is
+        factorised instead, since conjugate gradients may miss directions with almost no curvature.
         """
         point = state.point
         if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
@@ -171,7 +175,7 @@ class NaturalCG(Solver):
 
 @dataclass(frozen=True)
 class Closed(Solver):
-    """Compute the closed form: the outer product of the data's margins, or a product along a tree of cliques.
+    """Compute the closed form: the outer product of the data's margins, or a product along a junction tree.
 
     Natural-gradient steps follow only if the rounding error is above tol.
 
@@ -192,7 +196,7 @@ class Closed(Solver):
     accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - the answer needs no start
-        """Write the answer down; raise InvalidSetting if the problem has no closed form."""
+        """Start at the answer, whatever theta is; raise InvalidSetting if the problem has no closed form."""
         engine = target.engine
         answer = engine.closed_form(target.problem) if isinstance(engine, JunctionEngine) else None
         if answer is None:
@@ -216,38 +220,40 @@ def solve_by_products(
 ) -> tuple[FloatArray, float]:
     """Solve ``G delta = eta_hat - eta`` by products with G; `stops` and the result are those of `conjugate_gradients`.
 
-    `inverse` is something near the inverse of G.
+    `inverse` is an approximate inverse of G.
     """
     product = partial(target.engine.fisher_product, point)
     return conjugate_gradients(product, -point.gradient, inverse.apply, **stops)
 
 
 def newton_gap(target: Target, point: Evaluation) -> float:
-    """Bound KL(P, Q) above its minimum by the squared Newton decrement; infinite where it bounds nothing.
+    """Bound KL(P, Q) minus its minimum by the squared Newton decrement; infinite if the proof does not apply.
 
-    Let d solve ``G d = eta_hat - eta`` and let a be ``zeta(d)`` less its mean. Then ``m = q (1 + a)`` has the
-    expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
-    minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
+    Let d solve ``G d = eta_hat - eta`` and let a be ``zeta(d)`` minus its mean. Then ``m = q (1 + a)`` has the
+    expectations of the data. If m >= 0 in every cell, it is a distribution, and by the Pythagorean theorem KL(P, Q) is
+    above its minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
     work = Workspace()
     return bound(target, point, work.solve(target, point), work)[0]
 
 
 def bound_along(target: Target, point: Evaluation, direction: FloatArray, unsolved: float = 0.0) -> tuple[float, float]:
-    """Bound the gap as `newton_gap` does, given the Newton step; and the tilt, ``max|m / q - 1|``.
+    """Bound the gap as `newton_gap` does, given the Newton step `direction`; and the tilt, ``max|a| = max|m / q - 1|``.
 
-    `unsolved` is the squared norm of what an inexact step leaves of its equations, which is added to the gap. Where the
-    tilt is above 1, m is negative in some cell and proves nothing: both bounds are then infinite.
+    `unsolved` is the squared norm of the residual of an inexact step, which is added to the gap. If the bound on the
+    tilt is above 1, m may be negative in some cell and prove nothing: both bounds are then infinite.
     """
+    # |a| is at most the range of zeta(d), since a has mean 0; and d . G d is -gradient . d
     tilt = target.engine.swing(direction)
     gap = max(unsolved - float(point.gradient @ direction), 0.0)
     return (gap, tilt) if tilt <= 1.0 else (np.inf, np.inf)
 
 
 def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
-    """Compute ``|m / q - 1|`` for the m of `newton_gap`, in terms of some independent parameters that span all.
+    """Bound ``max|m / q - 1|`` for the m of `newton_gap`, with a step in the parameters `columns` alone.
 
-    Infinite where rounding leaves fewer of them independent: then no m is known to have the data's expectations.
+    These are independent and span all parameters. Infinite if G shows that fewer of them are independent up to
+    rounding: then no m is known to have the data's expectations.
     """
     g = target.engine.fisher(point)
     part = g if len(columns) == len(g) else g[np.ix_(columns, columns)]
@@ -259,13 +265,14 @@ def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
 
 
 def bound(target: Target, point: Evaluation, direction: FloatArray, work: Workspace) -> tuple[float, float]:
-    """Bound the gap and the tilt at `point`, q, by a direction solved with the factor of an earlier point, q0.
+    """Bound the gap and the tilt at `point`, q, by a direction that was solved with the factor of an earlier point, q0.
 
-    With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no
-    probability changed by more than a factor e^r between q0 and q, ``m >= 0`` if ``|a| <= e^-r``, and
-    ``KL(m, q) <= sum of (q0 a)^2 / q <= e^r sum of q0 a^2``. A factor drops parameters that depend on others, and those
-    of which rounding leaves too little. Its solution is d all the same if ``G d`` is what it should be for the dropped
-    parameters too, up to the rounding error of eta; the tilt then proves nothing.
+    With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. If no
+    probability changed by more than a factor e^r between q0 and q, then ``m >= 0`` if ``|a| <= e^-r``, and
+    ``KL(m, q) <= sum of (q0 a)^2 / q <= e^r sum of q0 a^2``.
+
+    A factor drops parameters whose variance given the others is 0 up to rounding. Its solution is still d if ``G d`` is
+    right for the dropped parameters too, up to the rounding error of eta. The gap is then proved, but not the tilt.
     """
     full = len(work.factor.columns) == len(point.theta)
     if not full:
@@ -273,7 +280,7 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
             left = np.abs(point.gradient + target.engine.fisher(work.point) @ direction)
         if not (left <= work.noise(target, point)).all():
             return np.inf, np.inf
-    if not np.isfinite(direction).all():  # of cells whose probability is nearly 0: no bound is known
+    if not np.isfinite(direction).all():  # overflow, where probabilities are nearly 0: no bound is known
         return np.inf, np.inf
     drift = target.engine.swing(point.theta - work.point.theta)
     factor = float(np.exp(drift)) if drift < 700.0 else np.inf  # e^710 overflows
@@ -283,9 +290,9 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
     if not full:
         return gap, np.inf
     if not target.attained:
-        # Cells that vanish in the limit sink until their probability is below the rounding error of eta; eta then
-        # equals eta_hat in every digit, though no finite theta attains the minimum. Errors of random signs show by how
-        # much they may tilt m.
+        # The probability of a cell that vanishes in the limit falls until it is below the rounding error of eta. Then
+        # eta equals eta_hat in every digit, although no finite theta attains the minimum. So the tilt must count the
+        # rounding errors too: errors of four random sign patterns show by how much they may tilt m.
         noise = work.noise(target, point)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, len(noise)))
         tilt += factor * max(target.engine.swing(work.factor.solve(noise * sign)) for sign in signs)
@@ -295,13 +302,13 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
 def bound_nearby(
     target: Target, point: Evaluation, inverse: Preconditioner, *, unsolved: float = 1e-6, max_products: int = 12
 ) -> tuple[float, float] | None:
-    """Bound the gap and the tilt by conjugate gradients, given something near the inverse of G.
+    """Bound the gap and the tilt by conjugate gradients, given an approximate inverse of G.
 
-    The fit of a basis that was grown begins at its answer. Growing has a preconditioner, and a few products with G then
-    cost far less than a factor of a large G. What the solution leaves of the right-hand side is computed anew, and
-    measured twice: in the norm of the inverse, and in units of the features' standard deviations, since an approximate
-    inverse that is nearly 0 in some direction would hide an error there. ``None`` if more is left than the share
-    `unsolved`: the bound would lack digits.
+    The last fit of a grown basis starts at its answer, and growing has a preconditioner. A few products with G then
+    cost far less than a factor of a large G. The residual of the solution is computed anew and measured twice: in the
+    norm of the inverse, and in units of the features' standard deviations, because an approximate inverse that is
+    nearly 0 in some direction would hide an error there. ``None`` if one of them is more than the share `unsolved` of
+    the right-hand side: the bound would not be accurate, and the caller factorises G.
     """
     size = float(point.gradient @ inverse.apply(point.gradient))
     variance = point.eta * (1.0 - point.eta)

@@ -1,12 +1,12 @@
-"""Scaling: fit one margin after the other, for bases that are nothing but margins.
+"""Scaling: fit one margin after another, for bases that consist of margins only.
 
 `Scaling` is iterative proportional fitting of tensors. Each fit is the exact minimum in the parameters of its margin.
-Decomposable sets of margins on a full grid are solved by one cycle in the right order.
+Decomposable sets of margins on a full grid are solved by one cycle in running order.
 
-`MatrixScaling` works in the logarithms of row and column factors (the potentials). A cycle (`sinkhorn_cycle`) is two
-products with the matrix, and converges at a rate that the matrix dictates; overstepping takes the square root of their
-number. Where too many would be left, Newton's method takes over: the Hessian in the potentials is ``[D_r Q; Q' D_c]``,
-reduced to the shorter side.
+`MatrixScaling` works with the logarithms of row and column factors (the potentials). A cycle (`sinkhorn_cycle`) is two
+products with the matrix. The matrix determines its rate of convergence; over-relaxation by a factor omega needs about
+the square root of the number of cycles. If too many cycles would still be left, Newton's method takes over. The Hessian
+in the potentials is ``[D_r Q; Q' D_c]``, which is reduced to the shorter side.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ WINDOW = 5  # residuals over which the rate of convergence is measured
 
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """A margin of the data."""
+    """A margin of the data, to which Q is scaled."""
 
     others: Modes  # the modes that are summed out
     values: FloatArray  # the margin of P, with length 1 in those modes
-    rows: IntArray  # the parameters that are read from this margin
-    cells: tuple[IntArray, ...]  # where they stand in `values`
+    rows: IntArray  # the numbers of the parameters that belong to this margin
+    cells: tuple[IntArray, ...]  # the cells of these parameters, as indices of `values`
 
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """The current tensor, where it started, and for each margin the logarithm of all factors it was multiplied with."""
+    """What `Scaling` carries from cycle to cycle: the current Q, and the factors that led to it."""
 
-    start: FloatArray
-    psi: float
+    start: FloatArray  # theta at the start
+    psi: float  # of the start
     margins: tuple[Margin, ...]
-    q: FloatArray
-    log_scales: tuple[FloatArray, ...]
-    residuals: tuple[float, ...] = ()
+    q: FloatArray  # the current tensor on the merged grid
+    log_scales: tuple[FloatArray, ...]  # for each margin, the logarithms of all its factors so far, in its shape
+    residuals: tuple[float, ...] = ()  # of the last cycles
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class Scaling(Solver):
     accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Sum P onto the margins, and begin with the tensor Q at theta."""
+        """Compute the margins of P, and the tensor Q at theta to scale."""
         margins, point = _margins(target.problem), target.at(theta)
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
         q = target.engine.probabilities(point)
         return State(point, memory=Scales(theta, point.psi, margins, q, none))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Scale Q to each margin once; ``None`` where another solver is to continue."""
+        """Scale Q to each margin once; ``None`` if another solver should continue."""
         scales: Scales = state.memory
         residuals = (*scales.residuals, state.point.residual)[-WINDOW:]
         if self.horizon is not None and cycles_left(residuals[-1], target.tol, rate(residuals)) > self.horizon:
@@ -100,23 +100,24 @@ class Scaling(Solver):
             current = q.sum(axis=margin.others, keepdims=True)
             ratio = np.divide(margin.values, current, out=np.ones_like(current), where=current > 0)
             if not (ratio.all() and np.isfinite(ratio).all()):
-                return None  # the margin is empty in P: its cells vanish in the limit, where theta is not finite
+                return None  # P has an empty cell in this margin: cells vanish in the limit, and theta is not finite
             q *= ratio
             logs.append(log_scale + np.log(ratio))
         following = replace(scales, q=q, log_scales=tuple(logs), residuals=residuals)
         return State(target.evaluate(_point(following)), memory=following, step=1.0)
 
     def finish(self, target: Target, state: State) -> State:
-        """Evaluate theta anew, so that the certificate is theta's, and bound the gap."""
+        """Evaluate theta by the engine, so that the residual is theta's and not that of the scaled Q; bound the gap."""
         gap, tilt = _gap(state.memory)
         return replace(state, point=target.at(state.point.theta), gap=gap, tilt=tilt)
 
 
 def _gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
-    """Bound KL(P, Q) above its minimum by the squared Newton decrement, see `newton.newton_gap`; and the tilt.
+    """Bound KL(P, Q) minus its minimum by the squared Newton decrement, see `newton.newton_gap`; and the tilt.
 
-    The Newton direction is found by the same cycles, linearised: a is changed margin by margin until ``q (1 + a)`` has
-    the margins of the data.
+    No Fisher matrix is needed: a is found by the same cycles, linearised. It is changed margin by margin until ``q (1 +
+    a)`` has the margins of the data, to 1 % of what was missing at first. Both bounds are infinite if that takes more
+    than `max_cycles` or if ``q (1 + a)`` is negative somewhere.
     """
     q = scales.q
     margins = [(margin, q.sum(axis=margin.others, keepdims=True)) for margin in scales.margins]
@@ -138,7 +139,10 @@ def _gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
 
 
 def _margins(problem: Problem) -> tuple[Margin, ...]:
-    """List the margins in the order in which they are fitted; raise InvalidSetting if B is not a set of margins."""
+    """List the margins of P in the order in which they are fitted; raise InvalidSetting if B is not a set of margins.
+
+    In running order, one cycle is exact if the margins are decomposable.
+    """
     modes = generating_margins(problem.model)
     if modes is None:
         raise InvalidSetting(
@@ -153,10 +157,10 @@ def _margins(problem: Problem) -> tuple[Margin, ...]:
 
 
 def _point(scales: Scales) -> Point:
-    """Compute theta, eta and psi of the current tensor; margins are small, so that this costs less than a sweep.
+    """Compute theta, eta and psi of the current tensor from its margins, which is cheaper than a sweep of the grid.
 
-    log q is the sum of the factors' logarithms: theta is their Moebius inverse, and psi is minus the value at the
-    bottom cell, up to the logarithm of the total.
+    log q is that of the start plus the logarithms of all factors. Theta therefore changes by the Möbius inverse of
+    these, and psi by minus their sum at the bottom cell. The total of q, which is 1 up to rounding, is divided out.
     """
     total, theta, eta = float(scales.q.sum()), scales.start.copy(), np.empty_like(scales.start)
     for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
@@ -169,16 +173,17 @@ def _point(scales: Scales) -> Point:
 class CycleMemory(NamedTuple):
     """What `MatrixScaling` carries from cycle to cycle."""
 
-    rows: FloatArray  # the margins to meet
-    columns: FloatArray
+    rows: FloatArray  # the row sums to meet
+    columns: FloatArray  # the column sums to meet
     left: int  # how many more cycles cost less than Newton's steps; -1: Newton's method has taken over
     residuals: tuple[float, ...] = ()  # the last ones since omega was set
-    omega: float = 1.0  # a cycle moves this many times as far as Sinkhorn's does
+    omega: float = 1.0  # the relaxation: a cycle moves the log factors this many times as far as Sinkhorn's does
 
     def update(self, residual: float, tol: float) -> CycleMemory:
-        """Count a cycle, and set omega anew once the rate of convergence is known.
+        """Return the memory of the next cycle: count a cycle, and set omega once the rate of convergence is known.
 
-        Where more cycles than are worth their time would be left even with the best omega, Newton's method takes over.
+        If even with the best omega more cycles would be left than are affordable, `left` is -1: Newton's method takes
+        over.
         """
         memory = self._replace(residuals=(*self.residuals, residual)[-WINDOW:], left=max(self.left - 1, -1))
         if len(memory.residuals) < WINDOW or memory.left < 0:
@@ -187,7 +192,7 @@ class CycleMemory(NamedTuple):
         omega = relaxation(factor, memory.omega)
         if factor >= 1 or cycles_left(residual, tol, omega - 1.0) > memory.left:
             return memory._replace(left=-1)
-        # a smaller change of omega is not worth the cycles that it takes to measure the new rate
+        # a change of omega by less than 0.02 is not worth the cycles that are needed to measure the new rate
         return memory._replace(omega=omega, residuals=()) if omega > memory.omega + 0.02 else memory
 
 
@@ -231,7 +236,8 @@ class MatrixScaling(Solver):
             landed = search(target, state.point, _direction(target, state), memory)
             if landed is not None:
                 return landed
-            # links too weak for floating point: cycles go on, however slowly, and may strengthen them
+            # Newton's equations are singular in floating point, because some rows and columns are hardly linked. Cycles
+            # continue, however slowly; Newton's method gets another chance later.
             memory = memory._replace(residuals=(), left=_affordable(target), omega=1.0)
         point = sinkhorn_cycle(engine, state.point, memory)
         return State(target.evaluate(point), memory=memory, step=memory.omega)
@@ -247,13 +253,16 @@ class MatrixScaling(Solver):
 def _affordable(target: Target) -> int:
     """Estimate how many cycles cost as much as the few Newton steps that would replace them.
 
-    A Newton step on an n x n matrix takes n^3 operations and a cycle n^2: their number grows with n.
+    A Newton step on an n x n matrix takes of the order of n^3 operations and a cycle n^2, so the number grows with n.
     """
     return 20 + int(min(_engine(target).weights.shape)) // 4
 
 
 def sinkhorn_cycle(engine: MatrixEngine, point: Point, memory: CycleMemory) -> Point:
-    """Scale the rows, then the columns, to their margins, overstepping by omega: two products with the matrix."""
+    """Scale the rows, then the columns, to their margins, with relaxation omega: two products with the matrix.
+
+    Omega 1 is the method of Sinkhorn (1964); a larger omega is successive over-relaxation of the log factors.
+    """
     old: Scaled = point.cache
     f = old.f + memory.omega * (_factors(memory.rows, old.per_row, old.f) - old.f)
     per_column = engine.log_product(f, 0)
@@ -262,9 +271,10 @@ def sinkhorn_cycle(engine: MatrixEngine, point: Point, memory: CycleMemory) -> P
 
 
 def _factors(wanted: FloatArray, log_sums: FloatArray, last: FloatArray) -> FloatArray:
-    """Find the logarithms of the factors that give rows (or columns) the wanted sums; empty ones keep the last.
+    """Find the log factors that give rows (or columns) the wanted sums.
 
-    `log_sums` are the logarithms of the sums without these factors.
+    `log_sums` are the logarithms of the sums without these factors. A row whose wanted or present sum is 0 keeps its
+    last factor.
     """
     filled = (wanted > 0) & (log_sums > -np.inf)
     return np.subtract(np.log(wanted, where=filled, out=last.copy()), log_sums, where=filled, out=last.copy())
@@ -272,7 +282,7 @@ def _factors(wanted: FloatArray, log_sums: FloatArray, last: FloatArray) -> Floa
 
 def _engine(target: Target) -> MatrixEngine:
     """Return the engine for matrices; raise InvalidSetting if the problem is not a matrix with two margins."""
-    if not isinstance(target.engine, MatrixEngine):  # the caller may name this solver for any problem
+    if not isinstance(target.engine, MatrixEngine):  # a user may ask for this solver on any problem
         raise InvalidSetting(
             "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
         )
@@ -280,7 +290,7 @@ def _engine(target: Target) -> MatrixEngine:
 
 
 def _direction(target: Target, state: State) -> FloatArray:
-    """Compute Newton's direction in theta: solve for the potentials; theta holds the differences of neighbours."""
+    """Compute Newton's direction in theta: solve for the log factors, and take differences of neighbours."""
     engine, memory = _engine(target), state.memory
     at: Scaled = state.point.cache
     q = engine.probabilities(state.point).reshape(len(at.f), len(at.g))
@@ -294,9 +304,10 @@ def _direction(target: Target, state: State) -> FloatArray:
 def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Solve ``[D_r Q; Q' D_c] (df, dg) = (rows, columns)``, where D_r and D_c hold the sums of Q's rows and columns.
 
-    `rows` and `columns` have the same sum. The rows are eliminated, and the Schur complement ``D_c - Q' D_r^-1 Q`` is
-    the Laplacian of a graph. Its diagonal is summed from the other entries: so weak links between the blocks of a
-    nearly decomposable matrix are not lost by cancellation.
+    This is Newton's equation for the log factors; `rows` and `columns`, with equal totals, are what their sums lack.
+    The rows are eliminated, which leaves the Schur complement ``D_c - Q' D_r^-1 Q``. It is the Laplacian of a graph of
+    the columns, so its diagonal is computed as the sum of the other entries. Weak links between the blocks of a nearly
+    decomposable matrix are thus not lost by cancellation.
 
     >>> df, dg = reduced_newton(np.array([[0.2, 0.3], [0.4, 0.1]]), np.array([0.1, -0.1]), np.array([0.0, 0.0]))
     >>> (np.array([[0.2, 0.3], [0.4, 0.1]]) * (df[:, None] + dg)).sum(axis=1).round(12).tolist()
@@ -306,13 +317,14 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
         return reduced_newton(q.T, columns, rows)[::-1]
     sums = q.sum(axis=1)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
-    half = q * np.sqrt(inverse)[:, None]
+    half = q * np.sqrt(inverse)[:, None]  # so that the product is exactly symmetric
     links, moved = half.T @ half, (inverse * rows) @ q
     np.fill_diagonal(links, 0.0)
     degrees = links.sum(axis=1)
     np.negative(links, out=links)
     np.fill_diagonal(links, degrees)
-    # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
+    # a constant can be moved from rows to columns, so one column is held at 0; `solve` drops one more for each further
+    # connected component of the graph
     dg = np.zeros(len(columns))
     _, dg[:-1] = solve(np.ascontiguousarray(links[:-1, :-1]), q.size, (columns - moved)[:-1])
     df: FloatArray = inverse * (rows - q @ dg)
@@ -331,7 +343,11 @@ def rate(residuals: tuple[float, ...]) -> float:
 
 
 def relaxation(factor: float, omega: float) -> float:
-    """Return Young's best omega, given the factor per cycle at another one: at the best the factor is omega - 1.
+    """Return the best omega of successive over-relaxation, given the factor per cycle that was measured at `omega`.
+
+    By Young (1954), a cycle at omega multiplies the error by the factor with ``(factor + omega - 1)^2 = factor omega^2
+    mu^2``, where mu^2 is the factor at omega 1. The best omega is ``2 / (1 + sqrt(1 - mu^2))``; the factor there is
+    omega - 1. The result is never smaller than `omega`.
 
     >>> round(relaxation(0.75, 1.0), 12)
     1.333333333333
@@ -341,7 +357,7 @@ def relaxation(factor: float, omega: float) -> float:
 
 
 def cycles_left(residual: float, tol: float, factor: float) -> float:
-    """Predict how many cycles are left at a given factor per cycle.
+    """Predict how many cycles are left until the residual is at most tol, if each multiplies it by `factor`.
 
     >>> round(cycles_left(1e-5, 1e-10, 0.1))
     5

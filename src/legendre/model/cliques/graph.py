@@ -1,8 +1,8 @@
 """Which modes interact, and the tree of cliques in which sums over all cells become sums over small tables.
 
-A parameter u concerns the modes with ``u_k > 0`` only. They are joined pairwise in a graph; the graph is made chordal
-by eliminating its modes one by one, and the cliques of a chordal graph form a tree in which what two cliques share
-stands in every clique between them (Lauritzen and Spiegelhalter 1988).
+The parameter of a cell u concerns only the modes with ``u_k > 0``. They are joined pairwise in a graph. The graph is
+made chordal by eliminating its modes one by one. The cliques of a chordal graph form a junction tree: modes that two
+cliques share are in every clique between them (Lauritzen and Spiegelhalter 1988).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from legendre.core.types import BoolArray, IntArray
 
 @dataclass(frozen=True)
 class Clique:
-    """Modes that are summed over together."""
+    """A node of the junction tree: modes that have one table together."""
 
     modes: tuple[int, ...]  # first those shared with the parent, in the parent's order, then the clique's own
-    shared: int  # how many are shared
+    shared: int  # how many are shared with the parent: the separator
     parent: int  # the number of the parent; -1 for a root
     shape: tuple[int, ...]  # the levels of the modes
 
@@ -37,15 +37,17 @@ class Clique:
 
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
-    """Cliques, each before its children; there may be several roots."""
+    """A junction tree: cliques, each listed after its parent; there may be several roots."""
 
-    cliques: tuple[Clique, ...]  # every mode with more than one level is one clique's own
-    home: IntArray  # for each mode that clique, or -1
-    turn: IntArray  # when each mode was eliminated: those that interact are in the home of the one eliminated first
+    cliques: tuple[Clique, ...]  # every mode with more than one level is one clique's own, not shared with its parent
+    home: IntArray  # (N,) the number of that clique for each mode; -1 for a mode with one level
+    # (N,) when each mode was eliminated. All modes of an interaction are in the home of the one eliminated first,
+    # because its neighbours at that time are its clique.
+    turn: IntArray
 
     @cached_property
     def n_cells(self) -> int:
-        """The number of cells of all tables."""
+        """The number of cells of all tables together."""
         return sum(clique.n_cells for clique in self.cliques)
 
     @property
@@ -55,21 +57,21 @@ class CliqueTree:
 
     @property
     def fits(self) -> bool:
-        """Whether tables of this size are summed over."""
+        """Whether the tables are small enough to be formed."""
         return self.n_cells <= limits.LARGEST_CLIQUES
 
     def homes(self, positions: IntArray) -> IntArray:
-        """Find for each cell of B (k x N) the clique that holds its modes: the home of the one eliminated first."""
+        """Find for each cell of B (k x N) the clique whose table has its parameter: it holds all its modes."""
         found: IntArray = self.home[np.where(positions > 0, self.turn, len(self.turn)).argmin(axis=1)]
         return found
 
     def home_of(self, modes: Iterable[int]) -> int:
-        """Find the clique that holds these modes if they interact: the home of the one eliminated first."""
+        """Find a clique that holds all these modes; if there is none, the home of the one eliminated first."""
         first = min(modes, key=lambda k: int(self.turn[k]))
         return int(self.home[first])
 
     def trouble(self) -> str:
-        """Say why the tables are too large."""
+        """Return the text of an error: the tables are too large, and which clique is to blame."""
         widest = self.largest
         some = ", ".join(map(str, sorted(widest.modes)[:6])) + (", ..." if len(widest.modes) > 6 else "")
         return (
@@ -81,7 +83,10 @@ class CliqueTree:
 
 
 def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Sequence[int] = ()) -> CliqueTree:
-    """Arrange the modes that B couples in a tree of cliques, one of which holds all modes of `together`."""
+    """Build the junction tree of the modes that B couples; `positions` (k x N) are its cells in merged coordinates.
+
+    All modes of `together` will be in one clique, so that a question about their joint margin is a look-up.
+    """
     used = (positions > 0).astype(np.float32)
     graph = used.T @ used > 0
     graph[np.ix_(together, together)] = True
@@ -89,9 +94,9 @@ def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Seq
 
 
 def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
-    """Triangulate a graph of modes, True where two interact, and arrange its cliques in a tree.
+    """Triangulate a graph of modes (N x N, True where two interact) and arrange its cliques in a junction tree.
 
-    Modes with one level are left out.
+    `levels` has the number of levels of each mode. Modes with one level are left out.
 
     >>> chain = np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
     >>> [clique.modes for clique in clique_tree(chain, [2, 2, 2, 2]).cliques]
@@ -104,9 +109,10 @@ def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
 def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], list[list[int]]]:
     """Eliminate the modes one by one; return their order, and the neighbours of each when it was eliminated.
 
-    A mode that is eliminated has its neighbours joined to each other. The next is always one that adds the fewest
-    edges, and of these one with the smallest clique (the min-fill rule). Sets of modes are the bits of integers, which
-    is fast.
+    Eliminating a mode joins its neighbours to each other; all edges together make the graph chordal. The order decides
+    how large the cliques are. The next mode is always one that adds the fewest edges, and of these one with the
+    smallest clique: the min-fill rule, since the best order is NP-hard to find. Sets of modes are the bits of integers,
+    which makes unions and differences fast.
     """
     kept = [k for k, size in enumerate(log_sizes) if size > 0]
     every = sum(1 << k for k in kept)
@@ -115,7 +121,7 @@ def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], l
     def cost(k: int) -> tuple[float, float, int]:
         """Return twice the edges that eliminating k adds, the logarithm of its clique's size, and k itself for ties."""
         around = _members(near[k])
-        fill = sum((near[k] & ~near[j]).bit_count() - 1 for j in around)
+        fill = sum((near[k] & ~near[j]).bit_count() - 1 for j in around)  # neighbours of k that j is not joined to yet
         size = sum(log_sizes[j] for j in around) + log_sizes[k]
         return fill, size, k
 
@@ -128,16 +134,18 @@ def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], l
         if costs.get(k) != best:  # an outdated entry: the mode is gone, or its cost has changed since
             continue
         if len(costs) > 256 and best[1] > math.log(limits.LARGEST_CLIQUES):
-            left = sorted(costs)  # no table that fits comes of these, and finding the best takes long: one clique
+            # Even the smallest clique is too large for a table, and ordering so many modes takes long. The modes that
+            # are left become one clique; the caller will find that the tables do not fit.
+            left = sorted(costs)
             return order + left, neighbours + [left[i + 1 :] for i in range(len(left))]
         del costs[k]
-        around, fills = _members(near[k]), best[0] > 0
+        around, fills = _members(near[k]), best[0] > 0  # does it add edges?
         order.append(k)
         neighbours.append(around)
-        stale = near[k]
+        stale = near[k]  # modes whose cost changes
         for j in around:
             near[j] = (near[j] | near[k]) & ~(1 << j | 1 << k)
-            stale |= near[j] if fills else 0  # modes with two neighbours that are joined now are among these
+            stale |= near[j] if fills else 0  # a new edge also saves fill to modes that are next to both of its ends
         del near[k]
         for j in _members(stale):
             costs[j] = cost(j)
@@ -146,20 +154,21 @@ def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], l
 
 
 def _members(bits: int) -> list[int]:
-    """List the positions of the bits of an integer."""
+    """List the positions of the bits of an integer: the modes of a set."""
     out = []
     while bits:
-        low = bits & -bits
+        low = bits & -bits  # the lowest bit
         out.append(low.bit_length() - 1)
         bits ^= low
     return out
 
 
 def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) -> CliqueTree:
-    """Build the tree of cliques from an elimination, in reverse order.
+    """Build the junction tree from an elimination order and the neighbours of each mode then.
 
-    A mode joins the clique that its neighbours make up alone. If they are only a part of a clique, it starts a new
-    clique with them, whose parent is that one.
+    Modes are taken in reverse order, so that a mode's neighbours are already in the tree, all in one clique: the home
+    of the one eliminated first among them. If they are all of that clique, the mode joins it. If they are only a part,
+    the mode and its neighbours are a new clique, and that one is its parent.
     """
     turn, home = np.full(len(levels), len(levels), dtype=np.int64), np.full(len(levels), -1, dtype=np.int64)
     turn[order] = np.arange(len(order))
@@ -177,7 +186,7 @@ def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) 
         shared.append(set(around))
         parents.append(above)
     cliques: list[Clique] = []
-    for held, common, above in zip(members, shared, parents, strict=True):
+    for held, common, above in zip(members, shared, parents, strict=True):  # the shared modes come first
         modes = [k for k in cliques[above].modes if k in common] if common else []
         modes += sorted(set(held) - common)
         cliques.append(Clique(tuple(modes), len(common), above, tuple(int(levels[k]) for k in modes)))

@@ -21,16 +21,20 @@ from legendre.model.cliques.graph import Clique, CliqueTree
 
 @dataclass(frozen=True)
 class Link:
-    """How a clique's table lies in its parent's: axes of the parent that follow each other are taken together."""
+    """How the modes that a clique shares with its parent lie in the parent's table: messages between the two use it.
+
+    Neighbouring axes of the parent that are all shared, or all not shared, are merged into one axis: fewer axes are
+    faster to sum over, and there may be more modes than NumPy allows axes.
+    """
 
     above: int  # the number of the parent
-    parent: tuple[int, ...]  # the shape of the parent's table, axes taken together
-    kept: tuple[int, ...]  # the same with length 1 where the child does not share the axes
-    summed: tuple[int, ...]  # those axes
+    parent: tuple[int, ...]  # the shape of the parent's table with merged axes
+    kept: tuple[int, ...]  # the same shape with length 1 for axes that are not shared
+    summed: tuple[int, ...]  # the numbers of the axes that are not shared
 
     @classmethod
     def of(cls, child: Clique, parent: Clique) -> Link:
-        """Compare the modes of two cliques."""
+        """Find the shared modes of a clique among the axes of its parent."""
         common = set(child.modes[: child.shared])
         axes = zip(parent.modes, parent.shape, strict=True)
         runs = [
@@ -45,34 +49,40 @@ class Link:
         )
 
     def add(self, values: FloatArray, table: FloatArray) -> None:
-        """Add a message, a number for each cell of the shared modes, to the parent's table; see `Tables.matrices`."""
+        """Add a message, with an entry for each cell of the shared modes, to the parent's table, in place.
+
+        The table is a matrix from `Tables.matrices`; a third axis, which numbers vectors, is carried along.
+        """
         rest = table.shape[2:]
         view = table.reshape(*self.parent, *rest)
         view += values.reshape(*self.kept, *rest)
 
     def reduce(self, table: FloatArray, by: np.ufunc = np.add) -> FloatArray:
-        """Sum the parent's table over the modes that are not shared, or take the maximum over them."""
+        """Sum the parent's table over the modes that are not shared, or take maxima: an entry for each shared cell."""
         rest = table.shape[2:]
         return np.asarray(by.reduce(table.reshape(*self.parent, *rest), axis=self.summed)).reshape(-1, *rest)
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The layout of all tables in one array; those of one shape lie together, so that sums along modes run at once."""
+    """The layout of the tables of all cliques in one array.
+
+    Tables of the same shape are contiguous, so that prefix sums along their modes are computed for all of them at once.
+    """
 
     quotient: Quotient  # the boxes of a full grid without a base measure
     basis: IntArray  # the cells of B in merged coordinates, k x N
     tree: CliqueTree  # the cliques of the modes that they couple
-    alive: BoolArray | None = None  # marks the cells that carry probability, see `parts_of`; ``None`` where all do
+    alive: BoolArray | None = None  # (size,) marks cells that carry probability, see `parts_of`; ``None``: all do
 
     @cached_property
     def size(self) -> int:
-        """The number of cells of all tables."""
+        """The number of cells of all tables together: the length of the array."""
         return self.tree.n_cells
 
     @cached_property
     def groups(self) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Where tables of one shape start and end, and that shape."""
+        """For each shape of tables: where these tables start and end in the array, and the shape."""
         out, stop = [], 0
         for shape, n in Counter(clique.shape for clique in self.tree.cliques).items():
             start, stop = stop, stop + n * math.prod(shape)
@@ -81,7 +91,7 @@ class Tables:
 
     @cached_property
     def _places(self) -> list[tuple[slice, tuple[int, int]]]:
-        """Where each table lies, and its shape as a matrix: cells of the shared modes by cells of its own."""
+        """For each clique, where its table lies, and its shape as a matrix: cells of shared modes x of its own modes."""
         free, out = {shape: start for start, _, shape in self.groups}, []
         for clique in self.tree.cliques:
             start, rows = free[clique.shape], math.prod(clique.shape[: clique.shared])
@@ -99,29 +109,29 @@ class Tables:
 
     @cached_property
     def links(self) -> list[Link | None]:
-        """How each table lies in its parent's; ``None`` for roots."""
+        """For each clique, how it lies in its parent; ``None`` for roots."""
         cliques = self.tree.cliques
         return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
 
     @cached_property
     def positions(self) -> IntArray:
-        """Where each parameter stands in the array."""
+        """(k,) the place of each cell of B in the array: in the table of its home clique."""
         out = np.empty(len(self.basis), dtype=np.int64)
         for c, rows in self.by_clique():
             out[rows] = self._places[c][0].start + self.flat(c, self.basis[rows].T)
         return out
 
     def by_clique(self) -> Iterator[tuple[int, IntArray]]:
-        """List the parameters of each clique that has some."""
+        """Yield the number of each clique that has parameters, and the numbers of these."""
         homes = self.tree.homes(self.basis)
         order = np.argsort(homes, kind="stable")
         found, first = np.unique(homes[order], return_index=True)
         yield from zip(found.tolist(), np.split(order, first[1:]), strict=False)  # without parameters there is none
 
     def columns(self, cells: IntArray, block: int = 1 << 12) -> IntArray:
-        """Find the boxes of cells (n x N), transposed to N x n: `flat` reads mode after mode.
+        """Find the merged coordinates of cells (n x N, not merged), transposed to N x n: `flat` reads mode after mode.
 
-        Cells are read a `block` at a time: their columns then stay in the processor's cache.
+        Modes that are in no clique stay 0. Cells are read a `block` at a time, which stays in the processor's cache.
         """
         quotient = self.quotient
         short = np.uint8 if max(quotient.merged_shape, default=1) <= 256 else np.int64
@@ -135,7 +145,7 @@ class Tables:
         return out
 
     def flat(self, c: int, columns: IntArray) -> IntArray:
-        """Find the number of each cell in a clique's table; `columns` holds merged coordinates, N x n."""
+        """Find the place (C order) of n cells in the table of clique c; `columns` holds merged coordinates, N x n."""
         clique = self.tree.cliques[c]
         out: IntArray = columns[clique.modes[0]].astype(np.int64)
         for k, length in zip(clique.modes[1:], clique.shape[1:], strict=True):
@@ -144,14 +154,17 @@ class Tables:
         return out
 
     def counts(self, cells: IntArray, weights: FloatArray | None = None) -> FloatArray:
-        """Count the cells (n x N, not merged) that fall on each cell of each table, or add up their weights."""
+        """Count the cells (n x N, not merged) that fall on each cell of each table, or add up their weights (n,)."""
         columns, out = self.columns(cells), np.empty(self.size)
         for c, table in enumerate(self.matrices(out)):
             table[:] = np.bincount(self.flat(c, columns), weights, table.size).reshape(table.shape)
         return out
 
     def at(self, tables: FloatArray, cells: IntArray) -> FloatArray:
-        """Add up, for each cell (n x N, not merged), what the tables hold at it."""
+        """Add up, for each of n cells (n x N, not merged), the entries of all tables that it falls on.
+
+        If the tables hold the terms of a sum over cliques, such as log q, this is the sum.
+        """
         columns, out = self.columns(cells), np.zeros(len(cells))
         for c, table in enumerate(self.matrices(tables)):
             out += table.take(self.flat(c, columns))
@@ -159,7 +172,10 @@ class Tables:
 
     @cached_property
     def log_lengths(self) -> FloatArray:
-        """The logarithm of how many cells of its own modes each cell of a table stands for."""
+        """(size,) the logarithm of how many unmerged cells of the clique's own modes each cell of its table stands for.
+
+        Shared modes are left out, because they are another clique's own: so each mode counts once.
+        """
         out = np.empty(self.size)
         for matrix, clique in zip(self.matrices(out), self.tree.cliques, strict=True):
             own = [np.log(self.quotient.lengths[k]) for k in clique.modes[clique.shared :]]
@@ -168,12 +184,15 @@ class Tables:
 
     @cached_property
     def log_rest(self) -> float:
-        """The logarithm of the number of cells in the modes that no parameter concerns."""
+        """The logarithm of the number of cells in the modes that no parameter concerns: a constant part of psi."""
         pairs = zip(self.quotient.merged_shape, self.quotient.shape, strict=True)
         return float(sum(np.log(length) for merged, length in pairs if merged == 1))
 
     def sums_below(self, vector: FloatArray) -> FloatArray:
-        """Add up what a vector on B, or each column, has at or below each cell of its table: the terms of ``zeta``."""
+        """Compute prefix sums of a vector on B (k,), or of each column (k x n), within the tables.
+
+        Each parameter is in one table, so ``zeta(vector)`` at a cell is the sum over the tables that it falls on.
+        """
         out = np.zeros((self.size, *vector.shape[1:]))
         out[self.positions] = vector
         for stack in self._stacks(out):
@@ -181,23 +200,29 @@ class Tables:
         return out
 
     def sums_above(self, tables: FloatArray) -> FloatArray:
-        """Add up what stands at or above each parameter in its table, or in each column of tables."""
+        """Sum a table at or above each cell of B: eta from margins on the cliques. The adjoint of `sums_below`.
+
+        `tables` may have a second axis; the sums then have it too.
+        """
         out = tables.copy()
         for stack in self._stacks(out):
-            # np.flip takes ten times as long to say the same
+            # reverse the modes by slices: np.flip does the same in ten times the time
             modes = [slice(None, None, -1)] * (stack.ndim - out.ndim)
             accumulate(stack[(slice(None),) * out.ndim + tuple(modes)], first=out.ndim)
         return np.asarray(out[self.positions])
 
     def _stacks(self, tables: FloatArray) -> Iterator[FloatArray]:
-        """View the tables of each shape as one array, whose last axes are the modes."""
+        """View the tables of each shape as one array: vectors if there are several, tables, then the modes."""
         for start, stop, shape in self.groups:
             stack = tables[start:stop].reshape(-1, *shape, *tables.shape[1:])
             yield stack if tables.ndim == 1 else np.moveaxis(stack, -1, 0)
 
 
 def clique_sums(entries: Sparse, tables: Tables, total: float) -> FloatArray:
-    """Sum P over each cell of each clique's table."""
+    """Sum P over each cell of each clique's table, for a sparse X with this total.
+
+    `entries.even` is mass that is spread evenly over the full grid, beside the listed entries.
+    """
     out = tables.counts(entries.cells, entries.values.astype(np.float64))
     if entries.even:  # each cell of each table stands for a share of the full grid
         shares = [lengths / lengths.sum() for lengths in tables.quotient.lengths]
@@ -207,7 +232,7 @@ def clique_sums(entries: Sparse, tables: Tables, total: float) -> FloatArray:
 
 
 def lay_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
-    """Put the table of each clique, in the order of its modes, in its place."""
+    """Put one table for each clique, with axes in the order of its modes, into one array as `Tables` has it."""
     out = np.empty(tables.size)
     for matrix, table in zip(tables.matrices(out), sums, strict=True):
         matrix[:] = table.reshape(matrix.shape)
@@ -215,7 +240,7 @@ def lay_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
 
 
 def sum_onto_modes(tables: Tables, sums: FloatArray) -> list[FloatArray]:
-    """Sum P onto each mode, in the table of the mode's home clique."""
+    """Return P's margin on each mode, from `sums`, P on the tables; the table of the mode's home clique is summed."""
     out, matrices = [], tables.matrices(sums)
     for k, home in enumerate(tables.tree.home):
         if home < 0:  # one merged level: no parameter concerns this mode
@@ -228,15 +253,20 @@ def sum_onto_modes(tables: Tables, sums: FloatArray) -> list[FloatArray]:
 
 
 def is_saturated(tables: Tables) -> bool:
-    """Decide whether every cell of every clique's table has a parameter, so that Q has the data's tables exactly."""
-    # each parameter is counted in one clique, where its own modes are not all 0; the others belong to the parent
+    """Return whether every cell of every clique's table has a parameter, so that Q has the data's tables exactly.
+
+    The minimum then has a closed form (`closed_form`).
+    """
+    # A parameter belongs to the table in which its cell is not 0 on all of the clique's own modes; a cell that is 0
+    # there concerns shared modes only, and its parameter belongs to the parent, or is the bottom.
     return sum(states * (inside - 1) for _, (states, inside) in tables._places) == len(tables.basis)
 
 
 def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
-    """Return theta of the distribution with these margins on the cliques, a product of conditional margins.
+    """Return theta of the distribution with these margins on the cliques: the product of conditional margins.
 
-    The margins must be positive wherever the tables' cells can carry probability.
+    Each clique contributes its margin given the shared modes (Lauritzen 1996, section 4.4). `sums` must be positive at
+    all cells of tables that can carry probability.
     """
     out = _log(sums)
     for table, own, link in zip(tables.matrices(out), tables.matrices(sums), tables.links, strict=True):
@@ -247,12 +277,15 @@ def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
 
 
 def _log(sums: FloatArray) -> FloatArray:
-    """Take logarithms; of 0, which belongs to cells that vanish, any number will do."""
+    """Take logarithms; 0 belongs to cells that vanish, where any finite number will do."""
     return np.log(np.where(sums > 0, sums, 1.0))
 
 
 def theta_of(tables: Tables, out: FloatArray) -> FloatArray:
-    """Return theta whose sums below each cell are what the tables hold there, up to a constant; overwrites these."""
+    """Return theta (k,) whose zeta is the sum of the tables `out`, up to a constant; overwrite the tables.
+
+    This is Möbius inversion within each table: differences along every mode. Every table must have all its parameters.
+    """
     for start, stop, sides in tables.groups:
         stack = out[start:stop].reshape(-1, *sides)
         for axis in range(1, stack.ndim):
@@ -260,7 +293,7 @@ def theta_of(tables: Tables, out: FloatArray) -> FloatArray:
         out[start:stop] = stack.ravel()
     matrices = tables.matrices(out)
     for table, link in zip(reversed(matrices), reversed(tables.links), strict=True):
-        if link is not None:  # parameters of the shared modes alone belong to the parent
+        if link is not None:  # what concerns only shared modes (column 0) belongs to the parent's parameters
             above = matrices[link.above].reshape(link.parent)
             bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
             above[bottom] += table[:, 0].reshape(link.kept)
@@ -268,29 +301,32 @@ def theta_of(tables: Tables, out: FloatArray) -> FloatArray:
 
 
 def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float, float]:
-    """Return KL(m, q), where m has the margins `sums` on the cliques and q has `margins`; and a bound of ``|m/q - 1|``.
+    """Return KL(m, q), where m has the margins `sums` on the cliques and q has `margins`; and a bound on ``|m/q - 1|``.
 
-    Both are products of conditional margins on the tree: their divergences add up, and so do their log ratios.
+    Near the closed form, m is the minimum and q the computed point, so this is the gap left by rounding. Both are
+    products of conditional margins on the tree: divergences of the conditionals add up, and so do their log ratios.
     """
     gap = drift = 0.0
     for m, q in zip(tables.matrices(sums), tables.matrices(margins), strict=True):
-        seen = m.sum(axis=1) > 0  # what vanishes has no mass in either
+        seen = m.sum(axis=1) > 0  # rows of cells that vanish have no mass in either
         m, q = m[seen], q[seen]
         ratio = np.log(np.divide(m, q, out=np.ones_like(m), where=m > 0))
+        # from margins to conditionals: subtract the log ratio of the shared modes' margins
         ratio -= np.where(m > 0, np.log(m.sum(axis=1) / q.sum(axis=1))[:, None], 0.0)
         gap += float((m * ratio).sum())
         drift += float(np.abs(ratio).max())
     return max(gap, 0.0), float(np.expm1(drift))
 
 
-# Cells that vanish. If B fits the tables of a tree of cliques exactly, the limit Q is the product of the data's tables
-# over what they share (Lauritzen 1996, section 4.4): a cell of the grid carries probability where all of its tables do.
+# Cells that vanish. If B fits the tables of a junction tree exactly, the limit Q is the product of the data's tables
+# divided by the tables of the separators (Lauritzen 1996, section 4.4). A cell of the grid therefore carries
+# probability if each table does at the cell that it falls on.
 
 Part = tuple[tuple[int, ...], BoolArray]  # modes that B couples, and which of their merged cells carry probability
 
 
 def parts_of(tables: Tables) -> tuple[Part, ...]:
-    """List the tables in which cells have no probability."""
+    """List the tables in which some cells have no probability, with marks of the other cells, in any layout."""
     if tables.alive is None:
         return ()
     pairs = zip(tables.tree.cliques, tables.matrices(tables.alive), strict=True)
@@ -298,7 +334,7 @@ def parts_of(tables: Tables) -> tuple[Part, ...]:
 
 
 def with_parts(tables: Tables, parts: Iterable[Part]) -> Tables:
-    """Mark the same cells in tables of another layout, in which some clique holds all modes of each part."""
+    """Return tables of another layout with the same cells marked; some clique must hold all modes of each part."""
     listed = list(parts)
     if not listed:
         return tables
@@ -312,7 +348,7 @@ def with_parts(tables: Tables, parts: Iterable[Part]) -> Tables:
 
 
 def on_grid(parts: Iterable[Part], merged_shape: tuple[int, ...]) -> BoolArray:
-    """Mark the merged cells that carry probability."""
+    """Mark the merged cells that carry probability, as an array of this shape: those that all parts mark."""
     out = np.ones(merged_shape, dtype=np.bool_)
     for modes, alive in parts:
         out &= _broadcast_table(alive, modes, tuple(range(len(merged_shape))))
@@ -320,36 +356,40 @@ def on_grid(parts: Iterable[Part], merged_shape: tuple[int, ...]) -> BoolArray:
 
 
 def _broadcast_table(table: BoolArray, modes: tuple[int, ...], every: tuple[int, ...]) -> BoolArray:
-    """Turn a table over some modes so that it broadcasts against one over more."""
+    """Transpose a table over `modes` and insert axes of length 1, so that it broadcasts over `every` mode."""
     kept = [k for k in every if k in modes]
     turned = table.transpose([modes.index(k) for k in kept])
     return np.expand_dims(turned, tuple(axis for axis, k in enumerate(every) if k not in modes))
 
 
 def n_free(tables: Tables) -> int:
-    """Count the independent parameters where B fits all tables exactly: what is free in each, given what it shares."""
+    """Count the independent parameters on a face, for a B that fits all tables exactly.
+
+    Each table has as many as it has living cells, minus one for each living cell of the shared modes: a conditional
+    distribution sums to 1.
+    """
     assert tables.alive is not None
     return sum(int(table.sum()) - int(table.any(axis=1).sum()) for table in tables.matrices(tables.alive))
 
 
-# Messages between the tables: exact sums and maxima over grids of any size. What two neighbouring cliques
-# share is all that they need to know of each other: the sums of one table over the modes that are not shared are added
-# to the other (Lauritzen and Spiegelhalter 1988).
+# Messages between the tables give exact sums and maxima over grids of any size. A message from a clique to its
+# neighbour is a table over the modes that they share, in which the other modes have been summed out (Lauritzen and
+# Spiegelhalter 1988).
 
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """Q on the cliques: the distribution of each one's own modes given the shared ones, and its margin."""
+    """Q on the cliques, in the layout of `Tables`."""
 
-    given: FloatArray
-    margins: FloatArray
+    given: FloatArray  # the distribution of each clique's own modes given the shared ones: rows of matrices sum to 1
+    margins: FloatArray  # the joint distribution of each clique's modes
 
 
 def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
     """Compute psi and Q on the cliques by messages: first from the leaves to the roots, then back.
 
-    Upwards, each table is normalised given what it shares with its parent; the logarithms of the sums are added to the
-    parent. Downwards, these conditional distributions are multiplied by the margins of the parents.
+    Upwards, each table is normalised given the modes that it shares with its parent; the logarithms of the sums are
+    added to the parent. Downwards, these conditional distributions are multiplied by the parents' margins.
     """
     given = tables.sums_below(theta)
     given += tables.log_lengths
@@ -358,7 +398,7 @@ def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
     psi, links, matrices = tables.log_rest, tables.links, tables.matrices(given)
     for table, link in zip(reversed(matrices), reversed(links), strict=True):
         message = _normalise(table, partial=tables.alive is not None)
-        top = float(message.max())  # taken out, so that what is passed on stays small
+        top = float(message.max())  # goes to psi, so that the messages stay small and lose no digits
         psi += top
         if top == -np.inf:  # no cell is left that carries probability
             return psi, Beliefs(np.zeros(tables.size), np.zeros(tables.size))
@@ -374,9 +414,9 @@ def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
 
 
 def _normalise(table: FloatArray, *, partial: bool) -> FloatArray:
-    """Turn rows of logarithms into rows that sum to 1, in place, and return the logarithms of their sums.
+    """Turn rows of logarithms into rows of probabilities, in place; return the log-sum-exp of each row.
 
-    Where only a part of the cells carries probability, rows may have none: they become 0, their logarithm is -inf.
+    With `partial` some cells carry no probability (-inf). A row that has no others becomes 0, and its sum is -inf.
     """
     peaks = table.max(axis=1)
     if partial:
@@ -396,16 +436,24 @@ def _normalise(table: FloatArray, *, partial: bool) -> FloatArray:
 
 
 def n_carrying(tables: Tables) -> int:
-    """Count the cells of the grid, not merged, that carry probability: exactly below 10^13, else to 13 digits."""
+    """Count the unmerged cells of the grid that carry probability: exactly below 10^13, else to about 13 digits.
+
+    At theta = 0, psi is the logarithm of this number.
+    """
     if tables.alive is None:
         return math.prod(tables.quotient.shape)
+    # a float holds powers of 2 up to 1023: beyond 2^60 the rest is shifted as an integer
     bits = propagate(tables, np.zeros(len(tables.basis)))[0] / math.log(2.0)
     spare = max(int(bits) - 60, 0)
     return round(math.pow(2.0, bits - spare)) << spare
 
 
 def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
-    """Return the largest value of a sum over cliques; overwrite its terms `parts` with the largest sum at each cell."""
+    """Return the maximum over all cells of a sum of one term for each clique, and its maxima given each table's cells.
+
+    `parts` holds the terms, such as log q, and is overwritten with these "max-marginals". As `propagate`, with maxima
+    instead of sums (the Viterbi algorithm, if the tree is a chain).
+    """
     if tables.alive is not None:
         parts[~tables.alive] = -np.inf
     links, matrices = tables.links, tables.matrices(parts)
@@ -421,6 +469,7 @@ def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
         if link is None:
             table += total - float(message[0])
         else:
-            inside = np.where(message > -np.inf, message, 0.0)  # of rows without a cell nothing is taken out
+            # replace the maximum over the clique's own side by that over everything; rows without a cell stay -inf
+            inside = np.where(message > -np.inf, message, 0.0)
             table += (link.reduce(matrices[link.above], np.maximum) - inside)[:, None]
     return total, parts

@@ -1,8 +1,9 @@
 """Compiled sums over the partial order between two lists of cells.
 
-The cells are swept along the longest mode, one *plane* after the other. What has been met so far is kept in a binary
-indexed (Fenwick) tree over the other modes, in which adding a value and asking for a sum at or below a coordinate
-both visit O(log) entries for each mode: the memory is that of one slab, and nothing else is formed.
+Cells of one list, the *adders*, have values. Each cell of the other list, an *asker*, asks for the sum of the values at
+or below it. Both lists are swept along the longest mode; a *plane* is the cells with one coordinate there. The values
+met so far are kept in a binary indexed tree (Fenwick 1994) over the other modes, the *slab*. Adding a value and asking
+for the sum at or below a place both visit O(log I_k) entries along mode k. The memory is that of one slab.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from legendre.core.types import FloatArray, IntArray
 
 @inner
 def _add(tree, extents, strides, place, value, index):
-    """Add a value at a place of the slab."""
+    """Add a value at a place of the slab: to every entry of the tree that covers the place.
+
+    Along a mode, with coordinates counted from 1, entry i covers the ``i & -i`` coordinates up to i; the next entry
+    that covers them too is ``i + (i & -i)``. Over several modes the entries are all combinations, which the loop visits
+    like an odometer, the last mode fastest. `index` has room for the current combination.
+    """
     d = len(extents)
     offset = 0
     for i in range(d):
@@ -32,7 +38,7 @@ def _add(tree, extents, strides, place, value, index):
                 index[i] += step
                 offset += step * strides[i]
                 break
-            offset -= (index[i] - 1 - place[i]) * strides[i]
+            offset -= (index[i] - 1 - place[i]) * strides[i]  # this mode starts again, the one before it advances
             index[i] = place[i] + 1
             i -= 1
         if i < 0:
@@ -41,7 +47,11 @@ def _add(tree, extents, strides, place, value, index):
 
 @inner
 def _sum(tree, strides, place, index):
-    """Sum what was added at or below a place of the slab."""
+    """Sum the values that were added at or below a place of the slab.
+
+    Along a mode these are entries i, ``i - (i & -i)``, ... of the tree down to 0, which cover disjoint coordinates. As
+    in `_add`, the combinations over all modes are visited like an odometer.
+    """
     d = len(strides)
     offset = 0
     for i in range(d):
@@ -57,7 +67,7 @@ def _sum(tree, strides, place, index):
                 index[i] -= step
                 offset -= step * strides[i]
                 break
-            offset += (place[i] + 1 - index[i]) * strides[i]
+            offset += (place[i] + 1 - index[i]) * strides[i]  # this mode starts again, the one before it advances
             index[i] = place[i] + 1
             i -= 1
         if i < 0:
@@ -66,7 +76,7 @@ def _sum(tree, strides, place, index):
 
 @inner
 def _add_up_to(plane, a, adders, values, tree, extents, strides, index):
-    """Add the values of the adders from number `a` on, up to a plane; return the number of the next."""
+    """Add the values of the adders from number `a` on, up to and including a plane; return the number of the next."""
     while a < len(adders) and adders[a, 0] <= plane:
         _add(tree, extents, strides, adders[a, 1:], values[a], index)
         a += 1
@@ -75,9 +85,12 @@ def _add_up_to(plane, a, adders, values, tree, extents, strides, index):
 
 @compiled
 def _sweep(adders, values, askers, extents, strides, out):
-    """Go through both lists by rising plane, their first column; of one plane the adders come before the askers."""
+    """Fill `out` with the sum for each asker. Both lists are sorted by plane, which is their first column.
+
+    Within a plane the adders come first, so that a cell counts as at or below itself.
+    """
     tree, index = np.zeros(extents.prod()), np.empty(len(extents), np.int64)
-    a = np.int64(0)  # a type, not a literal, for which numba would compile the callee once more
+    a = np.int64(0)  # with a literal 0 numba would compile the callee once more
     for b in range(len(askers)):
         a = _add_up_to(askers[b, 0], a, adders, values, tree, extents, strides, index)
         out[b] = _sum(tree, strides, askers[b, 1:], index)
@@ -85,20 +98,25 @@ def _sweep(adders, values, askers, extents, strides, out):
 
 @compiled
 def _sweep_joins(part, parts, adders, values, askers, extents, strides, out):
-    """As `_sweep`, for the join of every two askers, which has the later of their planes: every parts-th of them."""
+    """As `_sweep`, but for the joins of two askers: fill row b and column b of `out` when the sweep reaches asker b.
+
+    Coordinates run downwards, so the join of two cells is their coordinatewise minimum, and its plane is that of the
+    earlier asker of the two, b. The pairs (b, other) are divided by `other` between `parts` threads, each with its own
+    tree; this call does those with ``other % parts == part``.
+    """
     d = len(extents)
     tree, index, where = np.zeros(extents.prod()), np.empty(d, np.int64), np.empty(d, np.int64)
     a = np.int64(0)
     for b in range(len(askers)):
         a = _add_up_to(askers[b, 0], a, adders, values, tree, extents, strides, index)
         for other in range(b + (part - b) % parts, len(askers), parts):
-            for i in range(d):  # coordinates run down here, so that a join is a minimum
+            for i in range(d):
                 where[i] = min(askers[b, i + 1], askers[other, i + 1])
             out[b, other] = out[other, b] = _sum(tree, strides, where, index)
 
 
 class _Sweep(NamedTuple):
-    """Two lists of cells, laid out for a sweep: tables with the plane first, then the place in the slab."""
+    """Two lists of cells prepared for a sweep: the first column is the plane, the others are the place in a slab."""
 
     adders: IntArray  # sorted by plane
     values: FloatArray  # of the adders
@@ -110,13 +128,14 @@ class _Sweep(NamedTuple):
 def _plan_sweep(
     shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool
 ) -> tuple[_Sweep, IntArray]:
-    """Put the longest mode first and sort both lists by it; return also where each sorted asker came from.
+    """Put the longest mode first and sort both lists by it; return also each sorted asker's original number.
 
-    If `down`, coordinates are counted from the top, so that what lies above a cell comes to lie below it.
+    The longest mode is swept because the tree covers the others: this makes it smallest. If `down`, coordinates are
+    counted from the top, so that cells above an asker become cells below it.
     """
     longest = int(np.argmax(shape))
     order = [longest, *(k for k in range(len(shape)) if k != longest)]
-    extents = np.array([shape[k] for k in order[1:]] or [1], dtype=np.int64)
+    extents = np.array([shape[k] for k in order[1:]] or [1], dtype=np.int64)  # a single mode has slabs of one cell
     strides = np.cumprod([1, *extents[:0:-1]])[::-1].astype(np.int64)
     tables = []
     for cells in (adders, askers):
@@ -138,10 +157,11 @@ def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: 
 
 
 def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
-    """Fill `out` (k x k) with the mass at or above the join of any two basis cells."""
+    """Fill `out` (k x k) with the mass at or above the join of any two basis cells: second moments of the features."""
     plan, back = _plan_sweep(shape, cells, masses, basis, down=True)
+    # each part adds all cells to a tree of its own, which pays only if there are more joins than cells and tree entries
     several = len(basis) ** 2 > max(len(cells), int(plan.extents.prod()))
-    parts = available_threads() if several else 1  # each part adds all cells to a tree of its own
+    parts = available_threads() if several else 1
 
     def run(first: int, last: int) -> None:
         for part in range(first, last):

@@ -1,7 +1,8 @@
 """Many columns of levels, compiled: tables over a few of them, separation in a graph, products of conditional tables.
 
-Columns are stored one after another (columns x rows) as levels counted from 0; any other value, at or above
-the column's number of levels, is missing, and its row does not count for a table that needs it.
+`columns` is an array (columns x rows) of levels counted from 0; `sizes` has each column's number of levels, `weights`
+the weight of each row. A value at or above the column's number of levels is missing; its row does not count in tables
+over that column. `chosen` lists the columns of a table, whose cells are in C order.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import numpy as np
 from legendre.core.compiled import compiled, inner
 
 BLOCK = 1024  # rows whose cells are found at a time, so that they stay in the cache
-GONE = -(1 << 40)  # the code of a missing value: what other columns add never makes up for it
+GONE = -(1 << 40)  # stands for a missing level: negative enough that the code of the cell stays negative
 
 
 @inner
 def find_cells(columns, sizes, chosen, start, stop, codes):
-    """Find the cell of each row in a table over the chosen columns, in C order; negative if a value is missing.
+    """Find the cell of each of the rows start..stop-1 in a table over the chosen columns.
 
-    The cells of rows `start` to `stop` are written to `codes`.
+    Its number in C order is written to `codes`; it is negative if one of the values is missing.
     """
     for t in range(stop - start):
         codes[t] = 0
@@ -31,7 +32,7 @@ def find_cells(columns, sizes, chosen, start, stop, codes):
 
 @compiled
 def count_table(columns, weights, sizes, chosen):
-    """Add up the weights of rows in each cell of a table over the chosen columns."""
+    """Return the contingency table over the chosen columns, flat: the total weight of the rows in each cell."""
     n_cells = 1
     for k in chosen:
         n_cells *= sizes[k]
@@ -53,10 +54,13 @@ def xlogx(x):
 
 @inner
 def table_gain(table, start, n_a, n_b):
-    """Return N I(a; b) in nats of a table of two columns, and the degrees of freedom of the levels that are seen.
+    """Return N I(a; b) in nats for a table of two columns a and b, and its degrees of freedom.
 
-    The table is n_a x n_b, in C order, and begins at `start`.
+    N is the table's total and I the mutual information, so this is what an edge a - b adds to the log-likelihood. The
+    degrees of freedom count only levels that occur. The table is n_a x n_b, in C order, and begins at `start` of the
+    flat array `table`.
     """
+    # N I(a; b) = sum of n log n over cells, minus the same over rows and over columns, plus N log N
     gain, total, seen_a, seen_b = 0.0, 0.0, 0, 0
     for i in range(n_a):
         row = 0.0
@@ -82,7 +86,9 @@ def table_gain(table, start, n_a, n_b):
 def edge_gain(columns, weights, sizes, chosen):
     """Return N I(a; b | S) in nats and its degrees of freedom, where S, a and b are the chosen columns in this order.
 
-    Only levels that are seen with a cell of S count for the degrees of freedom.
+    This is the gain in log-likelihood from an edge a - b whose ends have the common neighbours S (`fitting/columns.py`
+    scores edges by it). It is summed over the cells of S; levels that never occur with a cell of S do not count there
+    as degrees of freedom.
     """
     n_a, n_b = sizes[chosen[-2]], sizes[chosen[-1]]
     table, gain, df = count_table(columns, weights, sizes, chosen), 0.0, 0
@@ -95,9 +101,10 @@ def edge_gain(columns, weights, sizes, chosen):
 
 @compiled
 def pair_gains(both, starts, gains, dfs):
-    """Find N I(a; b) in nats and its degrees of freedom for each pair of columns a > b.
+    """Fill ``gains[a, b]`` with N I(a; b) in nats, and ``dfs[a, b]`` with its degrees of freedom, for columns a > b.
 
-    `both` has the weight of the rows with each two levels; those of column a begin at ``starts[a]``.
+    `both` is the table of every two levels of any columns: the weight of the rows that have both. The levels of column
+    a have the rows and columns of `both` from ``starts[a]`` to ``starts[a + 1]``.
     """
     for a in range(len(starts) - 1):
         for b in range(a):
@@ -107,9 +114,10 @@ def pair_gains(both, starts, gains, dfs):
 
 @compiled
 def separates(near, degrees, blocked, a, b):
-    """Whether every path from a to b meets a vertex of `blocked`; the graph stays chordal with an edge a - b if so.
+    """Return whether every path from a to b meets a vertex of `blocked`, by a search of the graph from a.
 
-    Row v of `near` begins with the neighbours of v, of which there are ``degrees[v]``.
+    If `blocked` are the common neighbours of a and b, a chordal graph stays chordal with an edge a - b exactly if this
+    is true. The neighbours of v are the first ``degrees[v]`` entries of row v of `near`.
     """
     seen = np.zeros(len(near), np.bool_)
     for vertex in blocked:
@@ -133,7 +141,10 @@ def separates(near, degrees, blocked, a, b):
 
 @compiled
 def add_entries(columns, sizes, chosen, table, out):
-    """Add, to each row, the entry of a table over the chosen columns; minus infinity where a value is missing."""
+    """Add to ``out[row]`` the entry of a flat table at the row's cell; minus infinity where a value is missing.
+
+    With the logarithms of conditional tables, one call for each, this gives the log-probability of each row.
+    """
     codes = np.empty(BLOCK, np.int64)
     for start in range(0, columns.shape[1], BLOCK):
         stop = min(start + BLOCK, columns.shape[1])

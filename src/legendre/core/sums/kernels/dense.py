@@ -15,9 +15,9 @@ BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-leve
 
 @inner
 def _sum_rows(slab, n, back):
-    """Replace each row of length n by its running sums, from its end if `back`.
+    """Replace each row of length n of a flat slab by its running sums, from its end if `back`.
 
-    Four rows at once hide the latency of the dependent additions.
+    An addition has to wait for the one before it in its row. Four rows at once let the processor use that time.
     """
     rows = slab.size // n
     for r in range(0, rows - 3, 4):
@@ -41,11 +41,11 @@ def _sum_rows(slab, n, back):
 
 @inner
 def _sum_slab(slab, modes, back):
-    """Compute prefix sums over every mode of one slab (all modes of the grid but the first); suffix sums if `back`."""
-    if modes.size == 0:
+    """Replace one slab, flat, by its prefix sums over each of its modes, of lengths `modes`; suffix sums if `back`."""
+    if modes.size == 0:  # the grid is a vector, its slabs are single cells
         return
     _sum_rows(slab, modes[-1], back)
-    post = modes[-1]  # cells of the modes that are summed already: how far neighbours are apart in memory
+    post = modes[-1]  # the stride of the mode to be summed next: how far neighbours along it are apart in memory
     for d in range(modes.size - 2, -1, -1):
         block = post * modes[d]
         before = post if back else -post
@@ -66,7 +66,10 @@ def sum_slabs(first, last, grid, modes, back):
 
 @ParallelKernel
 def sum_columns(first, last, grid, back):
-    """Compute prefix sums over the first mode, of the blocks first..last-1 of columns; suffix sums if `back`."""
+    """Compute prefix sums over the first mode in the blocks first..last-1 of columns; suffix sums if `back`.
+
+    A block is narrow enough to stay in the cache while its rows are added up.
+    """
     rows, width = grid.shape
     for b in range(first, last):
         lo, hi = b * BLOCK, min(width, (b + 1) * BLOCK)
@@ -77,8 +80,11 @@ def sum_columns(first, last, grid, back):
 
 
 def sum_grid(grid: FloatArray, *, back: bool) -> None:
-    """Replace a grid by its prefix sums over every mode, in place; by its suffix sums if `back`."""
+    """Replace a grid by its prefix sums over every mode (zeta), in place; by its suffix sums (zeta adjoint) if `back`.
+
+    This is what `DenseEngine` and growing bases spend most of their time in.
+    """
     rows, modes = grid.reshape(len(grid), -1), np.array(grid.shape[1:], dtype=np.int64)
-    work = 6.0 * grid.size  # visits of cells by a pair of sweeps, roughly: small grids are swept by one thread
+    work = 6.0 * grid.size  # roughly the visits of cells by a pair of sweeps; `ParallelKernel` decides about threads
     sum_slabs(work, len(rows), rows, modes, back)
     sum_columns(work, -(-rows.shape[1] // BLOCK), rows, back)

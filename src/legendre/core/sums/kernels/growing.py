@@ -1,7 +1,8 @@
 """Features of a growing basis, compiled: correlations, and ascent to better boxes.
 
-`eta` holds suffix sums of a grid, flattened. Corners are coordinates times strides, one row for each mode. Where boxes
-end before the last level, the grid has a border of zeros behind the last level of each mode.
+`eta` holds suffix sums of q on a grid, flattened. Corners of cells and boxes are coordinates times strides, one row for
+each mode and one column for each feature: the sum of a column is the corner's place in `eta`. If features are boxes
+``[lo, hi)``, the grid has a border of zeros behind the last level of each mode, where a box may end.
 """
 
 import numpy as np
@@ -11,7 +12,11 @@ from legendre.core.compiled import ParallelKernel, compiled, inner
 
 @compiled
 def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, column_scale, out, lower):
-    """``out_ij = (eta[join of i and j] - mean_i mean_j) scale_i scale_j``; of the lower triangle alone if `lower`."""
+    """Fill out (n x k) with the correlations of n features of cells, `rows` (N x n), with k others, `columns` (N x k).
+
+    ``out_ij = (eta[join of i and j] - mean_i mean_j) scale_i scale_j``, where scale is 1 / standard deviation. If
+    `lower`, both lists are the same, and only the lower triangle is filled.
+    """
     k = columns.shape[1]
     at = np.empty(k, np.int32)
     for i in range(rows.shape[1]):
@@ -29,9 +34,9 @@ def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, colu
 
 @inner
 def _box(eta, lo, hi):
-    """Sum over one box: suffix sums at its corners, with alternating signs."""
+    """Sum over the box [lo, hi) by inclusion and exclusion: suffix sums at its 2^N corners, with alternating signs."""
     modes = lo.size
-    if modes == 3:
+    if modes == 3:  # written out, because tensors of order 3 are the common case
         a, b, c, d, e, f = lo[0], lo[1], lo[2], hi[0], hi[1], hi[2]
         near = eta[a + b + c] - eta[a + b + f] - eta[a + e + c] + eta[a + e + f]
         return near - (eta[d + b + c] - eta[d + b + f] - eta[d + e + c] + eta[d + e + f])
@@ -50,7 +55,11 @@ def _box(eta, lo, hi):
 
 @ParallelKernel
 def box_correlations(first, last, eta, lo, hi, mean, scale, lo2, hi2, mean2, scale2, out, lower):
-    """Correlate the indicators of boxes with those of others; of the lower triangle alone if `lower`."""
+    """Fill out (n x k) with the correlations of the features of n boxes with those of k others (`lo2`, `hi2`, ...).
+
+    The features are indicators: the mean of their product is q summed over the intersection of the boxes. `scale` is 1
+    / standard deviation. If `lower`, both lists are the same, and only the lower triangle is filled.
+    """
     modes = len(lo)
     low, high = np.empty(modes, np.int64), np.empty(modes, np.int64)
     for i in range(first, last):
@@ -65,33 +74,38 @@ def box_correlations(first, last, eta, lo, hi, mean, scale, lo2, hi2, mean2, sca
 
 @ParallelKernel
 def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, longest):
-    """Move both ends of each box, one mode at a time, to the interval of the largest gain.
+    """Improve the boxes [lo, hi) in place: move the ends of one mode at a time to the interval with the largest gain.
 
-    data, model: suffix sums of P and Q. Modes of more than `longest` levels have one end moved at a time.
+    The gain of a box is ``(P(box) - Q(box))^2 / (Q(box) (1 - Q(box)))``, twice what one Newton step on a parameter for
+    it would lower KL by. Boxes with a variance ``Q (1 - Q)`` of at most `least` are not considered: rounding would
+    decide their gain. `data` and `model` are suffix sums of P and Q. Each mode has at most `passes` turns. On modes of
+    more than `longest` levels one end is moved at a time, since the number of pairs of ends is quadratic.
     """
     modes = len(shape)
     low, high = np.empty(modes, np.int64), np.empty(modes, np.int64)
+    # P and Q of the box from level x of the current mode on: differences give every interval
     p, q = np.empty(shape.max() + 1), np.empty(shape.max() + 1)
     for i in range(first, last):
         for d in range(modes):
             low[d], high[d] = lo[d, i], hi[d, i]
-        settled = 0  # modes in a row that stayed as they were
+        settled = 0  # modes in a row whose interval is the best one given the others; if all are, nothing can improve
         for turn in range(modes * passes):
             d = turn % modes
             if settled < modes:
                 n, step = shape[d], strides[d]
                 a, b = low[d] // step, high[d] // step
                 high[d] = n * step
-                for x in range(n + 1):  # sums over what is from x on
+                for x in range(n + 1):
                     low[d] = x * step
                     p[x] = _box(data, low, high)
                     q[x] = _box(model, low, high)
                 mass = q[a] - q[b]
-                top, under = (p[a] - p[b] - mass) ** 2, mass - mass * mass  # the best gain so far as a fraction
+                # the best gain so far is kept as a fraction top / under: gains are compared without divisions
+                top, under = (p[a] - p[b] - mass) ** 2, mass - mass * mass
                 if under <= least:
                     top, under = 0.0, 1.0
                 start, end = a, b
-                long = n > longest  # its first end moves alone, then its last; else both are tried together
+                long = n > longest  # on a long mode the first end moves alone (part 0), then the last (part 1)
                 for part in range(2 if long else 1):
                     first_alone = long and part == 0
                     begin, stop = (a, a + 1) if part == 1 else (0, b if long else n)
@@ -101,7 +115,7 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
                             gap, variance = p[x] - p[y] - mass, mass - mass * mass
                             if gap * gap * under > top * variance and variance > least:
                                 top, under, a, b = gap * gap, variance, x, y
-                settled = settled + 1 if a == start and b == end else 1
+                settled = settled + 1 if a == start and b == end else 1  # a move may unsettle all other modes
                 low[d], high[d] = a * step, b * step
         for d in range(modes):
             lo[d, i], hi[d, i] = low[d], high[d]

@@ -2,9 +2,13 @@
 
 Vecchia's approximation, KL-optimal in the sense of Schaefer, Katzfuss and Owhadi (2021).
 
-Feature i is regressed on a few of its predecessors S: ``x_i - c . x_S`` has variance d, and the rows
+Feature i is regressed on a few of its predecessors, the *neighbours* S: ``x_i - c . x_S`` has variance d, and the rows
 ``(e_i - c) / sqrt(d)`` make U with ``U' U`` close to ``G^-1``. Any entry of G is one look-up in the suffix sums:
 ``G_uv = eta[max(u, v)] - eta_u eta_v``.
+
+Arguments that the kernels share: `eta`, the suffix sums of q on the merged grid, flattened; `corner` (k x N), the
+coordinates of the cells of B times the strides of that grid, so that a row's sum is the cell's place in `eta`; `ref`
+(k,), the means of the features, which are eta on B.
 
 Two choices matter (iterations for 6,400 parameters on 40^3, 20 neighbours): predecessors have a smaller coordinate
 sum, that is, larger events (334; reversed 378, maximin 438), and among the nearest candidates the neighbours are chosen
@@ -18,8 +22,9 @@ import numpy as np
 from legendre.core.compiled import ParallelKernel, inner
 
 DEPENDENT = 1e-12
-"""Rounding in the look-ups and in U, relative to eta: a feature with less variance given others is dependent on them
-(with less variance of its own: constant). Neighbours that would make it so are not chosen."""
+"""Bound on the rounding errors of the look-ups and of U, relative to eta. A feature whose variance given others is less
+than this share of its mean counts as dependent on them; if its own variance is less, as constant. Neighbours that would
+make a feature dependent are not chosen."""
 
 
 FAST = {"contract"}  # multiply-add in one instruction; the only liberty taken with the arithmetic
@@ -27,13 +32,16 @@ FAST = {"contract"}  # multiply-add in one instruction; the only liberty taken w
 
 @inner
 def _scratch(modes, n):
-    """Make room for n features: their numbers, places (N, n), means and places of joins."""
+    """Allocate arrays for n features: their numbers, scaled coordinates (N, n), means and places of joins."""
     return np.empty(n, np.int64), np.empty((modes, n), np.int64), np.empty(n), np.empty(n, np.int64)
 
 
 @inner
 def _load(n, ids, corner, ref, place, mean):
-    """Copy what the kernels need of the first n features `ids`: place, coordinates times strides, and mean."""
+    """Copy the scaled coordinates and the mean of the first n features `ids` to `place` (N, n) and `mean`.
+
+    The loops over pairs of features then read consecutive numbers.
+    """
     for a in range(n):
         mean[a] = ref[ids[a]]
         for d in range(corner.shape[1]):
@@ -44,8 +52,8 @@ def _load(n, ids, corner, ref, place, mean):
 def _covariance(b, lo, hi, place, mean, eta, at, row):
     """Fill row[a] with the covariance G_ab of features a and b, for lo <= a < hi.
 
-    It is the suffix sum `eta` at the join of their cells less the product of their means. `at` has room for the places
-    of joins.
+    It is the suffix sum `eta` at the join of their cells, minus the product of their means. The places of the joins are
+    written to `at`, in loops that run in vectors.
     """
     for a in range(lo, hi):
         at[a] = 0
@@ -61,7 +69,7 @@ def _covariance(b, lo, hi, place, mean, eta, at, row):
 def _eliminate(rows, s, b, lo, hi):
     """Subtract from rows[s] the sum of rows[t, b] * rows[t] over t < s: one step of a Cholesky factorisation.
 
-    Four rows at a time spare loads and stores.
+    Only the columns lo <= a < hi are needed. Subtracting four rows at a time saves loads and stores of row s.
     """
     row = rows[s]
     t = 0
@@ -80,18 +88,21 @@ def _eliminate(rows, s, b, lo, hi):
 
 @inner(fastmath=FAST)
 def _choose_greedily(n, m, gain, eta, place, mean, at, rows, var, out):
-    """Choose up to m of the features 0..n-1, each time the one that lowers the variance of feature n most.
+    """Choose up to m of the features 0..n-1 as neighbours of feature n, greedily; return how many, listed in `out`.
 
-    Returns how many; `out` lists them. `rows` is the pivoted Cholesky factor of the covariance, one row per choice;
-    row m tracks the covariance with feature n given the choices so far.
+    Each choice is the feature that lowers the variance of feature n most, given those chosen before. `rows` (m + 1, n +
+    1) is the pivoted Cholesky factor of the covariance matrix, one row for each choice; its row m holds the covariances
+    with feature n given the choices so far, and `var` the variances given them. From m / 3 choices on, the next one
+    must lower the variance left by the share `gain`.
     """
-    cov, zero = rows[m], np.int64(0)  # for a literal 0 numba would compile the callees once more
+    cov, zero = rows[m], np.int64(0)  # with a literal 0 numba would compile the callees once more
     _covariance(n, zero, n + 1, place, mean, eta, at, cov)
     for a in range(n):
         var[a] = mean[a] * (1.0 - mean[a])
     left = cov[n]
     floor = DEPENDENT * mean[n]
     for s in range(min(m, n)):
+        # feature a lowers the variance by cov^2 / var, and by nothing if it depends on the choices (var is then 0)
         best, b = 0.0, np.int64(-1)
         for a in range(n):
             if var[a] > 0.0 and cov[a] * cov[a] > best * var[a]:
@@ -103,6 +114,7 @@ def _choose_greedily(n, m, gain, eta, place, mean, at, rows, var, out):
         row = rows[s]
         _covariance(b, zero, n, place, mean, eta, at, row)
         _eliminate(rows, s, b, zero, n)
+        # condition all covariances and variances on the new choice
         scale = 1.0 / math.sqrt(var[b])
         c = cov[b] * scale
         for a in range(n):
@@ -117,10 +129,11 @@ def _choose_greedily(n, m, gain, eta, place, mean, at, rows, var, out):
 
 @ParallelKernel
 def select(first, last, start, near, rank, m, gain, corner, eta, ref, chosen, count):
-    """Choose the neighbours of the features start + first, ..., start + last - 1 greedily, among lower ranks.
+    """Choose the neighbours of the features start + first, ..., start + last - 1 greedily, at most m each.
 
-    Row r of `near` lists the nearest features of start + r. Its neighbours go to row r of `chosen`, their number to
-    ``count[r]``.
+    Row r of `near` lists the candidates of feature start + r, its nearest features. Only those with a lower `rank` are
+    its predecessors. Its neighbours are written to row r of `chosen`, their number to ``count[r]``. A further neighbour
+    must be worth `gain` (see `_choose_greedily`).
     """
     width = near.shape[1]
     ids, place, mean, at = _scratch(corner.shape[1], width + 1)
@@ -141,24 +154,25 @@ def select(first, last, start, near, rank, m, gain, corner, eta, ref, chosen, co
 
 @inner(fastmath=FAST)
 def _regress(n, eta, place, mean, at, low, c):
-    """Regress feature n on features 0..n-1: coefficients in c; returns the variance left (0: dependent on them).
+    """Regress feature n on features 0..n-1; return the variance left, or 0 if feature n depends on them.
 
-    `low` is the transposed Cholesky factor of the covariance. A neighbour that depends on those before it gets a
-    zero row and so the coefficient 0: near-dependent features lose neighbours, never break the factor.
+    The coefficients are written to c. `low` becomes the transposed Cholesky factor of the covariance matrix of all n +
+    1 features, except that its last entry stays a variance. A neighbour that depends on those before it gets a row of
+    zeros and so the coefficient 0: near-dependence costs neighbours, but the factorisation never fails.
     """
     for s in range(n + 1):
         row = low[s]
         _covariance(s, s, n + 1, place, mean, eta, at, row)
         _eliminate(low, s, s, s, n + 1)
         floor = DEPENDENT * mean[s]
-        if not row[s] > floor:
+        if not row[s] > floor:  # also if it is NaN
             for a in range(s, n + 1):
                 row[a] = 0.0
         elif s < n:
             scale = 1.0 / math.sqrt(row[s])
             for a in range(s, n + 1):
                 row[a] *= scale
-    for s in range(n - 1, -1, -1):
+    for s in range(n - 1, -1, -1):  # solve the triangular system for c, from the last unknown to the first
         x = low[s, n]
         for t in range(s + 1, n):
             x -= low[s, t] * c[t]
@@ -168,12 +182,13 @@ def _regress(n, eta, place, mean, at, low, c):
 
 @ParallelKernel
 def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
-    """Compute the rows first..last-1 of U: `diag` (k), and `off` with the value at each neighbour of `nbr`.
+    """Compute the rows first..last-1 of U: the diagonal `diag` (k,), and `off`, minus the entry at each neighbour.
 
-    Each feature is regressed on its neighbours, those of row i at ``nbr[ptr[i]:ptr[i + 1]]``, at most `width`.
+    Feature i is regressed on its neighbours ``nbr[ptr[i]:ptr[i + 1]]``, at most `width`; `off` has the same layout.
 
-    A feature found dependent keeps its diagonal only, a constant one a zero row. (Keeping the coefficients over a
-    floored variance is unstable: their single precision times 1 / floor sends theta along the null space.)
+    A feature that depends on its neighbours keeps only its diagonal entry, a constant one gets a row of zeros. (It
+    would be unstable to keep the coefficients and to raise the variance to a floor: their rounding error in single
+    precision, divided by the floor, would move theta along the null space of G.)
     """
     ids, place, mean, at = _scratch(corner.shape[1], width + 1)
     c, low = np.empty(width), np.empty((width + 1, width + 1))
@@ -184,7 +199,7 @@ def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
         ids[n] = i
         _load(n + 1, ids, corner, ref, place, mean)
         left = _regress(n, eta, place, mean, at, low, c)
-        own = ref[i] * (1.0 - ref[i])
+        own = ref[i] * (1.0 - ref[i])  # the variance of feature i by itself
         if left > 0.0:
             diag[i] = 1.0 / math.sqrt(left)
         else:
@@ -195,7 +210,10 @@ def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
 
 @ParallelKernel
 def multiply(first, last, ptr, index, value, diag, x, out):
-    """Multiply a sparse matrix by x: ``out_i = diag_i x_i - sum of value_a x[index_a]`` over the entries a of row i."""
+    """Multiply a sparse matrix by x: ``out_i = diag_i x_i - sum of value_a x[index_a]`` over the entries a of row i.
+
+    Entries off the diagonal are stored with their signs changed, as `factor` writes them.
+    """
     for i in range(first, last):
         total = diag[i] * x[i]
         for a in range(ptr[i], ptr[i + 1]):

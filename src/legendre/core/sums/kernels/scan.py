@@ -1,4 +1,8 @@
-"""One compiled pass over a large X: its sums at each level of each mode, its range, its largest entries."""
+"""One compiled pass over a large X: its sums at each level of each mode, its range, its largest entries.
+
+X is read as a matrix. Its rows are cut into *blocks*, which threads read; each block has its own sums, so that no two
+threads write to one number.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 
 @inner(fastmath={"reassoc"})
 def _sum_row(x, begin, n):
-    """Sum n entries from `begin` on; the order of additions is free, so that they run in vectors."""
+    """Sum n entries from `begin` on; additions may be reordered ("reassoc"), so that they run in vectors."""
     total = 0.0
     for j in range(n):
         total += np.float64(x[begin + j])
@@ -23,7 +27,10 @@ def _sum_row(x, begin, n):
 
 @inner
 def _add_row(x, begin, column, low, high):
-    """Add a row to the sums of columns, and to their extremes."""
+    """Add a row to the sums of the columns, and update the smallest and the largest entry of each column.
+
+    Comparisons with NaN are false, so NaN changes no extreme.
+    """
     for j in range(U(len(column))):
         value = np.float64(x[begin + j])
         column[j] += value
@@ -33,9 +40,12 @@ def _add_row(x, begin, column, low, high):
 
 @inner
 def _keep_larger(x, begin, number, best, at):
-    """Keep the largest entry of each column, and the number of the first row where it stands."""
+    """Update the largest entry of each column so far, `best`, and `at`, the first row that has it.
+
+    Row `number` begins at ``x[begin]``.
+    """
     found = False
-    for j in range(U(len(best))):  # most rows hold none, which a loop without a branch tells in vectors
+    for j in range(U(len(best))):  # most rows have no larger entry: a loop without a branch finds that out in vectors
         found |= x[begin + j] > best[j]
     if not found:
         return
@@ -47,7 +57,11 @@ def _keep_larger(x, begin, number, best, at):
 
 @ParallelKernel
 def _scan_rows(first, last, x, bounds, rows, columns, low, high, best, at):
-    """Scan blocks of rows; each block has its own sums and extremes of columns, and short loops run in vectors."""
+    """Scan the blocks first..last-1 of a flat matrix x; block b has the rows ``bounds[b]`` to ``bounds[b + 1] - 1``.
+
+    ``rows[r]`` becomes the sum of row r. The other results have one row for each block and one column for each column
+    of the matrix: sums, smallest and largest entries, and, if `best` has columns, the largest entries with their rows.
+    """
     width = columns.shape[1]
     for b in range(first, last):
         column, lowest, highest, largest, place = columns[b], low[b], high[b], best[b], at[b]
@@ -61,7 +75,10 @@ def _scan_rows(first, last, x, bounds, rows, columns, low, high, best, at):
 
 @ParallelKernel
 def _smallest_positive(first, last, x, bounds, out):
-    """Find the smallest positive entry of each block, in a pass of its own: an X without zeros does not need it."""
+    """Find the smallest positive entry of each block, infinity if there is none.
+
+    It has its own pass, because an X without zeros does not need it: there it is the smallest entry.
+    """
     for b in range(first, last):
         least = np.inf
         for i in range(bounds[b], bounds[b + 1]):
@@ -76,9 +93,9 @@ def scan_large(
 ) -> tuple[float, float, float, float, tuple[FloatArray, ...], IntArray | None]:
     """Read an X in any order of memory, and return the fields of `data.checks.Scan`.
 
-    With `rank`, the place of the largest entry in each slice of the last mode is found too, if X is in C order. X is
-    read as a matrix: its last modes make a row, as many as it takes to have `wide` entries. Threads read `blocks` of
-    rows.
+    With `rank`, the place of the largest entry in each slice of the last mode is found too, if X is in C order: the
+    basis B3 takes these entries. A row of the matrix that is read consists of as many of the last modes as are needed
+    for at least `wide` entries, so that loops along rows run in vectors. The rows are read in `blocks` blocks.
     """
     x, order = in_memory_order(values)
     lead = x.ndim - 1
@@ -92,13 +109,14 @@ def scan_large(
     low, high = np.full((n, width), np.inf), np.full((n, width), -np.inf)
     best = np.full((n, ranked), -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
     at = np.repeat(bounds[:-1, None], ranked, axis=1)
+    # sums that overflow or meet NaN give a total that is not finite: the caller looks for the reason
     with np.errstate(over="ignore", invalid="ignore"):
         _scan_rows(x.size, n, flat, bounds, rows, columns, low, high, best, at)
         margins = _margins(rows.reshape(x.shape[:lead])) + _margins(columns.sum(axis=0).reshape(sides))
         total = float(rows.sum())
     by_mode = tuple(margins[order.index(k)] for k in range(x.ndim))
     smallest = positive = float(low.min())
-    if smallest <= 0:
+    if smallest <= 0:  # only then may the smallest positive entry be another one
         least = np.empty(n)
         _smallest_positive(x.size, n, flat, bounds * width, least)
         positive = float(least.min())
@@ -112,14 +130,22 @@ def _margins(x: FloatArray) -> list[FloatArray]:
 
 
 def _first_places(high: FloatArray, at: IntArray, n: int) -> IntArray:
-    """Find the place of the largest entry of each of `n` slices, of equal ones the first, from columns and blocks."""
-    at = at + np.arange(high.shape[1]) // n  # the columns of a slice are every n-th
+    """Find the place of the largest entry in each of the `n` slices of the last mode; of equal entries, the first.
+
+    A place is an entry's number in C order within its slice. For each block and column of the matrix, `high` holds the
+    largest entry and `at` the place where its row begins.
+    """
+    at = at + np.arange(high.shape[1]) // n  # the last mode runs fastest: the columns of a slice are every n-th
     high, at = high.reshape(-1, n), at.reshape(-1, n)
     return np.asarray(np.where(high == high.max(axis=0), at, np.iinfo(np.int64).max).min(axis=0))
 
 
 def in_memory_order(values: AnyArray) -> tuple[NDArray[Any], list[int]]:
-    """Return X with its modes in the order of its memory, in a type that is compiled for; and that order."""
+    """Return X transposed so that it is in C order, and the order of its modes.
+
+    Kernels read it without jumps. Types that numba does not compile, such as float16, bool and foreign byte orders, are
+    converted; otherwise nothing is copied if X is contiguous.
+    """
     order = list(range(values.ndim))
     if not values.flags.c_contiguous:
         order.sort(key=lambda k: -abs(values.strides[k]))

@@ -1,9 +1,10 @@
 """A full grid swept slab by slab: psi, eta and the Fisher matrix in the memory of a few slabs.
 
-A *slab* is the grid of all modes but the longest, held as a matrix: a *line* of it runs along its last mode. The sweep
-goes from the last slab to the first. A cell of B changes q only at or above it, so its parameter is undone where the
-sweep reaches its level, by a multiplication, where a formed grid would need an exponential for every cell. On 300^3
-cells with 300 parameters this is eight times as fast as forming the merged grid, in a third of the memory.
+A *slab* is the merged grid of all modes but the longest, at one level of the longest mode. It is held as a matrix whose
+rows, the *lines*, run along the slab's last mode. The sweep goes from the last slab to the first. The parameter of a
+cell u of B acts on q only at or above u. When the sweep reaches the level of u, it therefore removes the parameter:
+it multiplies q by exp(-theta_u), whereas a formed grid would need an exponential for every cell. On 300^3 cells with
+300 parameters this is eight times as fast as forming the merged grid, in a third of the memory.
 """
 
 from __future__ import annotations
@@ -21,24 +22,34 @@ from legendre.core.types import FloatArray, IntArray
 
 
 class SlabPlan(NamedTuple):
-    """Everything about a grid and B that does not change with theta. Parameters are in the order of `order`."""
+    """Everything about a grid and B that does not change with theta; D is the number of modes of a slab, at least 2.
 
-    order: IntArray  # (k,) the rows of B, sorted along the longest mode
-    places: IntArray  # (k, D) where they stand in their slab
-    scaled: IntArray  # (D, k) these places times strides: the offset in the slab is their sum, that of joins of maxima
-    lines: IntArray  # (lines, D - 1) where the lines stand, times strides
-    following: IntArray  # (lines, D - 1) the next line along each mode; that after the last has zeros
-    first: IntArray  # (slabs + 1,) the first parameter of each slab
-    tails: FloatArray  # (slabs + 1,) summed lengths of each slab and all above
-    weights: FloatArray  # how many cells each box of a slab holds
+    The k parameters are in plan order: sorted by the level of their cells on the longest mode.
+    """
+
+    order: IntArray  # (k,) the row of B that is the i-th in plan order
+    places: IntArray  # (k, D) coordinates of the cells of B in their slab
+    scaled: IntArray  # (D, k) coordinates times strides: their sum is a cell's offset; for a join, take maxima first
+    lines: IntArray  # (lines, D - 1) coordinates of each line on the slab's modes but the last, times strides
+    following: IntArray  # (lines, D - 1) number of the next line along each mode; after the last one, of a line of 0s
+    first: IntArray  # (slabs + 1,) number of the first parameter of each slab
+    tails: FloatArray  # (slabs + 1,) how many levels of the unmerged grid this slab and all after it cover
+    weights: FloatArray  # (D modes) how many unmerged cells each merged cell of a slab holds
 
     def last_slab(self, theta: FloatArray) -> FloatArray:
-        """Sum the parameters at or below each cell of the last slab: log q without psi and weights."""
+        """Return zeta(theta) on the last slab, which is log q without psi and weights.
+
+        No cell of B lies above the last level, so every parameter acts there: the sweep starts from this slab.
+        """
         slab = np.bincount(self.scaled.sum(axis=0), theta, minlength=self.weights.size).astype(np.float64)
         return zeta(slab.reshape(self.weights.shape))
 
     def log_range(self, theta: FloatArray) -> float:
-        """Return the range of the sums of parameters over all cells."""
+        """Return the largest minus the smallest value of zeta(theta) over all cells.
+
+        This is the range of log q, apart from the weights, or of its change along a step. Like `_sweep`, it visits
+        the slabs from the last to the first and subtracts parameters where they cease to act.
+        """
         slab = self.last_slab(theta)
         low, high = slab.min(), slab.max()
         first, above = self.first.tolist(), [tuple(slice(u, None) for u in place) for place in self.places.tolist()]
@@ -47,35 +58,40 @@ class SlabPlan(NamedTuple):
         for j, corner in zip(filled.tolist(), corners.tolist(), strict=True):
             for u in range(first[j], first[j + 1]):
                 slab[above[u]] -= theta[u]
-            changed = slab[tuple(slice(u, None) for u in corner)]  # nothing changes below the meet of these cells
+            changed = slab[tuple(slice(u, None) for u in corner)]  # only above the meet of these cells
             low, high = min(low, changed.min()), max(high, changed.max())
         return float(high - low)
 
 
 def plan_slabs(lengths: Sequence[FloatArray], positions: IntArray) -> SlabPlan:
-    """Prepare sweeps along the longest mode.
+    """Prepare sweeps along the longest mode; an engine does so once and sweeps at every theta.
 
-    ``lengths[d]`` holds the length of each interval of mode d, `positions` (k x N) the boxes of the cells of B.
+    ``lengths[d]`` holds the length of each interval of mode d. `positions` (k x N) are the cells of B as coordinates of
+    the merged grid.
     """
     mode = int(np.argmax([len(n) for n in lengths]))
     order = np.argsort(positions[:, mode], kind="stable")
     first = np.searchsorted(positions[order, mode], np.arange(len(lengths[mode]) + 1))
     tails = np.append(np.cumsum(lengths[mode][::-1])[::-1], 0.0)
-    missing = max(0, 3 - len(lengths))  # a slab has at least two modes: those that are added have one box
+    missing = max(0, 3 - len(lengths))  # a slab has at least two modes: those that are added have one level
     sides = [np.ones(1)] * missing + [n for d, n in enumerate(lengths) if d != mode]
     places = np.hstack([np.zeros((len(order), missing), np.int64), np.delete(positions[order], mode, axis=1)])
     weights = reduce(np.multiply.outer, sides)
     strides = np.array(weights.strides) // weights.itemsize
-    at = np.indices(weights.shape[:-1]).reshape(weights.ndim - 1, -1).T
-    following = np.arange(len(at))[:, None] + strides[:-1] // strides[-2:-1]
-    following[at + 1 == weights.shape[:-1]] = len(at)
+    line = np.indices(weights.shape[:-1]).reshape(weights.ndim - 1, -1).T  # coordinates of each line
+    # strides counted in lines, not in cells, lead from a line to the next one along each mode
+    following = np.arange(len(line))[:, None] + strides[:-1] // strides[-2:-1]
+    following[line + 1 == weights.shape[:-1]] = len(line)  # the line of zeros, which `_sweep` adds at the end
     scaled = np.ascontiguousarray((places * strides).T)
-    return SlabPlan(order, places, scaled, at * strides[:-1], following, first, tails, weights)
+    return SlabPlan(order, places, scaled, line * strides[:-1], following, first, tails, weights)
 
 
 @inner
 def _reaches(line, corner):
-    """Whether a line holds cells at or above a corner."""
+    """Return whether a line holds cells at or above a corner (D coordinates, times strides, as those of the line).
+
+    The coordinate along the line is not compared: every line reaches to the end of the last mode.
+    """
     below = 0
     for d in range(len(line)):
         below += line[d] < corner[d]
@@ -84,35 +100,40 @@ def _reaches(line, corner):
 
 @compiled
 def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, eta, gram):
-    """Undo theta from the last slab to the first; read eta, and with a gram matrix its lower triangle, on the way.
+    """Remove the parameters from q slab by slab, from the last to the first, and read eta as suffix sums on the way.
 
-    `state` is q of the slab at hand. ``mass[c]`` holds q summed over the slabs above ``mark[c]`` (a tail length):
-    between two changes q is constant along the sweep, so a cell is visited only when it changes.
+    All sums are of q before it is normalised. A `gram` of size (k, k) gets, in its lower triangle, the sums at the
+    joins of two cells of B; one of size (0, 0) asks for eta alone. `factors` are exp(-theta).
+
+    `state` (lines, width) is q in the current slab. Between two slabs where parameters are removed, q is constant along
+    the sweep, so ``mass[r, c]``, the sum over the slabs met so far, is not updated in each slab. It covers the last
+    ``mark[r, c]`` levels of the longest mode.
     """
     width, modes = U(state.shape[1]), len(scaled)
-    sums = np.zeros((len(state) + 1, state.shape[1]))
+    sums = np.zeros((len(state) + 1, state.shape[1]))  # suffix sums of mass over the slab; the last line stays 0
     flat, joins, corner = sums.ravel(), np.empty(len(eta), np.uintp), np.empty(modes, np.int64)
     for j in range(len(first) - 2, -1, -1):
         begin, end = first[j], first[j + 1]
         if begin == end:
             continue
-        for d in range(modes):  # nothing below this corner changes, nor is asked for
+        for d in range(modes):  # the meet of this slab's cells of B: what is not above it does not change
             corner[d] = scaled[d, begin:end].min()
         left = U(corner[-1])
         for r in range(len(lines) - 1, -1, -1):
             if not _reaches(lines[r], corner):
                 continue
+            # bring mass up to this slab, with q as it was since the last update
             for c in range(left, width):
                 mass[r, c] += state[r, c] * (tails[j] - mark[r, c])
                 mark[r, c] = tails[j]
-            for u in range(begin, end):
+            for u in range(begin, end):  # q of the slabs before this one lacks the parameters of this one
                 if _reaches(lines[r], scaled[:, u]):
                     for c in range(U(scaled[-1, u]), width):
                         state[r, c] *= factors[u]
-            beside = sums[following[r, -1]]
+            beside = sums[following[r, -1]]  # suffix sums along the last mode but one, in the same pass
             for c in range(left, width):
                 sums[r, c] = mass[r, c] + beside[c]
-        for d in range(modes - 2):
+        for d in range(modes - 2):  # and along the modes before it
             for r in range(len(lines) - 1, -1, -1):
                 if _reaches(lines[r], corner):
                     for c in range(left, width):
@@ -126,8 +147,10 @@ def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, e
                     sums[r, c] = total
         for u in range(begin, end):
             place = U(scaled[:, u].sum())
+            # without gram, sums were not added up along lines: add up the rest of this one
             eta[u] = flat[place] if len(gram) else flat[place : place + width - U(scaled[-1, u])].sum()
             if len(gram):
+                # the cells before u are on this level or lower ones, so their joins with u lie in this slab
                 for v in range(u + 1):
                     joins[v] = 0
                 for d in range(modes):
@@ -138,10 +161,11 @@ def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, e
 
 
 def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) -> tuple[float, FloatArray] | None:
-    """Compute psi and eta on B, both for theta in plan order; with `gram` (k x k), also the Fisher matrix.
+    """Compute psi and eta on B; fill `gram` (k x k), if it is given, with the Fisher matrix.
 
-    ``None`` where q is too wide for products: every parameter is undone in the end, so that the weights are left if
-    nothing was lost on the way to overflow or underflow.
+    `theta`, eta and `gram` are in plan order. ``None`` if products overflow or underflow because q ranges too widely:
+    the caller then sums in the log domain. This is noticed at the end of the sweep, when every parameter has been
+    removed from q, so that exactly the weights must be left.
     """
     weights = plan.weights.reshape(len(plan.lines), -1)
     mass, mark, eta = np.zeros(weights.shape), np.zeros(weights.shape), np.empty(len(theta))
@@ -149,11 +173,12 @@ def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) 
     with np.errstate(all="ignore"):
         state = weights * np.exp(plan.last_slab(theta)).reshape(weights.shape)
         _sweep(*plan[2:7], np.exp(-theta), state, mass, mark, eta, joins)
-        total = float((mass + state * (plan.tails[0] - mark)).sum())
+        total = float((mass + state * (plan.tails[0] - mark)).sum())  # the slabs before the last update are added
+        # 1e-11 exceeds the rounding error of all the multiplications, while an overflow leaves inf, NaN or 0
         if not (math.isfinite(total) and (np.abs(state - weights) <= 1e-11 * weights).all()):
             return None
     eta /= total
-    for u, row in enumerate(joins):
+    for u, row in enumerate(joins):  # from sums at joins to covariances, eq. (5), in both triangles
         own = row[: u + 1]
         own /= total
         own -= eta[u] * eta[: u + 1]
