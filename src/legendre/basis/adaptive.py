@@ -1,4 +1,4 @@
-"""The recipe of a basis that the data choose; `fitting.growing` chooses, because that needs fits."""
+"""The recipe of a basis that the data choose; `fitting.growing` makes the choice, because that needs fits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Criterion = Literal["aic", "bic", "cv"]
 
 @dataclass(frozen=True)
 class Adaptive(Basis):
-    """What to grow: how large or by which criterion, with which cells, out of which, and with how much care."""
+    """The recipe of a growing basis: the arguments of `adaptive` or `boxes`, which describe them."""
 
     n: int | Criterion
     include: Basis | str = "empty"
     candidates: Basis | str | None = None
-    swaps: int | None = None  # None: one, but for a basis that is grown past its size
+    swaps: int | None = None  # None: 1, except for a small basis, which is grown beyond its size and cut back instead
     folds: int = 5
-    max_params: int | None = None  # where a criterion chooses the number
+    max_params: int | None = None  # the largest number of parameters if a criterion chooses it
     boxed: bool = False  # whether boxes are chosen, not cells
 
     @property
@@ -34,7 +34,7 @@ class Adaptive(Basis):
 
     @property
     def name(self) -> str:
-        """The function that makes it."""
+        """The name of the public function that makes it."""
         return "boxes" if self.boxed else "adaptive"
 
     def select(self, data: Observation) -> IntArray:
@@ -45,6 +45,7 @@ class Adaptive(Basis):
         )
 
     def __repr__(self) -> str:
+        # as the caller wrote it: only options that differ from their defaults; `boxed` shows in the name
         options = ((field.name, getattr(self, field.name), field.default) for field in fields(self)[1:-1])
         given = "".join(f", {name}={value!r}" for name, value, usual in options if value != usual)
         return f"{self.name}({self.n!r}{given})"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Sign = Literal["|", "&", "-"]
-ROOM = 4 * 8  # bytes for each coordinate of a basis that is listed: sorting it takes copies
+ROOM = 4 * 8  # bytes of memory for each coordinate of a listed basis: the list and three copies for sorting it
 
 
 class Basis(ABC):
@@ -54,14 +54,17 @@ class Basis(ABC):
         """List the cells of B on this tensor, k x N, without the bottom and without repeats."""
 
     def terms(self, data: Observation) -> Terms:
-        """List the cells of B on this tensor, and how their parameters are tied; by default each has its own."""
+        """List the cells of B on this tensor, and how their parameters are tied; by default each cell has its own."""
         return Terms(self.select(data))
 
     growing: ClassVar[Adaptive | None] = None
-    """The recipe of a basis whose cells or boxes are chosen by fits to the data, which only `decompose` can do."""
+    """The recipe, if the cells or boxes are chosen by fits to the data: only `decompose` can do that; else ``None``."""
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """How many entries of each slice, by mode, `select` will look up: a first pass over X can find them early."""
+        """Return, by mode that numbers the slices, how many largest entries of each slice `select` will ask for.
+
+        The pass that reads X can then find them, which saves another pass.
+        """
         del shape
         return {}
 
@@ -80,7 +83,7 @@ class Basis(ABC):
 
 
 def is_basis(value: object) -> TypeIs[Basis]:
-    """Whether a value is a `Basis`, not a string or an array from which one can be made."""
+    """Return whether a value is a `Basis`, not a string or an array from which one can be made."""
     return isinstance(value, Basis)
 
 
@@ -101,9 +104,9 @@ class Pair(TieableBasis):
     right: Basis
 
     def terms(self, data: Observation) -> Terms:
-        """Combine the parameters of both as sets; parameters with the same feature are the same parameter.
+        """Combine the parameters of both bases as sets; two parameters are the same if their features are the same.
 
-        The order is that of the left basis; in a union, those that the right one adds follow.
+        The order is that of the left basis; in a union, the new ones of the right basis follow.
         """
         one, other = self.left.terms(data), self.right.terms(data)
         if self.sign == "|":
@@ -123,7 +126,10 @@ class Pair(TieableBasis):
 
 
 def require_untied(terms: Terms, basis: Basis) -> IntArray:
-    """Return the cells of a basis in which each has its own parameter; raise InvalidBasis for any other."""
+    """Return the cells of a basis in which each has its own parameter; raise InvalidBasis for a tied one.
+
+    The `select` of bases that may be tied calls this, on behalf of tasks that can only use cells.
+    """
     if terms.ties is not None:
         raise InvalidBasis(
             f"{basis!r} has tied parameters (ld.ties, ld.features, ld.boxes), which decompose, plan and complete take. "
@@ -150,7 +156,7 @@ class Cells(TieableBasis):
 
 
 def check_inside(index: IntArray, shape: tuple[int, ...]) -> IntArray:
-    """Check cells against a shape; return them without repeats, in the order given."""
+    """Check that cells (k x N) fit a shape and are not the bottom; return them without repeats, in the order given."""
     order = len(shape)
     if len(index) == 0:
         return np.empty((0, order), dtype=np.int64)
@@ -178,7 +184,7 @@ class Full(Basis):
     """Omega without the bottom."""
 
     def select(self, data: Observation) -> IntArray:
-        """List all cells of Omega but the bottom; raise InvalidBasis before more than 2^33 are formed."""
+        """List all cells of Omega but the bottom; raise InvalidBasis for more than 2^33, which no memory holds."""
         if (n := data.support.n_cells) > 1 << 33:
             raise InvalidBasis(
                 f"full() has a parameter for every cell, and there are about 10^{int(math.log10(n))} of them. "
@@ -236,7 +242,7 @@ def empty() -> Basis:
     return Cells(np.empty((0, 0), dtype=np.int64))
 
 
-# Cells whose coordinates run through given levels (``None``: all) in some modes and are 0 elsewhere.
+# A "line": the cells whose coordinates run through given levels (``None``: all) of some modes and are 0 in the others.
 Parallel = dict[int, IntArray | None]
 
 
@@ -263,7 +269,7 @@ class B1(Basis):
 
 @dataclass(frozen=True, repr=False)
 class _Sliced(Basis):
-    """A basis of l rows, columns or entries of each slice along a mode."""
+    """A basis of l rows, columns or entries of each slice; a slice is X at one level of the mode `axis`."""
 
     l: int  # noqa: E741 - the paper's name
     axis: Mode = -1
@@ -313,9 +319,10 @@ class B2(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells of the lines through C_k(l) along the slices, mode by mode."""
+        """List the cells: for each mode k within the slices, those with a coordinate in C_k(l), in every slice."""
         slices = self._slices(data.support.shape, data)
         counts = {k: min(int(self.l), length) for k, length in enumerate(data.support.shape) if k != slices}
+        # C_k(l), counted from 0
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
         return _lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
 
@@ -355,25 +362,25 @@ class B3(_Sliced):
 
 
 def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
-    """List the cells of some lines that lie in the support, in C order, without the bottom.
+    """List the cells of some lines (see `Parallel`) that lie in the support, in C order, without the bottom.
 
     On a grid the cells of the lines are listed and looked up in the support. If the support is a list of points, modes
-    may be too long for that: the points are tested one by one instead.
+    may be too long for that: each point is tested instead.
     """
     points = data.support.points
     if points is None:
         shape = data.support.shape
         parts = [_line(shape, line) for line in lines]
         return _gather_inside(parts or [np.empty((0, len(shape)), dtype=np.int64)], data.support.mask)
-    away = points != 0
-    number = away.sum(axis=1)
+    nonzero = points != 0
+    number = nonzero.sum(axis=1)
     found = np.zeros(len(points), dtype=np.bool_)
     for line in lines:
-        here = number == away[:, list(line)].sum(axis=1)
+        on_line = number == nonzero[:, list(line)].sum(axis=1)  # all other coordinates are 0
         for k, values in line.items():
             if values is not None:
-                here &= np.isin(points[:, k], values)
-        found |= here
+                on_line &= np.isin(points[:, k], values)
+        found |= on_line
     return _gather_inside([points[found]], None)
 
 
@@ -391,7 +398,7 @@ def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
 
 
 def _gather_inside(parts: list[IntArray], mask: BoolArray | None) -> IntArray:
-    """Gather the parts in C order, without the bottom and what the mask of Omega leaves out."""
+    """Join lists of cells and sort them in C order, without the bottom and cells that the mask of Omega leaves out."""
     cells = parts[0] if len(parts) == 1 else unique_cells(np.concatenate(parts))
     cells = cells[cells.any(axis=1)]
     if mask is not None:

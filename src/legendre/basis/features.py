@@ -1,4 +1,4 @@
-"""Tied parameters: features of cells, any functions on the grid, each with a parameter of its own."""
+"""Tied parameters: `features`, where any function of cells has a parameter, and `Tied`, which all tied bases use."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class Tied(TieableBasis):
     within: tuple[Mode, ...] = ()  # modes: each of their levels has its own parameters
 
     def terms(self, data: Observation) -> Terms:
-        """List the parameters on the grid of X: each is a sum of features of cells, with coefficients.
+        """List the parameters on the grid of X: the feature of each is a sum of features of cells, with coefficients.
 
-        `columns` gives cells of the named modes only. All other modes are at their first level, so that a parameter
-        acts on all of their levels alike. With `within`, each level of those modes gets parameters of its own.
+        `columns` lists cells of the modes `modes` only. Coordinates of all other modes are 0, so that a parameter acts
+        on all of their levels equally. With `within`, each combination of levels of those modes gets parameters of its
+        own: the features are multiplied by the indicator of that combination.
         """
         order, labels = len(data.shape), data.labels
         modes = look_up_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
@@ -52,7 +53,8 @@ class Tied(TieableBasis):
         columns = []
         for level in np.ndindex(*lengths):
             inside = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in zip(groups, level, strict=True))
-            # the indicator of these levels as a sum of features; the product of two features is that of their join
+            # The indicator of these levels is a sum of features of cells, with signs. The product of two features is
+            # that of the join, and here the cells have their non-zero coordinates in different modes: set both.
             low = np.array(level, dtype=np.int64)
             corners, signs = box_corners(low, low + 1, lengths)
             for name, own, coefficients in self.columns(part):
@@ -111,14 +113,16 @@ def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode |
 
 
 def _feature_columns(functions: dict[str, Feature], labels: Labels) -> Iterator[Column]:
-    """Evaluate the functions on the levels of their modes; yield each as a sum of features of cells."""
+    """Evaluate the functions on the levels of their modes; yield each as a sum of features of cells (a `Column`)."""
     check_room(math.prod(labels.shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
     for name, f in functions.items():
         yield name, *corners(_values(name, f, labels))
 
 
 def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Write a table as a sum of steps ``1[v >= u]``: the cells u, and their coefficients.
+    """Write a table as a sum of features ``1[v >= u]`` of cells u: return the cells (n x modes) and coefficients (n,).
+
+    This is Möbius inversion; terms whose coefficient is 0 up to rounding are left out.
 
     >>> [part.tolist() for part in corners(np.array([[0.0, 0.0], [0.0, 1.0]]))]
     [[[1, 1]], [1.0]]
@@ -134,7 +138,7 @@ def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
 def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
     """Evaluate a caller's function, or read a caller's array, as a table with an entry for each cell of its modes."""
     shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(len(labels.shape)))
-    if callable(f):
+    if callable(f):  # with the levels of mode k along axis k, so that the results broadcast
         sides = [
             labels.levels_of(k).reshape([-1 if i == k else 1 for i in range(len(shape))]) for k in range(len(shape))
         ]

@@ -24,12 +24,15 @@ from legendre.data.observation import Observation
 
 @dataclass(frozen=True)
 class Interactions(Basis):
-    """Cells, in the support or not, whose non-zero coordinates lie in one of `sets` (or are at most `sets` many)."""
+    """All cells whose non-zero coordinates lie within one of `sets`; if `sets` is a number, are at most that many.
+
+    They need not be in the support, so the model is the same log-linear model on every support.
+    """
 
     sets: int | tuple[tuple[Mode, ...], ...]
 
     def select(self, data: Observation, most_sets: int = 1 << 17) -> IntArray:
-        """List the cells, set of modes by set of modes; more than `most_sets` sets would take too long."""
+        """List the cells in C order; raise InvalidBasis if there are more than `most_sets` sets of modes."""
         shape, order = data.support.shape, len(data.support.shape)
         if isinstance(self.sets, int):
             if self.sets > order:
@@ -38,12 +41,12 @@ class Interactions(Basis):
         else:
             found = look_up_modes("interactions", self.sets, order, data.origin.labels)
             groups, most = [tuple(sorted(group)) for group in found], order
-        parts: set[tuple[int, ...]] = set()
+        parts: set[tuple[int, ...]] = set()  # all sets of modes that interact: the non-empty subsets of the groups
         for group in groups:
-            free = [k for k in group if shape[k] > 1]
+            free = [k for k in group if shape[k] > 1]  # a mode with one level has no cells with a non-zero coordinate
             sizes = range(1, min(len(free), most) + 1)
             n_sets = sum(math.comb(len(free), size) for size in sizes)
-            if n_sets > most_sets:  # before they are listed
+            if n_sets > most_sets:
                 raise InvalidBasis(
                     f"interactions: {len(free)} modes have {size_name(n_sets)} sets of up to {sizes[-1]} "
                     f"modes, and at most {most_sets:,} are listed. Take a lower order, or name smaller sets; 'full' is "
@@ -92,7 +95,10 @@ def interactions(sets: int | Iterable[Iterable[Mode]]) -> Basis:
 
 
 def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ...], ...]:
-    """Read sets of modes, by number or by name; they are looked up in a tensor later, by `look_up_modes`."""
+    """Check sets of modes, given by number or by name; `look_up_modes` finds them in a tensor later.
+
+    `name` is the public function that was called, for error messages.
+    """
     try:
         groups = [(group,) if isinstance(group, str) else tuple(group) for group in sets]
     except TypeError:
@@ -106,7 +112,10 @@ def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ..
 def look_up_modes(
     name: str, groups: Iterable[tuple[Mode, ...]], order: int, labels: Labels | None
 ) -> list[tuple[int, ...]]:
-    """Look sets of modes up in a tensor of some order, with or without labels; `name` begins the error."""
+    """Find the numbers of modes, given by number or by name, in a tensor with `order` modes, with or without labels.
+
+    `name` is the public function that was called, for error messages.
+    """
     known = Labels((1,) * order) if labels is None else labels
     found = [tuple(known.find_mode(k, f"{name}: {group}", InvalidBasis) for k in group) for group in groups]
     for group in found:
@@ -116,7 +125,7 @@ def look_up_modes(
 
 
 def blocks(shape: tuple[int, ...], parts: Iterable[tuple[int, ...]]) -> IntArray:
-    """List, for each part, all cells whose non-zero coordinates are exactly its modes."""
+    """List, for each set of modes in `parts`, all cells whose coordinates are non-zero in exactly these modes."""
     out = [np.empty((0, len(shape)), dtype=np.int64)]
     for part in parts:
         coordinates = np.argwhere(np.ones([shape[k] - 1 for k in part])) + 1

@@ -40,9 +40,9 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     return basis if is_basis(basis) else cells(basis)
 
 
-@lru_cache(maxsize=128)  # a basis is frozen, and the string that fits use again need not be read again
+@lru_cache(maxsize=128)  # fits often use the same string again, and a basis is frozen, so it can be shared
 def _parse(basis: str) -> Basis:
-    """Read the string form of a basis."""
+    """Read the string form of a basis; Python's own parser gives its syntax tree, and nothing is evaluated."""
     try:
         tree = ast.parse(basis.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -51,7 +51,10 @@ def _parse(basis: str) -> Basis:
 
 
 def _build(node: ast.expr, text: str) -> Basis:
-    """Build the basis of a node of the syntax tree; `text` is all of the string, for messages."""
+    """Build the basis of a node of the syntax tree; `text` is the complete string, for error messages.
+
+    A node is a combination of two bases, a builder's name, or a call of a builder. Everything else is an error.
+    """
     match node:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
             return _build(left, text).combine(_SIGNS[type(op)], _build(right, text))
@@ -69,7 +72,7 @@ def _build(node: ast.expr, text: str) -> Basis:
 
 
 def _literal(node: ast.expr, text: str) -> object:
-    """Read an argument of a builder, which must be a literal: nothing is evaluated."""
+    """Read an argument of a builder, which must be a literal: no code is executed."""
     try:
         value: object = ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -78,7 +81,7 @@ def _literal(node: ast.expr, text: str) -> object:
 
 
 def _call(name: str, args: list[object], named: dict[str, object], text: str) -> Basis:
-    """Call a builder by name; say which one it is if its arguments do not fit."""
+    """Call a builder by name; if its arguments are wrong, raise InvalidBasis with the builder and Python's reason."""
     if name not in BUILDERS:
         raise InvalidBasis(unknown_name("basis", name, BUILDERS))
     try:

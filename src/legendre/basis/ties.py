@@ -215,28 +215,32 @@ def _of_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[C
 
 
 def _multiply_scores(name: str, a: Mode, b: Mode, scores: dict[Mode, Any]) -> Basis:
-    """Make the basis of products of scores of two modes, or of one mode's scores with each level of the other.
+    """Make the basis of products of two modes' scores, or of one mode's scores with each level of the other.
 
     `name` is the public function that was called: "linear" and "uniform" have one parameter, "rows" and "columns" one
-    for each level. Modes without an entry in `scores` have the scores 0, 1, 2, ...
+    for each level but the first. Modes without an entry in `scores` have the scores 0, 1, 2, ...
     """
     unknown = [key for key in scores if key not in (a, b)]
     if unknown:
         raise InvalidBasis(f"{name}: scores for {unknown[0]!r}, but the modes are {a!r} and {b!r}.")
+    # for the repr; scores that are no list are reported later, by `_read_scores`
     given = {mode: list(values) for mode, values in scores.items() if np.ndim(values)}
     more = f", scores={given}" if given else ""
     return _of_pair(name, a, b, partial(_score_columns, name, (scores.get(a), scores.get(b))), more)
 
 
 def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
-    """List the parameters of `_multiply_scores`, each as a sum of features of cells."""
+    """List the parameters of `_multiply_scores`, each as a sum of features of cells.
+
+    `scores` are those of both modes, ``None`` for 0, 1, 2, ...
+    """
     tables = [_read_scores(name, labels, k, given) for k, given in enumerate(scores)]
     one, other = labels.mode(0), labels.mode(1)
     if name in ("linear", "uniform"):
         by = "per step of both" if scores == (None, None) else "per unit of both scores"
         yield f"{one} by {other}, {by}", *corners(np.multiply.outer(*tables))
         return
-    level, along = (0, 1) if name == "rows" else (1, 0)
+    level, along = (0, 1) if name == "rows" else (1, 0)  # the mode whose levels have parameters, the one with scores
     step = labels.mode(along) if scores[along] is None else f"the scores of {labels.mode(along)}"
     for i in range(1, labels.shape[level]):
         table = np.zeros(labels.shape)
@@ -245,7 +249,11 @@ def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterat
 
 
 def _read_scores(name: str, labels: Labels, k: int, given: Any) -> FloatArray:
-    """Read the scores of a mode, counted from its first level; by default 0, 1, 2, ..."""
+    """Read the scores of a mode, minus that of its first level; by default 0, 1, 2, ...
+
+    A product of scores is then 0 in the first row and column. With the one-body parameters in the basis, as usual, the
+    subtraction does not change the model.
+    """
     if given is None:
         return np.arange(labels.shape[k], dtype=np.float64)
     values: AnyArray = read_array(given, f"{name}: scores of {labels.mode(k)}", InvalidBasis)
@@ -261,12 +269,13 @@ def _read_scores(name: str, labels: Labels, k: int, given: Any) -> FloatArray:
 def _symmetric_columns(name: str, labels: Labels) -> Iterator[Column]:
     """List the parameters of (quasi-)symmetry: that of the cell (i, j) is tied to that of (j, i).
 
-    In quasi-symmetry this holds for cells with both coordinates above 0; each mode has its own parameters of one
-    coordinate.
+    In quasi-symmetry this holds only for cells with both coordinates above 0, and each mode has its own one-body
+    parameters. A parameter with an empty name is that of a single cell, which names it.
     """
     n, quasi = _count_levels(name, labels), name == "quasi_symmetric"
     if quasi:
         for k in range(2):
+            # the cells (i, 0) for the first mode, (0, i) for the second
             yield from (("", np.eye(2, dtype=np.int64)[[k]] * i, np.ones(1)) for i in range(1, n))
     for i in range(int(quasi), n):
         for j in range(max(i, 1), n):
@@ -276,7 +285,7 @@ def _symmetric_columns(name: str, labels: Labels) -> Iterator[Column]:
 
 
 def _diagonal_columns(labels: Labels) -> Iterator[Column]:
-    """List a parameter for each cell of the diagonal: its indicator, as a sum of features of cells."""
+    """List a parameter for each cell of the diagonal; its feature is the indicator of the cell."""
     for i in range(_count_levels("diagonal", labels)):
         table = np.zeros(labels.shape)
         table[i, i] = 1.0
@@ -286,7 +295,7 @@ def _diagonal_columns(labels: Labels) -> Iterator[Column]:
 
 
 def _level_columns(table: AnyArray, labels: Labels) -> Iterator[Column]:
-    """List a parameter for each level of a table but the lowest: the indicator of the cells that have it."""
+    """List a parameter for each value in a table but the lowest; its feature is 1 in the cells with that value."""
     if table.shape != labels.shape:
         among = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
         raise InvalidBasis(
@@ -299,7 +308,10 @@ def _level_columns(table: AnyArray, labels: Labels) -> Iterator[Column]:
 
 
 def _count_levels(name: str, labels: Labels) -> int:
-    """Return how many levels two modes have; raise InvalidBasis if they do not have the same."""
+    """Return the number of levels of two modes; raise InvalidBasis if the modes do not have the same levels.
+
+    Levels with different names are matched by their order; the same names in another order are an error.
+    """
     n, m = labels.shape
     if n != m:
         raise InvalidBasis(

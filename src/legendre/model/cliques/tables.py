@@ -91,7 +91,7 @@ class Tables:
 
     @cached_property
     def _places(self) -> list[tuple[slice, tuple[int, int]]]:
-        """For each clique, where its table lies, and its shape as a matrix: cells of shared modes x of its own modes."""
+        """For each clique, where its table lies, and its shape as a matrix: shared cells x cells of its own modes."""
         free, out = {shape: start for start, _, shape in self.groups}, []
         for clique in self.tree.cliques:
             start, rows = free[clique.shape], math.prod(clique.shape[: clique.shared])

@@ -1,11 +1,15 @@
 """Existence: is the minimum attained, and if not, which cells vanish in the limit.
 
-The minimiser of KL(P, Q) has a finite theta exactly when eta_hat lies in the relative interior of the polytope of all
-eta on Omega. Otherwise eta_hat lies inside a face: the limit Q (the extended maximum likelihood estimate) lives on the
-cells of that face, and there the problem is an ordinary one again. Only cells without data can vanish.
+The minimiser of KL(P, Q) has a finite theta if and only if eta_hat lies in the relative interior of the marginal
+polytope, the set of all eta on Omega. Otherwise eta_hat lies in a proper face of the polytope. The limit Q (the
+extended maximum likelihood estimate) then has positive probability only in the cells of that face, and on them the
+problem is an ordinary one again. Only cells without data can vanish. A *direction of recession* is a direction in theta
+that changes log q, up to a constant, by 0 in all cells with data and by at most 0 in the others. Cells in which it
+lowers log q vanish.
 
-`structural_face` finds what empty margins force to 0. `search_face` decides the rest by directions in theta that change
-no observed cell and a linear program. It is expensive: a fit asks for it where its own certificate is no proof.
+`structural_face` finds the cells that empty margins force to 0. `search_face` decides about the others, by a linear
+program over the directions in theta that change no observed cell. It is expensive: a fit calls it only if its own
+certificate does not prove that no further cell vanishes.
 """
 
 from __future__ import annotations
@@ -29,34 +33,34 @@ from legendre.model.problem import Problem
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.structure.rank import covariance, independent
 
-# A combination of directions lowers a cell if it does so by more than this, the tolerance of linear programs.
+# A combination of directions lowers or raises a cell if log q changes by more than this, the tolerance of the programs.
 LOWERED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Face:
-    """The smallest face of the polytope that holds eta_hat: which cells keep positive probability."""
+    """The smallest face of the marginal polytope that contains eta_hat: which cells keep positive probability."""
 
     # True where probability stays positive: merged cells, or cells of tables, see `Cliques`; None: everywhere in Omega
     alive: BoolArray | None
-    recession: FloatArray  # a direction in theta along which KL falls indefinitely; 0 when the minimum is attained
-    certain: bool = True  # False: more cells may vanish; those that surely do are left out all the same
+    recession: FloatArray  # (parameters,) a direction of recession; 0 if the minimum is attained
+    certain: bool = True  # False: it is not known whether more cells vanish than those marked False in `alive`
 
 
 def diverging(recession: FloatArray) -> BoolArray:
-    """Mark the parameters that run to infinity as KL falls to its infimum.
+    """Mark the parameters that diverge as KL falls to its infimum: those that a direction of recession changes.
 
-    A direction of recession changes them by about 1, and others by rounding errors: 1e-6 lies far from both.
+    It changes them by about 1, and the others by rounding errors at most; 1e-6 is far from both.
     """
     return np.asarray(np.abs(recession) > 1e-6, dtype=np.bool_)
 
 
 def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
-    """Find the cells that an empty margin forces to 0, which takes no search; other cells are left open.
+    """Find the cells that empty margins force to 0, without a search; every fit begins with this.
 
-    The face is certain if nothing is left open: no other cell is without data, or the answer is a product of tables. If
-    the merged grid is too large to form, only the tables of a junction tree are looked at. `known` is a direction in
-    theta that is known to lower cells without data and no others.
+    The face is certain if no other cell can vanish: all others have data, or the answer is a product of tables. If the
+    merged grid is too large to form, only the tables of a junction tree are examined. `known` is a direction of
+    recession from elsewhere, such as an earlier fit; its cells vanish too.
 
     >>> from legendre.data.dense import observe
     >>> face = structural_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
@@ -73,16 +77,16 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     if positive[model.alive].all():
         return attained
     margins = fitted_margins(model)
-    # where eta_hat_u = 0 all that lies above u vanishes as theta_u falls
+    # if eta_hat_u = 0, all cells at or above u have no data, and vanish as theta_u falls
     never = problem.eta_hat == 0
-    if model.ties is not None:  # tied features may be negative
+    if model.ties is not None:  # a tied feature may be negative: its expectation may be 0 though cells have data
         never &= model.ties.own >= 0
     recession = np.where(never, -1.0, 0.0) + known
     if model.ties is None:
         recession += _empty_margins(problem, margins)
     alive, face = model.alive, attained
     if recession.any():
-        fall = model.below(recession)
+        fall = model.below(recession)  # the change of log q, up to a constant; it is largest where there are data
         alive = model.alive & (fall >= fall[positive].max())
         face = attained if (alive == model.alive).all() else Face(alive, recession)
     # a decomposable set of margins on a full grid is a product of tables, which is 0 only where a table is
@@ -91,9 +95,9 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
 
 
 def _empty_tables(problem: Problem) -> Face | None:
-    """Find the cells that vanish for a junction tree whose tables B fits completely: exactly the tables' empty cells.
+    """Return the face of a junction tree whose tables B fits completely: exactly the tables' empty cells vanish.
 
-    ``None`` for any other problem.
+    ``None`` for any other problem. The recession is minus the indicator of the empty cells, as parameters.
     """
     space, sums = problem.model, problem.clique_sums
     if sums is None or not isinstance(space, Cliques) or space.ties is not None or not is_saturated(space.tables):
@@ -105,8 +109,8 @@ def _empty_tables(problem: Problem) -> Face | None:
 def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
     """Return a direction in theta that lowers log q in all cells that belong to an empty entry of a margin.
 
-    If B fits all of a margin, the cells of its empty entries vanish. The direction is minus the indicator of these
-    entries, written as a sum of features by its Moebius inverse.
+    If B fits a margin completely, the cells of its empty entries vanish. The direction is minus the indicator of these
+    entries, summed over the margins; its Möbius inverse gives the parameters.
     """
     model = problem.model
     direction = np.zeros(model.weights.shape)
@@ -120,13 +124,16 @@ def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
 
 
 def feature_rows(model: Model, boxes: IntArray) -> FloatArray:
-    """Evaluate all features of the model at some merged cells (n x N); the result is n x parameters."""
+    """Evaluate all features of the model at n merged cells (n x N); the result is n x parameters."""
     rows = zeta_rows(boxes, model.positions)
     return rows if model.ties is None else np.asarray(rows @ model.ties.matrix())
 
 
 def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
-    """List the cells of Omega outside the face, in the original grid."""
+    """List the cells of Omega that vanish (n x N, not merged): those outside the face `alive`; none if it is ``None``.
+
+    Raise an error if the grid is too large for a list.
+    """
     if alive is None:
         return np.empty((0, len(model.support.shape)), dtype=np.int64)
     if model.support.points is not None:
@@ -144,7 +151,10 @@ def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
 
 
 def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntArray]:
-    """List, for each margin that B fits whole, its entries outside the face, in the levels of the original grid."""
+    """List, for each margin that B fits completely, the entries in which all cells vanish (n x modes, not merged).
+
+    This names the vanishing cells of grids that are too large for a list of cells.
+    """
     if alive is None or isinstance(model, CellList):
         return {}
     space = model.on_face(alive)
@@ -160,14 +170,17 @@ def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntA
 
 
 def _entries(model: Model, modes: Modes, marks: BoolArray) -> IntArray:
-    """List the entries of a margin that are not marked, level by level, in the order of the modes."""
+    """List the entries of a margin that are not marked, as levels of the unmerged grid, modes in rising order.
+
+    `marks` is a table over `modes`, which may be in any order, on the merged grid.
+    """
     for axis, k in enumerate(modes):
         marks = marks.take(model.quotient.box_of(k), axis=axis)
     return np.argwhere(~marks.transpose(np.argsort(modes)))
 
 
 def n_vanishing(model: Model, alive: BoolArray) -> int:
-    """Count the cells that vanish; where boxes are counted they need not be listed."""
+    """Count the cells that vanish, by the weights of merged cells where these are counts; a list takes more memory."""
     if model.base is not None:
         return len(vanishing_cells(model, alive))
     space = model.on_face(alive)
@@ -179,7 +192,9 @@ def n_vanishing(model: Model, alive: BoolArray) -> int:
 def search_face(problem: Problem, face: Face) -> Face:
     """Decide which cells vanish beyond those of `structural_face`, by a linear program.
 
-    Returns a face within the given one; it stays uncertain if the problem is too large to decide.
+    Return a face within the given one; it stays uncertain if the problem is too large to decide. A direction of
+    recession changes no observed cell, so the program searches only the directions with that property
+    (`open_directions`). If there are none, nothing else vanishes.
     """
     model = problem.model
     if not problem.known or model.n_cells > limits.LARGEST_GRID:
@@ -199,9 +214,10 @@ def search_face(problem: Problem, face: Face) -> Face:
 
 
 def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
-    """Whether the cells with data determine log q in all others, so that no cell without data can vanish alone.
+    """Return whether the cells with data (`positive`) determine log q in all others: then no further cell can vanish.
 
-    It is tried only where it is cheaper than the search: in a large basis that is a set of margins.
+    This is tried only where it is cheaper than the search: for a large basis that is a set of margins. False may also
+    mean that it was not tried or not decided.
     """
     margins = generating_margins(model) if model.n_params >= limits.TABLES_FROM else None
     functions = None if margins is None else from_tables(margins, positive)
@@ -209,11 +225,11 @@ def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
 
 
 def open_directions(model: Model, kept: IntArray | None = None) -> FloatArray:
-    """Span the directions in theta that change log q alike in all cells of a model, and so leave Q as it is there.
+    """Return a basis (n x parameters) of the directions in theta that leave Q unchanged on the cells of a model.
 
-    The result is n x parameters; n is the number of parameters that depend on others. Each of those is written as a
-    combination of the independent ones by least squares, with the covariance of the features. `kept` are the
-    independent parameters, if they are known.
+    Such a direction changes log q by the same amount in all these cells. There is one for each of the n parameters that
+    depend on others: the feature is written as a combination of the independent ones by least squares, with the
+    covariance of the features. `kept` are the independent parameters, if they are known.
     """
     g = covariance(model)
     if kept is None:
@@ -227,12 +243,13 @@ def open_directions(model: Model, kept: IntArray | None = None) -> FloatArray:
 
 
 def _exact(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_000) -> FloatArray:
-    """Round directions to exact multiples of integer vectors, where they are known to be rational.
+    """Multiply each direction (row) that is rational up to rounding by a common denominator, and round it to integers.
 
     Features take the values 0 and 1 (or integers, if tied), so directions that solve equations in them are fractions.
-    A direction may have any length: a common denominator turns it into integers. Entries such as -2/3 and 2/3 then
-    cancel exactly in a linear program, which rounded ones would not. Two fractions with denominators up to `largest`
-    differ by more than `rounding`, so that the fraction next to an entry is the right one.
+    The length of a direction does not matter. Integers such as -2 and 2 cancel exactly in a linear program, whereas
+    rounded values of -2/3 and 2/3 need not. Two fractions with denominators up to `largest` differ by more than
+    `rounding`, so the fraction nearest to an entry is the right one. Rows without a common denominator up to `largest`
+    stay as they are.
 
     >>> _exact(np.array([[1.0, 1 / 3, -0.5], [0.1234567, 1.0, 0.0]])).tolist()
     [[6.0, 2.0, -3.0], [0.1234567, 1.0, 0.0]]
@@ -241,7 +258,7 @@ def _exact(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_0
     for row in out:
         common = 1
         for part in np.unique(row[row != np.rint(row)]).tolist():
-            if abs(part * common - round(part * common)) >= rounding * common:
+            if abs(part * common - round(part * common)) >= rounding * common:  # this entry needs a larger denominator
                 common = math.lcm(common, Fraction(part).limit_denominator(largest).denominator)
             if common > largest:
                 break
@@ -251,17 +268,17 @@ def _exact(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_0
 
 
 def round_near(numbers: FloatArray, rounding: float = 1e-9) -> FloatArray:
-    """Replace numbers that differ from an integer by rounding alone."""
+    """Replace numbers that differ from an integer by less than `rounding` by that integer."""
     integers = np.rint(numbers)
     return np.where(np.abs(numbers - integers) < rounding, integers, numbers)
 
 
 def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
-    """Find all cells that vanish: the empty ones whose log q some combination of the directions lowers and none raises.
+    """Find all cells that vanish: the empty ones that some combination of directions lowers while it raises no cell.
 
-    The directions (n x parameters) change no observed cell. A sum of two combinations that raise nothing raises
-    nothing either, so that one combination lowers all cells that can be lowered. Cells on which all directions act
-    alike are one row of the linear program.
+    The directions (n x parameters) change no observed cell. If two combinations raise no cell, neither does their sum,
+    so one combination lowers all cells that can be lowered. Cells in which all directions change log q equally are one
+    row of the linear program.
     """
     empty = model.alive & ~positive
     if float(empty.sum()) * len(directions) > limits.LARGEST_FACE_PROGRAM:
@@ -269,7 +286,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     changes = np.empty((int(empty.sum()), len(directions)))
     for column, direction in zip(changes.T, directions, strict=True):
         grid = model.below(direction)
-        column[:] = grid[empty] - grid[positive][0]
+        column[:] = grid[empty] - grid[positive][0]  # relative to the cells with data, where the change is constant
     rows, where = np.unique(round_near(changes.round(9)), axis=0, return_inverse=True)
     found = _falling_rows(rows)
     if found is None:
@@ -280,11 +297,15 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     alive = model.alive.copy()
     alive[empty] = ~falls[where.reshape(-1)]
     direction = combination @ directions
+    # the new face's recession also lowers the cells that the given face had left out
     return Face(alive, face.recession * _outweighing(model, face, positive, direction) + direction)
 
 
 def _outweighing(model: Model, face: Face, positive: BoolArray, direction: FloatArray) -> float:
-    """Return a factor for the recession of a face, such that adding `direction` to it raises no cell that it lowers."""
+    """Return a factor for the recession of a face that makes it outweigh `direction` in every cell that it lowers.
+
+    The direction was found on the face alone, and may raise cells outside it; the sum of both must not.
+    """
     fall, rise = model.below(face.recession), model.below(direction)
     fall, rise = fall[positive].max() - fall, rise - rise[positive].max()
     gone = fall > LOWERED
@@ -292,10 +313,11 @@ def _outweighing(model: Model, face: Face, positive: BoolArray, direction: Float
 
 
 def _falling_rows(rows: FloatArray, max_programs: int = 300) -> tuple[BoolArray, FloatArray] | None:
-    """Mark the rows r for which some x has ``r . x < 0`` while ``rows @ x <= 0``; find one such x for all of them.
+    """Mark the rows r for which some x has ``r . x < 0`` while ``rows @ x <= 0``; return one such x for all of them.
 
-    Rows are changes of log q in empty cells (cells x directions), and x combines directions. Rows that fall are left
-    out and the rest is searched again, until none falls. ``None`` if a linear program fails or too many are needed.
+    `rows` (cells x directions) are the changes of log q in empty cells, and x is a combination of directions. Rows that
+    fall are left out and the rest is searched again, until none falls. ``None`` if a linear program fails or more than
+    `max_programs` rounds are needed.
     """
     falls, combination = np.zeros(len(rows), dtype=np.bool_), np.zeros(rows.shape[1])
     for _ in range(max_programs):
@@ -305,7 +327,8 @@ def _falling_rows(rows: FloatArray, max_programs: int = 300) -> tuple[BoolArray,
         if not found.any():
             return falls, combination
         found /= np.abs(rows @ found).max()
-        if falls.any():  # so large a multiple of what was found first that none of its rows rises
+        # `found` changes a row by at most 1: take a multiple of the combination that lowers each of its rows by more
+        if falls.any():
             combination = combination * (1.0 + 2.0 / float(-(rows[falls] @ combination).max()))
         combination += found
         falls |= rows @ found < -LOWERED
@@ -313,10 +336,11 @@ def _falling_rows(rows: FloatArray, max_programs: int = 300) -> tuple[BoolArray,
 
 
 def _lower_some(rows: FloatArray, max_programs: int) -> FloatArray | None:
-    """Find an x that minimises the sum of ``rows @ x`` and makes no entry positive; 0 if the sum cannot be negative.
+    """Find an x in [-1, 1]^d that minimises the sum of ``rows @ x`` and makes no entry positive.
 
-    Few of the constraints bind: begin with some rows, and add those that rise. If the sum cannot fall even under these
-    alone, no row falls. ``None`` if a linear program fails or too many are needed.
+    It is 0 if the sum cannot be negative: then no row can fall. Few of the constraints are active, so the program
+    starts with the first 2 d rows, and those that rise are added (constraint generation). ``None`` if a linear program
+    fails or more than `max_programs` are needed.
     """
     from scipy.optimize import linprog
 
@@ -330,8 +354,9 @@ def _lower_some(rows: FloatArray, max_programs: int) -> FloatArray | None:
             return None
         change = rows @ answer.x
         if change.sum() > -LOWERED * max(1.0, float(np.abs(downhill).max())):
-            return np.zeros(d)
+            return np.zeros(d)  # with some of the constraints the sum does not fall, so with all it does not either
         if change.max() <= LOWERED:
             return np.asarray(answer.x)
+        # add the rows that rise most, at most max(d, 100) of them
         chosen[np.argsort(-change)[: min(int((change > LOWERED).sum()), max(d, 100))]] = True
     return np.zeros(d) if not len(rows) else None

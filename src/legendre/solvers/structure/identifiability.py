@@ -1,8 +1,9 @@
 """Identifiability: which cells outside the sample space have a value that the observed cells determine.
 
-The model's logarithm is ``c + sum of theta_u over u <= v``. Observed cells fix it at v exactly when (1, features of v)
-is a linear combination of (1, features) of observed cells: when every function of the model that is 0 on all observed
-cells is 0 at v too. A few random such functions decide for all cells at once: each differs from 0 wherever any does.
+The model's logarithm at a cell v is ``c + sum of theta_u over u <= v``. The observed cells determine it if and only if
+the vector (1, features of v) is a linear combination of those of observed cells. Equivalently, every *function of the
+model*, a constant plus a combination of features, that is 0 on all observed cells is 0 at v too. A few random functions
+with this property decide about all cells at once: with probability 1, each differs from 0 wherever any does.
 """
 
 from __future__ import annotations
@@ -17,24 +18,28 @@ from legendre.core.types import BoolArray, FloatArray
 from legendre.model.model import Model, Modes, generating_margins
 from legendre.solvers.structure.rank import covariance
 
-# Values of random functions, which have coefficients of size 1; between these bounds nothing is claimed.
+# Below the first bound a value of a random function, whose coefficients are of size 1, is a rounding error; above the
+# second it is not. If any value lies between them, nothing is claimed.
 SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5
 
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """What the observed cells say about each merged cell."""
+    """Marks of merged cells: what the observed cells determine."""
 
-    value: BoolArray  # true where they determine the model's value
-    zero: BoolArray  # true where they determine it to be 0 in the limit; only at the boundary
+    value: BoolArray  # True where they determine the model's value
+    zero: BoolArray  # True where they determine that the value is 0 in the limit; only if cells vanish
 
 
 def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
-    """Find the merged cells whose value the sample space determines; ``None`` if that is too large or too near to call.
+    """Find the merged cells whose value the sample space determines; ``None`` if that cannot be decided.
 
-    At the boundary only the cells of the face (True in `face`; by default all of Omega) have a positive value to build
-    on. A cell that is no combination of them is 0 in the limit if cells that vanish, in nonnegative multiples, make up
-    the rest of it; otherwise it is open.
+    It cannot if the problem is too large, or if values are neither clearly 0 nor clearly different. Completion asks
+    this about missing cells.
+
+    If cells vanish, only the cells of the face (True in `face`; by default all of Omega) have a positive value. A cell
+    that is not a combination of them is 0 in the limit if it is a combination of them plus nonnegative multiples of
+    cells that vanish; otherwise its value is not determined.
 
     >>> from legendre.data.observation import Support
     >>> mask = np.array([[True, True, False], [True, False, False]])
@@ -43,7 +48,8 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     [[True, True, False], [True, True, False]]
     """
     seen = model.alive if face is None else model.on_grid(face)
-    if seen[(0,) * seen.ndim] and seen[tuple(model.positions.T)].all():  # theta can be read off these cells
+    # if the bottom and all cells of B are observed, Möbius inversion gives theta, and so every value
+    if seen[(0,) * seen.ndim] and seen[tuple(model.positions.T)].all():
         return Identified(np.ones(seen.shape, dtype=np.bool_), np.zeros(seen.shape, dtype=np.bool_))
     functions = vanishing_functions(model, seen)
     if functions is None:
@@ -57,7 +63,11 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
 
 
 def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
-    """Draw functions of the model that are 0 on the observed cells, n x the merged grid, if they come out clearly."""
+    """Draw random functions of the model that are 0 on the observed cells (n x the merged grid).
+
+    Large sets of margins are tried without a matrix first. ``None`` if no method gives values that are clearly 0 or
+    clearly not, or if the basis is too large for a matrix.
+    """
     margins = None if model.n_params < limits.TABLES_FROM else generating_margins(model)
     functions = None if margins is None else from_tables(margins, seen)
     if functions is not None and _clear(functions, seen):
@@ -67,7 +77,7 @@ def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
 
 
 def _clear(functions: FloatArray, seen: BoolArray) -> bool:
-    """Whether the functions are 0 on the observed cells, and at every other cell clearly 0 or clearly not."""
+    """Return whether the functions are 0 on the observed cells, and at every other cell clearly 0 or clearly not."""
     size = np.abs(functions).max(axis=0, initial=0.0)
     return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
 
@@ -75,11 +85,12 @@ def _clear(functions: FloatArray, seen: BoolArray) -> bool:
 def from_covariance(
     model: Model, seen: BoolArray, *, n_draws: int = 4, every: bool = False, most_directions: int = 300
 ) -> FloatArray | None:
-    """Draw functions that are 0 on the observed cells, by the covariance of the features there.
+    """Draw functions that are 0 on the observed cells, by the covariance matrix of the features there.
 
-    With `every` the result is a basis of all such functions, or ``None`` if it has more than `most_directions`. The
-    chance that all of `n_draws` random functions are near 0 at a cell where one need not be is nil. Coefficients of
-    dependent features are drawn freely, those of the others follow; a second solve removes what rounding left.
+    The coefficients of features that depend on others there are drawn freely; those of the others follow from a linear
+    system. With `every` the result is a basis of all such functions, or ``None`` if it has more than `most_directions`.
+    Otherwise it is `n_draws` random ones: the chance that all of them are near 0 at a cell where some function is not
+    is negligible.
     """
     observed = model.on_face(seen)
     g = covariance(observed)
@@ -88,16 +99,17 @@ def from_covariance(
     if every and len(lost) > most_directions:
         return None
     factor = factorise(g[np.ix_(kept, kept)], observed.n_cells)
+    # tied features have values of any size: their coefficients are divided by it
     sizes = np.ones(len(g)) if model.ties is None else model.ties.collect_sizes(np.ones(model.ties.n_cells))
     draws = np.eye(len(lost)) if every else np.random.default_rng(0).normal(size=(n_draws, len(lost)))
     functions = np.empty((len(draws), *seen.shape))
     for function, draw in zip(functions, draws, strict=True):
         theta = np.zeros(len(g))
         theta[lost] = draw / np.maximum(sizes[lost], np.finfo(np.float64).tiny)
-        for _ in range(2):
+        for _ in range(2):  # the second solve removes the rounding error of the first
             theta[kept] -= factor.solve(g[kept] @ theta)
         function[...] = model.below(theta)
-        function -= function[seen].mean()
+        function -= function[seen].mean()  # it is constant there
     return functions
 
 
@@ -106,9 +118,9 @@ def from_tables(
 ) -> FloatArray | None:
     """Draw functions that are 0 on the observed cells, without a matrix, for a basis that is a set of margins.
 
-    The functions of such a model are sums of tables, one for each margin. Draw random tables, and subtract the shortest
-    ones that agree with them on the observed cells (LSQR finds them). ``None`` if that would visit cells more than
-    `max_visits` times.
+    The functions of such a model are sums of tables, one for each margin. Random tables are drawn, and the tables of
+    least norm with the same sum on the observed cells, which LSQR finds, are subtracted. ``None`` if that would visit
+    cells more than `max_visits` times. `seen` marks the observed cells of the merged grid.
     """
     from scipy.sparse.linalg import LinearOperator, lsqr
 
@@ -138,7 +150,7 @@ def from_tables(
     for function in functions:
         function[...] = spread(rng.normal(size=size[1]))
         answer = lsqr(operator, function[seen], atol=1e-14, btol=1e-14, conlim=0, iter_lim=most)
-        if answer[1] == 7:  # out of products
+        if answer[1] == 7:  # LSQR has reached iter_lim
             return None
         function -= spread(answer[0])
     return functions
@@ -154,10 +166,14 @@ def _in_cone(
     same: float = 1e-6,
     most_cones: int = 3_000,
 ) -> BoolArray:
-    """Mark the cells that, up to combinations of the face, are nonnegative multiples of cells that vanish.
+    """Mark the cells that lie, up to combinations of the face, in the cone that the vanishing cells span; and these.
 
-    Random functions that are 0 on the face recognise the same ray; sums of several rays need a basis of all of them.
-    Rays (of length 1) that differ by at most `same` are one: their coordinates are ratios of small integers.
+    The values at a cell of all functions that are 0 on the face (`seen`) are a vector, and its multiples are a ray. A
+    cell that is `unknown` is 0 in the limit if its ray is in the cone of the rays of cells that are `gone`. The random
+    `functions` are enough to recognise a ray that is equal to one of these. For a sum of several rays, a basis of all
+    functions is needed, and nonnegative least squares decides. Rays of length 1 that differ by at most `same` count as
+    equal: their coordinates are ratios of small integers, so different rays differ by more. More than `most_cones`
+    least squares would take too long; cells are then left unmarked.
     """
     from scipy.optimize import nnls
     from scipy.spatial import cKDTree

@@ -1,7 +1,8 @@
 """Rank: which parameters are independent on the sample space.
 
-The features ``zeta(u, .)``, u in B, may be linearly dependent (together with the constant) on Omega. Q is unique all
-the same; theta is by holding the parameters left out here at 0 (large sets of margins, fitted by scaling, keep theirs).
+The features ``zeta(u, .)``, u in B, may be linearly dependent (together with the constant) on Omega. Q is unique
+nevertheless. Theta is made unique by holding the parameters that are left out here at 0 (large sets of margins, which
+are fitted by scaling, keep all of theirs).
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Rank:
 def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     """Count the independent parameters: the degrees of freedom of the model.
 
-    `columns` are those that `independent` found; ``None`` if it was not asked. If a basis is too large for its Fisher
-    matrix, they are counted where a cheap argument does it; otherwise the result is an upper bound.
+    `columns` are the parameters that `independent` found, ``None`` if it was not called. If a basis is too large for
+    its Fisher matrix, a cheap argument may count them; otherwise the result is an upper bound.
     """
     k = model.n_params
     if model.plain:
@@ -47,7 +48,7 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
         return Rank(n_free(model.tables))
     if model.ties is not None:
         return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
-    if k == math.prod(model.quotient.merged_shape) - 1:  # all cells but the bottom span all functions
+    if k == math.prod(model.quotient.merged_shape) - 1:  # B is all cells but the bottom: it spans all functions
         return Rank(model.n_alive - 1)
     if columns is not None and (k <= limits.LARGEST_MATRIX or model.carries(model.positions).all()):
         return Rank(len(columns))
@@ -57,34 +58,38 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
 
 
 def _by_reference(model: Model) -> Rank | None:
-    """Count the parameters of a set of margins: the cells of the margins that some cell of Omega belongs to.
+    """Count the independent parameters of a set of margins without a matrix; ``None`` for any other basis.
 
-    Choose a cell r of Omega. The model is spanned by the indicators of ``v_S = a``, S within a margin and a unlike r in
-    every mode of it; those that no cell of Omega meets are 0. If for each other one the cell that is a on S and r
-    elsewhere lies in Omega, these cells and indicators make a unitriangular matrix. Otherwise the number is a bound.
+    Choose a reference cell r of Omega. The model is spanned by the indicators of ``v_S = a``, where S is a set of modes
+    within a margin and a differs from r in every mode of S. Indicators that are 0 on Omega do not count (`most` counts
+    the others). If for each of these the cell that is a on S and r elsewhere is in Omega (`least` counts such cells),
+    the indicators have a unitriangular matrix on these cells, so they are independent. Otherwise the number is an upper
+    bound.
     """
     if generating_margins(model) is None:
         return None
     alive, every = model.alive, range(model.alive.ndim)
     seen = sum(alive.sum(axis=tuple(j for j in every if j != k), keepdims=True) for k in every)
-    r = np.unravel_index(int(np.argmax(np.where(alive, seen, 0))), alive.shape)  # of levels that are seen most often
+    # the cell whose levels occur most often in Omega: most of the cells that differ from it on S only are there too
+    reference = np.unravel_index(int(np.argmax(np.where(alive, seen, 0))), alive.shape)
     most = least = 0
     for modes in model.patterns:
-        unlike = np.ix_(*(np.delete(np.arange(alive.shape[k]), r[k]) for k in modes))
+        unlike = np.ix_(*(np.delete(np.arange(alive.shape[k]), reference[k]) for k in modes))
         margin = np.any(alive, axis=tuple(k for k in every if k not in modes))
-        through = alive[tuple(slice(None) if k in modes else r[k] for k in every)]
+        through = alive[tuple(slice(None) if k in modes else reference[k] for k in every)]
         most += int(np.count_nonzero(margin[unlike]))
         least += int(np.count_nonzero(through[unlike]))
     return Rank(most, exact=most == least)
 
 
 def independent(model: Model) -> IntArray:
-    """List the rows of the basis that are kept: a maximal independent set.
+    """List the numbers of a maximal independent set of parameters, in rising order.
 
-    Where the box of every basis cell holds a cell of Omega the zeta matrix of those boxes is unitriangular; if some
-    cell of Omega, such as the bottom, is above no basis cell, the constant is independent of the features too.
-    Elsewhere a pivoted Cholesky factor of their covariance decides. Bases too large for a matrix are taken as they are;
-    what depends on others costs theta its uniqueness, not Q (`rank_of` counts).
+    If the merged cell of every basis cell holds a cell of Omega, the zeta matrix on these cells is unitriangular, so
+    all features are independent. If some cell of Omega, such as the bottom, is above no basis cell, the constant is
+    independent of them too, and all parameters are kept. Otherwise a pivoted Cholesky factor of the covariance of the
+    features decides. All parameters are kept if there are too many for a matrix: theta may then not be unique, but Q is
+    (`rank_of` counts them).
     """
     every = np.arange(model.n_params)
     if model.plain or model.n_params > limits.LARGEST_MATRIX:
@@ -99,7 +104,7 @@ def independent(model: Model) -> IntArray:
 
 
 def _a_product(space: Model) -> TypeGuard[Cliques]:
-    """Whether this is a face of a junction tree whose tables B fits completely, so that Q is a product of tables."""
+    """Return whether this is a face of a junction tree whose tables B fits completely: Q is a product of tables."""
     return isinstance(space, Cliques) and not space.whole and space.ties is None and is_saturated(space.tables)
 
 
@@ -107,8 +112,8 @@ def _free_in_tables(tables: Tables) -> IntArray:
     """List a maximal independent set of parameters, table by table of a junction tree.
 
     A table shares some modes with its parent. Given these modes, its other modes are independent of the rest of the
-    tree. So a feature depends on others exactly if it does within its own table, up to functions of the shared modes:
-    the mean given these modes is subtracted from every feature, and the rank of what is left is found.
+    tree. A feature therefore depends on others if and only if it does so within its own table, up to functions of the
+    shared modes. So the mean given the shared modes is subtracted from every feature, and the rank of the rest decides.
     """
     assert tables.alive is not None
     kept, marks = [], tables.matrices(tables.alive)
@@ -117,7 +122,7 @@ def _free_in_tables(tables: Tables) -> IntArray:
         if not alive.all():
             cells = np.argwhere(alive.reshape(clique.shape))
             features = zeta_rows(cells, tables.basis[rows][:, clique.modes])
-            states = np.nonzero(alive)[0]  # of the shared modes, in the order of the cells
+            states = np.nonzero(alive)[0]  # for each cell, the number of its combination of shared levels
             means = np.zeros((len(alive), len(rows)))
             np.add.at(means, states, features)
             features -= (means / np.maximum(alive.sum(axis=1), 1)[:, None])[states]
@@ -127,13 +132,13 @@ def _free_in_tables(tables: Tables) -> IntArray:
 
 
 def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_000) -> FloatArray:
-    """Compute the covariance of the features under the uniform distribution on the n merged cells.
+    """Compute the covariance of the features (k x k) under the uniform distribution on the n merged cells.
 
-    Times n^2 they are integers, ``n N_ij - N_i N_j``, where N counts cells. Rounded to them, features that are nearly
-    constant lose no digits to the difference. Integers up to `exact`, of up to `most_cells` cells, are known to less
-    than a half.
+    It shows which features depend on others. Times n^2 the entries are integers, ``n N_ij - N_i N_j``, where N counts
+    cells. They are rounded to these, so that features that are nearly constant lose no digits in the difference. That
+    is possible for integers up to `exact` and for up to `most_cells` cells, where the error is less than 1/2.
     """
-    if isinstance(model, Cliques):  # every cell of a box counts
+    if isinstance(model, Cliques):  # its engine counts all unmerged cells
         n, engine = n_carrying(model.tables), choose_engine(model)
     else:
         n, engine = model.n_alive, choose_engine(model.on_measure(model.alive.astype(np.float64)))
@@ -152,8 +157,9 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
 def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
     """Set the variance of tied features that are constant on Omega to exactly 0.
 
-    Their values are real numbers with rounding errors, so that the computed variance may be a little above 0, and a
-    constant feature would count as independent.
+    Their values are real numbers with rounding errors, so the computed variance may be slightly positive, and a
+    constant feature would count as independent. A feature is constant if its range, relative to the sum of its absolute
+    coefficients, is at most 64 units of rounding.
     """
     sizes, unit = ties.collect_sizes(np.ones(ties.n_cells)), np.zeros(ties.n_params)
     for j, size in enumerate(sizes.tolist()):
