@@ -264,7 +264,7 @@ class B1(Basis):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _lines(data, [{k: None} for k in range(len(data.support.shape))])
+        return _list_lines(data, [{k: None} for k in range(len(data.support.shape))])
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,7 +324,7 @@ class B2(_Sliced):
         counts = {k: min(int(self.l), length) for k, length in enumerate(data.support.shape) if k != slices}
         # C_k(l), counted from 0
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
-        return _lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
+        return _list_lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
 
 
 @dataclass(frozen=True, repr=False)
@@ -361,7 +361,7 @@ class B3(_Sliced):
         return {} if isinstance(self.axis, str) else {self._slices(shape): int(self.l)}
 
 
-def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
+def _list_lines(data: Observation, lines: list[Parallel]) -> IntArray:
     """List the cells of some lines (see `Parallel`) that lie in the support, in C order, without the bottom.
 
     On a grid the cells of the lines are listed and looked up in the support. If the support is a list of points, modes
@@ -370,7 +370,7 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
     points = data.support.points
     if points is None:
         shape = data.support.shape
-        parts = [_line(shape, line) for line in lines]
+        parts = [_list_line(shape, line) for line in lines]
         return _gather_inside(parts or [np.empty((0, len(shape)), dtype=np.int64)], data.support.mask)
     nonzero = points != 0
     number = nonzero.sum(axis=1)
@@ -384,7 +384,7 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
     return _gather_inside([points[found]], None)
 
 
-def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
+def _list_line(shape: tuple[int, ...], line: Parallel) -> IntArray:
     """List the cells of a line in the grid: all combinations of its levels, 0 in the other modes."""
     modes = sorted(line)
     size = math.prod(shape[k] if values is None else len(values) for k, values in line.items())

@@ -116,7 +116,7 @@ def _feature_columns(functions: dict[str, Feature], labels: Labels) -> Iterator[
     """Evaluate the functions on the levels of their modes; yield each as a sum of features of cells (a `Column`)."""
     check_room(math.prod(labels.shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
     for name, f in functions.items():
-        yield name, *corners(_values(name, f, labels))
+        yield name, *corners(_tabulate(name, f, labels))
 
 
 def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -135,7 +135,7 @@ def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
     return cells.astype(np.int64), inverse[tuple(cells.T)]
 
 
-def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
+def _tabulate(name: str, f: Feature, labels: Labels) -> FloatArray:
     """Evaluate a caller's function, or read a caller's array, as a table with an entry for each cell of its modes."""
     shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(len(labels.shape)))
     if callable(f):  # with the levels of mode k along axis k, so that the results broadcast

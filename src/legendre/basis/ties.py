@@ -138,7 +138,7 @@ def symmetric(a: Mode, b: Mode) -> Basis:
     >>> ld.decompose([[5, 2, 1], [4, 5, 3], [3, 1, 5]], ld.ties.symmetric(0, 1)).tensor().round(6).tolist()
     [[5.0, 3.0, 2.0], [3.0, 5.0, 2.0], [2.0, 2.0, 5.0]]
     """
-    return _of_pair("symmetric", a, b, partial(_symmetric_columns, "symmetric"))
+    return _tie_pair("symmetric", a, b, partial(_symmetric_columns, "symmetric"))
 
 
 def quasi_symmetric(a: Mode, b: Mode) -> Basis:
@@ -154,7 +154,7 @@ def quasi_symmetric(a: Mode, b: Mode) -> Basis:
     >>> ld.decompose([[5, 2, 1], [4, 5, 3], [3, 1, 5]], ld.ties.quasi_symmetric(0, 1)).inference().df
     1
     """
-    return _of_pair("quasi_symmetric", a, b, partial(_symmetric_columns, "quasi_symmetric"))
+    return _tie_pair("quasi_symmetric", a, b, partial(_symmetric_columns, "quasi_symmetric"))
 
 
 def diagonal(a: Mode, b: Mode) -> Basis:
@@ -171,7 +171,7 @@ def diagonal(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], fit.tensor().diagonal().round(6).tolist()
     ('mode 0 = mode 1 = 2', [9.0, 9.0, 9.0])
     """
-    return _of_pair("diagonal", a, b, _diagonal_columns)
+    return _tie_pair("diagonal", a, b, _diagonal_columns)
 
 
 def topological(levels: ArrayLike, *modes: Mode) -> Basis:
@@ -209,7 +209,7 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
     return Tied("topological", named, partial(_level_columns, table), arguments)
 
 
-def _of_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[Column]], more: str = "") -> Basis:
+def _tie_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[Column]], more: str = "") -> Basis:
     """Make a basis of two modes; `columns` lists its parameters, and `more` are further arguments for its repr."""
     return Tied(name, mode_sets(name, [(a, b)])[0], columns, f"{a!r}, {b!r}{more}")
 
@@ -226,7 +226,7 @@ def _multiply_scores(name: str, a: Mode, b: Mode, scores: dict[Mode, Any]) -> Ba
     # for the repr; scores that are no list are reported later, by `_read_scores`
     given = {mode: list(values) for mode, values in scores.items() if np.ndim(values)}
     more = f", scores={given}" if given else ""
-    return _of_pair(name, a, b, partial(_score_columns, name, (scores.get(a), scores.get(b))), more)
+    return _tie_pair(name, a, b, partial(_score_columns, name, (scores.get(a), scores.get(b))), more)
 
 
 def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:

@@ -68,7 +68,7 @@ class JunctionEngine(Engine):
         margin of the shared modes times the distribution `given` of its own modes given these. The derivative of the
         margin is therefore margin x (z - mean of z given the shared modes) + (derivative of the shared margin) x given.
         """
-        tables, beliefs = self.tables, self._beliefs(point)
+        tables, beliefs = self.tables, self._find_beliefs(point)
         inside = tables.sums_below(vector)
         matrices, given, margins = (tables.matrices(part) for part in (inside, beliefs.given, beliefs.margins))
         means: list[FloatArray] = [np.empty(0)] * len(matrices)
@@ -84,7 +84,7 @@ class JunctionEngine(Engine):
                 change += link.reduce(matrices[link.above])[:, None] * given[c][wide]
         return tables.sums_above(inside)
 
-    def _beliefs(self, point: Point) -> Beliefs:
+    def _find_beliefs(self, point: Point) -> Beliefs:
         """Return the distributions on the cliques that `at` kept; compute them for a point read from a file."""
         found: Beliefs = propagate(self.tables, point.theta)[1] if point.cache is None else point.cache
         return found
@@ -112,7 +112,7 @@ class JunctionEngine(Engine):
         It is the minimum if B has a parameter for every cell of every table, and every cell of a table that can carry
         probability has data (Lauritzen 1996, section 4.4).
         """
-        sums, alive = self._sums(problem), self.tables.alive
+        sums, alive = self._sum_data(problem), self.tables.alive
         if sums is None or not is_saturated(self.tables) or not (sums[... if alive is None else alive] > 0).all():
             return None
         return closed_form(self.tables, sums)
@@ -122,10 +122,10 @@ class JunctionEngine(Engine):
 
         Both are infinite if P's sums over the tables are not known.
         """
-        sums = self._sums(problem)
-        return (np.inf, np.inf) if sums is None else excess(self.tables, sums, self._beliefs(point).margins)
+        sums = self._sum_data(problem)
+        return (np.inf, np.inf) if sums is None else excess(self.tables, sums, self._find_beliefs(point).margins)
 
-    def _sums(self, problem: Problem) -> FloatArray | None:
+    def _sum_data(self, problem: Problem) -> FloatArray | None:
         """Return P summed over the cells of the tables (one array, as in `Tables`); ``None`` if that is not known.
 
         If every clique is a single mode, the tables are the margins of P, which are always known.

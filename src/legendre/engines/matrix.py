@@ -107,10 +107,10 @@ class MatrixEngine(Engine):
         sums = self.weights @ factor if axis == 1 else factor @ self.weights
         seen = self._seen[1 - axis]
         if (sums[seen] < self._floor).any():
-            return self._log_product(log_factor, axis)
+            return self._log_sum_exp(log_factor, axis)
         return np.log(sums, out=np.full_like(sums, -np.inf), where=seen) + peak
 
-    def _log_product(self, log_factor: FloatArray, axis: int) -> FloatArray:
+    def _log_sum_exp(self, log_factor: FloatArray, axis: int) -> FloatArray:
         """Compute `log_product` in the log domain: each row or column relative to its own largest term."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(self.weights) + (log_factor if axis == 1 else log_factor[:, None])

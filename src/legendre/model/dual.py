@@ -123,7 +123,7 @@ def from_eta(eta: ArrayLike, support: str | ArrayLike = "all") -> Any:
     >>> from_eta([[1.0, 0.6], [0.7, 0.4]]).round(6).tolist()
     [[0.1, 0.2], [0.3, 0.4]]
     """
-    grid, mask = _parameters(eta, support)
+    grid, mask = _read_grid(eta, support)
     grid[(0,) * grid.ndim] = 1.0
     q = moebius_adjoint(grid) if mask.all() else np.flip(_solve_triangular(np.flip(grid), np.flip(mask)))
     lowest = np.unravel_index(int(q.argmin()), q.shape)
@@ -198,7 +198,7 @@ def probabilities(data: Dense) -> FloatArray:
     return np.divide(data.values, data.total, out=np.zeros(data.values.shape), where=mask, dtype=np.float64)
 
 
-def _parameters(grid: ArrayLike, support: str | ArrayLike) -> tuple[FloatArray, BoolArray]:
+def _read_grid(grid: ArrayLike, support: str | ArrayLike) -> tuple[FloatArray, BoolArray]:
     """Check a grid of theta or eta; return a copy that is 0 outside the support, and the support as a mask."""
     values = check_numeric(grid, "theta or eta", InvalidTensor)
     if not np.isfinite(values).all():
@@ -209,7 +209,7 @@ def _parameters(grid: ArrayLike, support: str | ArrayLike) -> tuple[FloatArray, 
 
 def _log_density(theta: ArrayLike, support: str | ArrayLike) -> FloatArray:
     """Compute log q + psi at every cell, eq. (2); -inf outside the support."""
-    grid, mask = _parameters(theta, support)
+    grid, mask = _read_grid(theta, support)
     grid[(0,) * grid.ndim] = 0.0
     return np.where(mask, zeta(grid), -np.inf)
 

@@ -57,9 +57,9 @@ class Model:
         quotient, positions = Quotient.of(support.shape, basis)
         grid = Model(support, base, freeze(basis), quotient, positions, ties=ties)
         if support.points is not None:
-            return _of_points(grid, support.points)
+            return _merge_points(grid, support.points)
         if support.mask is None and base is None:
-            return grid if quotient.small else _choose_full(grid)
+            return grid if quotient.small else _choose_form(grid)
         return replace(grid, measure=freeze(support.merge(quotient, base)))
 
     @cached_property
@@ -321,7 +321,7 @@ class Cliques(Model):
         return 2 * sum(clique.n_cells * len(clique.modes) for clique in self.tables.tree.cliques)
 
 
-def _choose_full(grid: Model) -> Model:
+def _choose_form(grid: Model) -> Model:
     """Choose the form of a model on a large full grid: the grid itself or cliques, whichever is expected to be faster.
 
     Cliques are chosen if the grid cannot be formed. Otherwise their tables must have `limits.CLIQUES_GAIN` times fewer
@@ -345,7 +345,7 @@ def _choose_full(grid: Model) -> Model:
     return Cliques(grid.support, None, grid.basis, quotient, positions, ties=grid.ties, tables=tables)
 
 
-def _of_points(grid: Model, points: IntArray) -> Model:
+def _merge_points(grid: Model, points: IntArray) -> Model:
     """Merge a support that is a list of cells (n x N): count how many fall into each merged cell.
 
     If the merged grid is small, or not much larger than the list, the counts are its measure. Otherwise the model is a

@@ -55,7 +55,7 @@ class Problem:
         listed = isinstance(model, Cliques) and data.entries is not None and is_saturated(model.tables)
         if model.measure is not None or (model.n_cells <= data.largest_grid and model.formable and not listed):
             return replace(problem, eta_hat=model.above(problem.mass), given=problem.mass)
-        if isinstance(model, Cliques) and (sums := _tables_of(data, model.tables)) is not None:
+        if isinstance(model, Cliques) and (sums := _sum_onto_tables(data, model.tables)) is not None:
             eta_hat = model.on_params(model.tables.sums_above(sums))
             return replace(problem, eta_hat=eta_hat, clique_sums=freeze(sums))
         if (np.count_nonzero(model.positions, axis=1) > 1).any():  # interactions, and no grid: sums above B alone
@@ -172,7 +172,7 @@ class Problem:
         return replace(self, model=model, eta_hat=self.eta_hat[columns])
 
 
-def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:
+def _sum_onto_tables(data: Observation, tables: Tables) -> FloatArray | None:
     """Sum P over the cells of the cliques' tables; ``None`` unless X is sparse, or has zeros and is in memory.
 
     The tables show which cells vanish. If X has no zeros, none do, and sums above the cells of B are enough.

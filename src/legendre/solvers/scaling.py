@@ -84,7 +84,7 @@ class Scaling(Solver):
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Compute the margins of P, and the tensor Q at theta to scale."""
-        margins, point = _margins(target.problem), target.at(theta)
+        margins, point = _list_margins(target.problem), target.at(theta)
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
         q = target.engine.probabilities(point)
         return State(point, memory=Scales(theta, point.psi, margins, q, none))
@@ -104,15 +104,15 @@ class Scaling(Solver):
             q *= ratio
             logs.append(log_scale + np.log(ratio))
         following = replace(scales, q=q, log_scales=tuple(logs), residuals=residuals)
-        return State(target.evaluate(_point(following)), memory=following, step=1.0)
+        return State(target.evaluate(_make_point(following)), memory=following, step=1.0)
 
     def finish(self, target: Target, state: State) -> State:
         """Evaluate theta by the engine, so that the residual is theta's and not that of the scaled Q; bound the gap."""
-        gap, tilt = _gap(state.memory)
+        gap, tilt = _bound_gap(state.memory)
         return replace(state, point=target.at(state.point.theta), gap=gap, tilt=tilt)
 
 
-def _gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
+def _bound_gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
     """Bound KL(P, Q) minus its minimum by the squared Newton decrement, see `newton.newton_gap`; and the tilt.
 
     No Fisher matrix is needed: a is found by the same cycles, linearised. It is changed margin by margin until ``q (1 +
@@ -138,7 +138,7 @@ def _gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
     return np.inf, np.inf
 
 
-def _margins(problem: Problem) -> tuple[Margin, ...]:
+def _list_margins(problem: Problem) -> tuple[Margin, ...]:
     """List the margins of P in the order in which they are fitted; raise InvalidSetting if B is not a set of margins.
 
     In running order, one cycle is exact if the margins are decomposable.
@@ -156,7 +156,7 @@ def _margins(problem: Problem) -> tuple[Margin, ...]:
     return tuple(margins)
 
 
-def _point(scales: Scales) -> Point:
+def _make_point(scales: Scales) -> Point:
     """Compute theta, eta and psi of the current tensor from its margins, which is cheaper than a sweep of the grid.
 
     log q is that of the start plus the logarithms of all factors. Theta therefore changes by the Möbius inverse of
@@ -224,21 +224,21 @@ class MatrixScaling(Solver):
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin with cycles at theta; the two modes with more than one level are the rows and the columns."""
-        affordable = _affordable(target)
+        affordable = _count_affordable(target)
         sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
         rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
         return State(target.at(theta), memory=CycleMemory(rows, columns, affordable))
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take a cycle, or a Newton step once cycles have become too slow."""
-        engine, memory = _engine(target), state.memory.update(state.point.residual, target.tol)
+        engine, memory = _require_matrix(target), state.memory.update(state.point.residual, target.tol)
         if memory.left < 0:
-            landed = search(target, state.point, _direction(target, state), memory)
+            landed = search(target, state.point, _newton_direction(target, state), memory)
             if landed is not None:
                 return landed
             # Newton's equations are singular in floating point, because some rows and columns are hardly linked. Cycles
             # continue, however slowly; Newton's method gets another chance later.
-            memory = memory._replace(residuals=(), left=_affordable(target), omega=1.0)
+            memory = memory._replace(residuals=(), left=_count_affordable(target), omega=1.0)
         point = sinkhorn_cycle(engine, state.point, memory)
         return State(target.evaluate(point), memory=memory, step=memory.omega)
 
@@ -246,16 +246,16 @@ class MatrixScaling(Solver):
         """Bound the gap as `newton.newton_gap` does."""
         if not self.prove:
             return state
-        gap, tilt = bound_along(target, state.point, _direction(target, state))
+        gap, tilt = bound_along(target, state.point, _newton_direction(target, state))
         return replace(state, gap=gap, tilt=tilt)
 
 
-def _affordable(target: Target) -> int:
+def _count_affordable(target: Target) -> int:
     """Estimate how many cycles cost as much as the few Newton steps that would replace them.
 
     A Newton step on an n x n matrix takes of the order of n^3 operations and a cycle n^2, so the number grows with n.
     """
-    return 20 + int(min(_engine(target).weights.shape)) // 4
+    return 20 + int(min(_require_matrix(target).weights.shape)) // 4
 
 
 def sinkhorn_cycle(engine: MatrixEngine, point: Point, memory: CycleMemory) -> Point:
@@ -264,13 +264,13 @@ def sinkhorn_cycle(engine: MatrixEngine, point: Point, memory: CycleMemory) -> P
     Omega 1 is the method of Sinkhorn (1964); a larger omega is successive over-relaxation of the log factors.
     """
     old: Scaled = point.cache
-    f = old.f + memory.omega * (_factors(memory.rows, old.per_row, old.f) - old.f)
+    f = old.f + memory.omega * (_find_factors(memory.rows, old.per_row, old.f) - old.f)
     per_column = engine.log_product(f, 0)
-    g = old.g + memory.omega * (_factors(memory.columns, per_column, old.g) - old.g)
+    g = old.g + memory.omega * (_find_factors(memory.columns, per_column, old.g) - old.g)
     return engine.scaled_by(f, g, per_column)
 
 
-def _factors(wanted: FloatArray, log_sums: FloatArray, last: FloatArray) -> FloatArray:
+def _find_factors(wanted: FloatArray, log_sums: FloatArray, last: FloatArray) -> FloatArray:
     """Find the log factors that give rows (or columns) the wanted sums.
 
     `log_sums` are the logarithms of the sums without these factors. A row whose wanted or present sum is 0 keeps its
@@ -280,7 +280,7 @@ def _factors(wanted: FloatArray, log_sums: FloatArray, last: FloatArray) -> Floa
     return np.subtract(np.log(wanted, where=filled, out=last.copy()), log_sums, where=filled, out=last.copy())
 
 
-def _engine(target: Target) -> MatrixEngine:
+def _require_matrix(target: Target) -> MatrixEngine:
     """Return the engine for matrices; raise InvalidSetting if the problem is not a matrix with two margins."""
     if not isinstance(target.engine, MatrixEngine):  # a user may ask for this solver on any problem
         raise InvalidSetting(
@@ -289,9 +289,9 @@ def _engine(target: Target) -> MatrixEngine:
     return target.engine
 
 
-def _direction(target: Target, state: State) -> FloatArray:
+def _newton_direction(target: Target, state: State) -> FloatArray:
     """Compute Newton's direction in theta: solve for the log factors, and take differences of neighbours."""
-    engine, memory = _engine(target), state.memory
+    engine, memory = _require_matrix(target), state.memory
     at: Scaled = state.point.cache
     q = engine.probabilities(state.point).reshape(len(at.f), len(at.g))
     wanted = memory.rows - at.rows, memory.columns - at.columns

@@ -102,11 +102,11 @@ def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
     >>> [clique.modes for clique in clique_tree(chain, [2, 2, 2, 2]).cliques]
     [(2, 3), (2, 1), (1, 0)]
     """
-    order, neighbours = _elimination(graph, np.log(np.array(levels, dtype=np.float64)).tolist())
-    return _tree(order, neighbours, levels)
+    order, neighbours = _eliminate_modes(graph, np.log(np.array(levels, dtype=np.float64)).tolist())
+    return _build_tree(order, neighbours, levels)
 
 
-def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], list[list[int]]]:
+def _eliminate_modes(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], list[list[int]]]:
     """Eliminate the modes one by one; return their order, and the neighbours of each when it was eliminated.
 
     Eliminating a mode joins its neighbours to each other; all edges together make the graph chordal. The order decides
@@ -120,7 +120,7 @@ def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], l
 
     def cost(k: int) -> tuple[float, float, int]:
         """Return twice the edges that eliminating k adds, the logarithm of its clique's size, and k itself for ties."""
-        around = _members(near[k])
+        around = _list_bits(near[k])
         fill = sum((near[k] & ~near[j]).bit_count() - 1 for j in around)  # neighbours of k that j is not joined to yet
         size = sum(log_sizes[j] for j in around) + log_sizes[k]
         return fill, size, k
@@ -139,7 +139,7 @@ def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], l
             left = sorted(costs)
             return order + left, neighbours + [left[i + 1 :] for i in range(len(left))]
         del costs[k]
-        around, fills = _members(near[k]), best[0] > 0  # does it add edges?
+        around, fills = _list_bits(near[k]), best[0] > 0  # does it add edges?
         order.append(k)
         neighbours.append(around)
         stale = near[k]  # modes whose cost changes
@@ -147,13 +147,13 @@ def _elimination(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int], l
             near[j] = (near[j] | near[k]) & ~(1 << j | 1 << k)
             stale |= near[j] if fills else 0  # a new edge also saves fill to modes that are next to both of its ends
         del near[k]
-        for j in _members(stale):
+        for j in _list_bits(stale):
             costs[j] = cost(j)
             heappush(waiting, costs[j])
     return order, neighbours
 
 
-def _members(bits: int) -> list[int]:
+def _list_bits(bits: int) -> list[int]:
     """List the positions of the bits of an integer: the modes of a set."""
     out = []
     while bits:
@@ -163,7 +163,7 @@ def _members(bits: int) -> list[int]:
     return out
 
 
-def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) -> CliqueTree:
+def _build_tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) -> CliqueTree:
     """Build the junction tree from an elimination order and the neighbours of each mode then.
 
     Modes are taken in reverse order, so that a mode's neighbours are already in the tree, all in one clique: the home

@@ -268,15 +268,15 @@ def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
     Each clique contributes its margin given the shared modes (Lauritzen 1996, section 4.4). `sums` must be positive at
     all cells of tables that can carry probability.
     """
-    out = _log(sums)
+    out = _log_or_zero(sums)
     for table, own, link in zip(tables.matrices(out), tables.matrices(sums), tables.links, strict=True):
         if link is not None:
-            table -= _log(own.sum(axis=1))[:, None]
+            table -= _log_or_zero(own.sum(axis=1))[:, None]
     out -= tables.log_lengths
     return theta_of(tables, out)
 
 
-def _log(sums: FloatArray) -> FloatArray:
+def _log_or_zero(sums: FloatArray) -> FloatArray:
     """Take logarithms; 0 belongs to cells that vanish, where any finite number will do."""
     return np.log(np.where(sums > 0, sums, 1.0))
 

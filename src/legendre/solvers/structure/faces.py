@@ -69,7 +69,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     """
     model = problem.model
     attained = Face(None, np.zeros(model.n_params))
-    if (found := _empty_tables(problem)) is not None:
+    if (found := _find_table_face(problem)) is not None:
         return found
     if not problem.known or model.n_cells > limits.LARGEST_GRID:
         return replace(attained, certain=False)
@@ -83,7 +83,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
         never &= model.ties.own >= 0
     recession = np.where(never, -1.0, 0.0) + known
     if model.ties is None:
-        recession += _empty_margins(problem, margins)
+        recession += _lower_empty_margins(problem, margins)
     alive, face = model.alive, attained
     if recession.any():
         fall = model.below(recession)  # the change of log q, up to a constant; it is largest where there are data
@@ -94,7 +94,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     return replace(face, certain=bool(positive[alive].all()) or product)
 
 
-def _empty_tables(problem: Problem) -> Face | None:
+def _find_table_face(problem: Problem) -> Face | None:
     """Return the face of a junction tree whose tables B fits completely: exactly the tables' empty cells vanish.
 
     ``None`` for any other problem. The recession is minus the indicator of the empty cells, as parameters.
@@ -106,7 +106,7 @@ def _empty_tables(problem: Problem) -> Face | None:
     return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
 
 
-def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
+def _lower_empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
     """Return a direction in theta that lowers log q in all cells that belong to an empty entry of a margin.
 
     If B fits a margin completely, the cells of its empty entries vanish. The direction is minus the indicator of these
@@ -165,11 +165,11 @@ def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntA
         parts = tuple(
             (modes, np.any(alive, axis=tuple(k for k in every if k not in modes))) for modes in fitted_margins(model)
         )
-    found = {tuple(sorted(modes)): _entries(model, modes, marks) for modes, marks in parts}
+    found = {tuple(sorted(modes)): _list_unmarked(model, modes, marks) for modes, marks in parts}
     return {modes: entries for modes, entries in sorted(found.items()) if len(entries)}
 
 
-def _entries(model: Model, modes: Modes, marks: BoolArray) -> IntArray:
+def _list_unmarked(model: Model, modes: Modes, marks: BoolArray) -> IntArray:
     """List the entries of a margin that are not marked, as levels of the unmerged grid, modes in rising order.
 
     `marks` is a table over `modes`, which may be in any order, on the merged grid.
@@ -210,7 +210,7 @@ def search_face(problem: Problem, face: Face) -> Face:
         return replace(face, certain=True)
     everywhere = np.zeros((len(directions), model.n_params))
     everywhere[:, columns] = directions
-    return _steepest_fall(reduced, positive, face, everywhere)
+    return _lower_all(reduced, positive, face, everywhere)
 
 
 def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
@@ -239,10 +239,10 @@ def open_directions(model: Model, kept: IntArray | None = None) -> FloatArray:
     if len(lost):
         directions[np.arange(len(lost)), lost] = 1.0
         directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
-    return _exact(directions)
+    return _clear_denominators(directions)
 
 
-def _exact(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_000) -> FloatArray:
+def _clear_denominators(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_000) -> FloatArray:
     """Multiply each direction (row) that is rational up to rounding by a common denominator, and round it to integers.
 
     Features take the values 0 and 1 (or integers, if tied), so directions that solve equations in them are fractions.
@@ -251,7 +251,7 @@ def _exact(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_0
     `rounding`, so the fraction nearest to an entry is the right one. Rows without a common denominator up to `largest`
     stay as they are.
 
-    >>> _exact(np.array([[1.0, 1 / 3, -0.5], [0.1234567, 1.0, 0.0]])).tolist()
+    >>> _clear_denominators(np.array([[1.0, 1 / 3, -0.5], [0.1234567, 1.0, 0.0]])).tolist()
     [[6.0, 2.0, -3.0], [0.1234567, 1.0, 0.0]]
     """
     out = round_near(directions, rounding)
@@ -273,7 +273,7 @@ def round_near(numbers: FloatArray, rounding: float = 1e-9) -> FloatArray:
     return np.where(np.abs(numbers - integers) < rounding, integers, numbers)
 
 
-def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
+def _lower_all(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
     """Find all cells that vanish: the empty ones that some combination of directions lowers while it raises no cell.
 
     The directions (n x parameters) change no observed cell. If two combinations raise no cell, neither does their sum,
@@ -288,7 +288,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
         grid = model.below(direction)
         column[:] = grid[empty] - grid[positive][0]  # relative to the cells with data, where the change is constant
     rows, where = np.unique(round_near(changes.round(9)), axis=0, return_inverse=True)
-    found = _falling_rows(rows)
+    found = _find_falling(rows)
     if found is None:
         return face
     falls, combination = found
@@ -298,10 +298,10 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     alive[empty] = ~falls[where.reshape(-1)]
     direction = combination @ directions
     # the new face's recession also lowers the cells that the given face had left out
-    return Face(alive, face.recession * _outweighing(model, face, positive, direction) + direction)
+    return Face(alive, face.recession * _outweigh(model, face, positive, direction) + direction)
 
 
-def _outweighing(model: Model, face: Face, positive: BoolArray, direction: FloatArray) -> float:
+def _outweigh(model: Model, face: Face, positive: BoolArray, direction: FloatArray) -> float:
     """Return a factor for the recession of a face that makes it outweigh `direction` in every cell that it lowers.
 
     The direction was found on the face alone, and may raise cells outside it; the sum of both must not.
@@ -312,7 +312,7 @@ def _outweighing(model: Model, face: Face, positive: BoolArray, direction: Float
     return 1.0 + 2.0 * float((np.maximum(rise[gone], 0.0) / fall[gone]).max(initial=0.0))
 
 
-def _falling_rows(rows: FloatArray, max_programs: int = 300) -> tuple[BoolArray, FloatArray] | None:
+def _find_falling(rows: FloatArray, max_programs: int = 300) -> tuple[BoolArray, FloatArray] | None:
     """Mark the rows r for which some x has ``r . x < 0`` while ``rows @ x <= 0``; return one such x for all of them.
 
     `rows` (cells x directions) are the changes of log q in empty cells, and x is a combination of directions. Rows that

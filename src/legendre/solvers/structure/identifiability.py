@@ -59,7 +59,7 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     unknown = ~(value | gone)
     if not gone.any() or not unknown.any():
         return Identified(value, gone & ~value)
-    return Identified(value, _in_cone(model, seen, functions, unknown, gone) & ~value)
+    return Identified(value, _mark_cone(model, seen, functions, unknown, gone) & ~value)
 
 
 def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
@@ -70,13 +70,13 @@ def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
     """
     margins = None if model.n_params < limits.TABLES_FROM else generating_margins(model)
     functions = None if margins is None else from_tables(margins, seen)
-    if functions is not None and _clear(functions, seen):
+    if functions is not None and _is_clear(functions, seen):
         return functions
     functions = from_covariance(model, seen) if len(model.positions) <= limits.LARGEST_MATRIX else None
-    return functions if functions is not None and _clear(functions, seen) else None
+    return functions if functions is not None and _is_clear(functions, seen) else None
 
 
-def _clear(functions: FloatArray, seen: BoolArray) -> bool:
+def _is_clear(functions: FloatArray, seen: BoolArray) -> bool:
     """Return whether the functions are 0 on the observed cells, and at every other cell clearly 0 or clearly not."""
     size = np.abs(functions).max(axis=0, initial=0.0)
     return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
@@ -156,7 +156,7 @@ def from_tables(
     return functions
 
 
-def _in_cone(
+def _mark_cone(
     model: Model,
     seen: BoolArray,
     functions: FloatArray,
@@ -179,18 +179,18 @@ def _in_cone(
     from scipy.spatial import cKDTree
 
     zero = gone.copy()
-    zero[unknown] = cKDTree(_unit(functions[:, gone])).query(_unit(functions[:, unknown]))[0] <= same
+    zero[unknown] = cKDTree(_scale_to_unit(functions[:, gone])).query(_scale_to_unit(functions[:, unknown]))[0] <= same
     left = unknown & ~zero
     basis = from_covariance(model, seen, every=True) if left.any() and model.n_params <= limits.LARGEST_MATRIX else None
     if basis is not None:
-        rows, place = np.unique(_unit(basis[:, left]).round(9), axis=0, return_inverse=True)
+        rows, place = np.unique(_scale_to_unit(basis[:, left]).round(9), axis=0, return_inverse=True)
         if len(rows) <= most_cones:
-            rays = np.unique(_unit(basis[:, gone]).round(9), axis=0).T
+            rays = np.unique(_scale_to_unit(basis[:, gone]).round(9), axis=0).T
             inside = np.array([nnls(rays, row)[1] <= same for row in rows], dtype=np.bool_)
             zero[left] = inside[place.reshape(-1)]
     return zero
 
 
-def _unit(columns: FloatArray) -> FloatArray:
+def _scale_to_unit(columns: FloatArray) -> FloatArray:
     """Transpose a matrix and scale its rows to length 1: rays that differ by a factor become the same row."""
     return np.asarray(columns.T / np.linalg.norm(columns, axis=0)[:, None])

@@ -44,7 +44,7 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     k = model.n_params
     if model.plain:
         return Rank(k)
-    if _a_product(model):
+    if _is_product(model):
         return Rank(n_free(model.tables))
     if model.ties is not None:
         return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
@@ -53,11 +53,11 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     if columns is not None and (k <= limits.LARGEST_MATRIX or model.carries(model.positions).all()):
         return Rank(len(columns))
     most = Rank(min(k, max(model.n_alive - 1, 0)), exact=False)
-    counted = _by_reference(model)
+    counted = _count_by_reference(model)
     return counted if counted is not None and (counted.exact or counted.n < most.n) else most
 
 
-def _by_reference(model: Model) -> Rank | None:
+def _count_by_reference(model: Model) -> Rank | None:
     """Count the independent parameters of a set of margins without a matrix; ``None`` for any other basis.
 
     Choose a reference cell r of Omega. The model is spanned by the indicators of ``v_S = a``, where S is a set of modes
@@ -94,8 +94,8 @@ def independent(model: Model) -> IntArray:
     every = np.arange(model.n_params)
     if model.plain or model.n_params > limits.LARGEST_MATRIX:
         return every
-    if _a_product(model):
-        return _free_in_tables(model.tables)
+    if _is_product(model):
+        return _find_free_in_tables(model.tables)
     if model.ties is None and model.carries(model.positions).all():
         bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)
         if model.carries(bottom)[0] or (model.below(np.ones(model.n_params))[model.alive] == 0).any():
@@ -103,12 +103,12 @@ def independent(model: Model) -> IntArray:
     return every[independent_columns(covariance(model), model.n_cells)]
 
 
-def _a_product(space: Model) -> TypeGuard[Cliques]:
+def _is_product(space: Model) -> TypeGuard[Cliques]:
     """Return whether this is a face of a junction tree whose tables B fits completely: Q is a product of tables."""
     return isinstance(space, Cliques) and not space.whole and space.ties is None and is_saturated(space.tables)
 
 
-def _free_in_tables(tables: Tables) -> IntArray:
+def _find_free_in_tables(tables: Tables) -> IntArray:
     """List a maximal independent set of parameters, table by table of a junction tree.
 
     A table shares some modes with its parent. Given these modes, its other modes are independent of the rest of the
@@ -144,7 +144,7 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
         n, engine = model.n_alive, choose_engine(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < exact):
-        return _without_constants(g, engine, model.ties)
+        return _zero_constants(g, engine, model.ties)
     if n <= most_cells:
         return np.rint(g * float(n) ** 2) / float(n) ** 2
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
@@ -154,7 +154,7 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
     return g
 
 
-def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
+def _zero_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
     """Set the variance of tied features that are constant on Omega to exactly 0.
 
     Their values are real numbers with rounding errors, so the computed variance may be slightly positive, and a

@@ -17,7 +17,7 @@ from legendre.core.types import FloatArray, IntArray
 
 
 @inner
-def _add(tree, extents, strides, place, value, index):
+def _add_value(tree, extents, strides, place, value, index):
     """Add a value at a place of the slab: to every entry of the tree that covers the place.
 
     Along a mode, with coordinates counted from 1, entry i covers the ``i & -i`` coordinates up to i; the next entry
@@ -46,11 +46,11 @@ def _add(tree, extents, strides, place, value, index):
 
 
 @inner
-def _sum(tree, strides, place, index):
+def _sum_below(tree, strides, place, index):
     """Sum the values that were added at or below a place of the slab.
 
     Along a mode these are entries i, ``i - (i & -i)``, ... of the tree down to 0, which cover disjoint coordinates. As
-    in `_add`, the combinations over all modes are visited like an odometer.
+    in `_add_value`, the combinations over all modes are visited like an odometer.
     """
     d = len(strides)
     offset = 0
@@ -78,7 +78,7 @@ def _sum(tree, strides, place, index):
 def _add_up_to(plane, a, adders, values, tree, extents, strides, index):
     """Add the values of the adders from number `a` on, up to and including a plane; return the number of the next."""
     while a < len(adders) and adders[a, 0] <= plane:
-        _add(tree, extents, strides, adders[a, 1:], values[a], index)
+        _add_value(tree, extents, strides, adders[a, 1:], values[a], index)
         a += 1
     return a
 
@@ -93,7 +93,7 @@ def _sweep(adders, values, askers, extents, strides, out):
     a = np.int64(0)  # with a literal 0 numba would compile the callee once more
     for b in range(len(askers)):
         a = _add_up_to(askers[b, 0], a, adders, values, tree, extents, strides, index)
-        out[b] = _sum(tree, strides, askers[b, 1:], index)
+        out[b] = _sum_below(tree, strides, askers[b, 1:], index)
 
 
 @compiled
@@ -112,7 +112,7 @@ def _sweep_joins(part, parts, adders, values, askers, extents, strides, out):
         for other in range(b + (part - b) % parts, len(askers), parts):
             for i in range(d):
                 where[i] = min(askers[b, i + 1], askers[other, i + 1])
-            out[b, other] = out[other, b] = _sum(tree, strides, where, index)
+            out[b, other] = out[other, b] = _sum_below(tree, strides, where, index)
 
 
 class _Sweep(NamedTuple):

@@ -33,7 +33,7 @@ def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, colu
 
 
 @inner
-def _box(eta, lo, hi):
+def _sum_box(eta, lo, hi):
     """Sum over the box [lo, hi) by inclusion and exclusion: suffix sums at its 2^N corners, with alternating signs."""
     modes = lo.size
     if modes == 3:  # written out, because tensors of order 3 are the common case
@@ -68,7 +68,7 @@ def box_correlations(first, last, eta, lo, hi, mean, scale, lo2, hi2, mean2, sca
             for d in range(modes):
                 low[d], high[d] = max(lo[d, i], lo2[d, j]), min(hi[d, i], hi2[d, j])
                 meet = meet and low[d] < high[d]
-            both = _box(eta, low, high) if meet else 0.0
+            both = _sum_box(eta, low, high) if meet else 0.0
             out[i, j] = (both - mean[i] * mean2[j]) * (scale[i] * scale2[j])
 
 
@@ -97,8 +97,8 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
                 high[d] = n * step
                 for x in range(n + 1):
                     low[d] = x * step
-                    p[x] = _box(data, low, high)
-                    q[x] = _box(model, low, high)
+                    p[x] = _sum_box(data, low, high)
+                    q[x] = _sum_box(model, low, high)
                 mass = q[a] - q[b]
                 # the best gain so far is kept as a fraction top / under: gains are compared without divisions
                 top, under = (p[a] - p[b] - mass) ** 2, mass - mass * mass

@@ -31,7 +31,7 @@ FAST = {"contract"}  # multiply-add in one instruction; the only liberty taken w
 
 
 @inner
-def _scratch(modes, n):
+def _allocate(modes, n):
     """Allocate arrays for n features: their numbers, scaled coordinates (N, n), means and places of joins."""
     return np.empty(n, np.int64), np.empty((modes, n), np.int64), np.empty(n), np.empty(n, np.int64)
 
@@ -136,7 +136,7 @@ def select(first, last, start, near, rank, m, gain, corner, eta, ref, chosen, co
     must be worth `gain` (see `_choose_greedily`).
     """
     width = near.shape[1]
-    ids, place, mean, at = _scratch(corner.shape[1], width + 1)
+    ids, place, mean, at = _allocate(corner.shape[1], width + 1)
     var, rows, out = np.empty(width + 1), np.empty((m + 1, width + 1)), np.empty(m, np.int64)
     for r in range(first, last):
         n = np.int64(0)
@@ -190,7 +190,7 @@ def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
     would be unstable to keep the coefficients and to raise the variance to a floor: their rounding error in single
     precision, divided by the floor, would move theta along the null space of G.)
     """
-    ids, place, mean, at = _scratch(corner.shape[1], width + 1)
+    ids, place, mean, at = _allocate(corner.shape[1], width + 1)
     c, low = np.empty(width), np.empty((width + 1, width + 1))
     for i in range(first, last):
         n = ptr[i + 1] - ptr[i]

@@ -74,7 +74,7 @@ def _scan_rows(first, last, x, bounds, rows, columns, low, high, best, at):
 
 
 @ParallelKernel
-def _smallest_positive(first, last, x, bounds, out):
+def _find_smallest_positive(first, last, x, bounds, out):
     """Find the smallest positive entry of each block, infinity if there is none.
 
     It has its own pass, because an X without zeros does not need it: there it is the smallest entry.
@@ -112,24 +112,24 @@ def scan_large(
     # sums that overflow or meet NaN give a total that is not finite: the caller looks for the reason
     with np.errstate(over="ignore", invalid="ignore"):
         _scan_rows(x.size, n, flat, bounds, rows, columns, low, high, best, at)
-        margins = _margins(rows.reshape(x.shape[:lead])) + _margins(columns.sum(axis=0).reshape(sides))
+        margins = _sum_onto_modes(rows.reshape(x.shape[:lead])) + _sum_onto_modes(columns.sum(axis=0).reshape(sides))
         total = float(rows.sum())
     by_mode = tuple(margins[order.index(k)] for k in range(x.ndim))
     smallest = positive = float(low.min())
     if smallest <= 0:  # only then may the smallest positive entry be another one
         least = np.empty(n)
-        _smallest_positive(x.size, n, flat, bounds * width, least)
+        _find_smallest_positive(x.size, n, flat, bounds * width, least)
         positive = float(least.min())
-    ranking = _first_places(best, at * (width // sides[-1]), sides[-1]) if ranked else None
+    ranking = _find_first_places(best, at * (width // sides[-1]), sides[-1]) if ranked else None
     return total, smallest, positive, float(high.max()), by_mode, ranking
 
 
-def _margins(x: FloatArray) -> list[FloatArray]:
+def _sum_onto_modes(x: FloatArray) -> list[FloatArray]:
     """Sum an array over all modes but one, for each mode."""
     return [x.sum(axis=tuple(j for j in range(x.ndim) if j != k)) for k in range(x.ndim)]
 
 
-def _first_places(high: FloatArray, at: IntArray, n: int) -> IntArray:
+def _find_first_places(high: FloatArray, at: IntArray, n: int) -> IntArray:
     """Find the place of the largest entry in each of the `n` slices of the last mode; of equal entries, the first.
 
     A place is an entry's number in C order within its slice. For each block and column of the matrix, `high` holds the
