@@ -38,6 +38,7 @@ class Adaptive(Basis):
         return "boxes" if self.boxed else "adaptive"
 
     def select(self, data: Observation) -> IntArray:
+        """Raise InvalidBasis: the cells are found by fits, which only `decompose` makes; it looks at `growing`."""
         del data
         raise InvalidBasis(
             f"{self.name}(...) stands alone: only decompose can grow it, and it cannot be combined with other bases. "
@@ -168,10 +169,12 @@ def boxes(n: int | Literal["aic", "bic"], *, include: Basis | str | ArrayLike = 
 
 
 def _read_cells(basis: Basis | str | ArrayLike) -> Basis | str:
+    """Check a basis that a recipe contains; a string is kept as it is, and read when the basis grows."""
     return basis if isinstance(basis, str) or is_basis(basis) else cells(basis)
 
 
 def _read_size(name: str, n: int | Criterion, criteria: tuple[Criterion, ...]) -> int | Criterion:
+    """Check the argument `n` of the builder `name`: a positive number of parameters, or one of the `criteria`."""
     if not isinstance(n, str):
         return check_int(n, f"{name}: the number of parameters", 1, InvalidBasis)
     if n not in criteria:

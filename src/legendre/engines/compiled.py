@@ -159,13 +159,13 @@ class Vecchia:
         events would not count. At first the old log variances are NaN, so both are done.
         """
         ref = point.eta[self.order]
-        spread = np.log(np.maximum(ref * (1.0 - ref), np.finfo(float).tiny))
-        if not np.abs(spread - self.selected_at).mean() <= reselect:
+        log_variance = np.log(np.maximum(ref * (1.0 - ref), np.finfo(float).tiny))
+        if not np.abs(log_variance - self.selected_at).mean() <= reselect:
             self.select(eta, ref)
-            self.selected_at, self.factored_at = spread, np.full(ref.size, np.nan)
-        if not np.abs(spread - self.factored_at).max() <= refactor:
+            self.selected_at, self.factored_at = log_variance, np.full(ref.size, np.nan)
+        if not np.abs(log_variance - self.factored_at).max() <= refactor:
             self.factor(eta, ref)
-            self.factored_at = spread
+            self.factored_at = log_variance
 
     def select(self, eta: FloatArray, ref: FloatArray, rows: int = 32768) -> None:
         """Choose the neighbours of each feature, at suffix sums `eta` of the grid and means `ref` of the features.

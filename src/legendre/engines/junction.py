@@ -73,6 +73,7 @@ class JunctionEngine(Engine):
         matrices, given, margins = (tables.matrices(part) for part in (inside, beliefs.given, beliefs.margins))
         means: list[FloatArray] = [np.empty(0)] * len(matrices)
         for c, link in reversed(list(enumerate(tables.links))):
+            # s: cells of the shared modes, r: cells of the clique's own modes, ...: columns of `vector`
             means[c] = np.einsum("sr,sr...->s...", given[c], matrices[c])
             if link is not None:
                 link.add(means[c], matrices[link.above])

@@ -125,6 +125,7 @@ def from_eta(eta: ArrayLike, support: str | ArrayLike = "all") -> Any:
     """
     grid, mask = _read_grid(eta, support)
     grid[(0,) * grid.ndim] = 1.0
+    # eta sums over the cells above: its inverse is that of `to_theta` on the reversed grid
     q = moebius_adjoint(grid) if mask.all() else np.flip(_solve_triangular(np.flip(grid), np.flip(mask)))
     lowest = np.unravel_index(int(q.argmin()), q.shape)
     if q[lowest] < -ROUNDING:
@@ -222,8 +223,8 @@ def _solve_triangular(values: FloatArray, mask: BoolArray) -> FloatArray:
     """
     level = np.indices(values.shape).sum(axis=0)
     x = np.zeros(values.shape)
-    for s in range(int(level.max()) + 1):
-        here = mask & (level == s)
-        if here.any():
-            x[here] = values[here] - zeta(x)[here]
+    for height in range(int(level.max()) + 1):
+        chosen = mask & (level == height)
+        if chosen.any():
+            x[chosen] = values[chosen] - zeta(x)[chosen]  # x is still 0 on this level, so zeta sums those below
     return x

@@ -325,8 +325,8 @@ def _choose_form(grid: Model) -> Model:
     """Choose the form of a model on a large full grid: the grid itself or cliques, whichever is expected to be faster.
 
     Cliques are chosen if the grid cannot be formed. Otherwise their tables must have `limits.CLIQUES_GAIN` times fewer
-    cells, because each costs more. The Fisher matrix takes a pass over the tables for each parameter, in which 16 cells
-    cost as much as one cell of a message; `carried` counts these.
+    cells, because each costs more. For the Fisher matrix every parameter takes a pass over the tables, in which 16
+    cells cost as much as one cell of a message: `carried` is this cost in the largest table, in cells of messages.
     """
     quotient, positions, n = grid.quotient, grid.positions, grid.quotient.n_merged
     only = not grid.formable  # then nothing but cliques will do

@@ -134,8 +134,8 @@ def _eliminate_modes(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int
         if costs.get(k) != best:  # an outdated entry: the mode is gone, or its cost has changed since
             continue
         if len(costs) > 256 and best[1] > math.log(limits.LARGEST_CLIQUES):
-            # Even the smallest clique is too large for a table, and ordering so many modes takes long. The modes that
-            # are left become one clique; the caller will find that the tables do not fit.
+            # The clique of this mode is too large for a table, so the caller will refuse the tree. Finding an order for
+            # so many modes would take long: those that are left become one clique.
             left = sorted(costs)
             return order + left, neighbours + [left[i + 1 :] for i in range(len(left))]
         del costs[k]
@@ -177,7 +177,7 @@ def _build_tree(order: list[int], neighbours: list[list[int]], levels: Sequence[
     parents: list[int] = []
     for k, around in zip(reversed(order), reversed(neighbours), strict=True):
         above = int(home[min(around, key=lambda j: int(turn[j]))]) if around else -1
-        if above >= 0 and len(members[above]) == len(around):
+        if above >= 0 and len(members[above]) == len(around):  # the neighbours are all of that clique
             members[above].append(k)
             home[k] = above
             continue

@@ -23,8 +23,8 @@ from legendre.model.cliques.graph import Clique, CliqueTree
 class Link:
     """How the modes that a clique shares with its parent lie in the parent's table: messages between the two use it.
 
-    Neighbouring axes of the parent that are all shared, or all not shared, are merged into one axis: fewer axes are
-    faster to sum over, and there may be more modes than NumPy allows axes.
+    Neighbouring axes of the parent that are all shared, or all not shared, are merged into one axis, because fewer axes
+    are faster to sum over.
     """
 
     above: int  # the number of the parent
@@ -37,7 +37,7 @@ class Link:
         """Find the shared modes of a clique among the axes of its parent."""
         common = set(child.modes[: child.shared])
         axes = zip(parent.modes, parent.shape, strict=True)
-        runs = [
+        runs = [  # whether the merged axis is shared, and its length
             (shared, math.prod(length for _, length in run))
             for shared, run in groupby(axes, key=lambda axis: axis[0] in common)
         ]
@@ -92,6 +92,7 @@ class Tables:
     @cached_property
     def _places(self) -> list[tuple[slice, tuple[int, int]]]:
         """For each clique, where its table lies, and its shape as a matrix: shared cells x cells of its own modes."""
+        # where the next table of each shape goes
         free, out = {shape: start for start, _, shape in self.groups}, []
         for clique in self.tree.cliques:
             start, rows = free[clique.shape], math.prod(clique.shape[: clique.shared])
@@ -134,6 +135,7 @@ class Tables:
         Modes that are in no clique stay 0. Cells are read a `block` at a time, which stays in the processor's cache.
         """
         quotient = self.quotient
+        # bytes, if they suffice, need an eighth of the memory
         short = np.uint8 if max(quotient.merged_shape, default=1) <= 256 else np.int64
         out = np.zeros((cells.shape[1], len(cells)), dtype=short)
         for start in range(0, len(cells), block):

@@ -93,7 +93,7 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
             d = turn % modes
             if settled < modes:
                 n, step = shape[d], strides[d]
-                a, b = low[d] // step, high[d] // step
+                a, b = low[d] // step, high[d] // step  # the interval [a, b) of this mode
                 high[d] = n * step
                 for x in range(n + 1):
                     low[d] = x * step
@@ -102,13 +102,14 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
                 mass = q[a] - q[b]
                 # the best gain so far is kept as a fraction top / under: gains are compared without divisions
                 top, under = (p[a] - p[b] - mass) ** 2, mass - mass * mass
-                if under <= least:
+                if under <= least:  # the present interval does not count
                     top, under = 0.0, 1.0
                 start, end = a, b
                 long = n > longest  # on a long mode the first end moves alone (part 0), then the last (part 1)
                 for part in range(2 if long else 1):
                     first_alone = long and part == 0
                     begin, stop = (a, a + 1) if part == 1 else (0, b if long else n)
+                    # try all intervals [x, y) with both ends free, or with one end fixed
                     for x in range(begin, stop):
                         for y in range(b if first_alone else x + 1, b + 1 if first_alone else n + 1):
                             mass = q[x] - q[y]

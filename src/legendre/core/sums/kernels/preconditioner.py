@@ -99,31 +99,32 @@ def _choose_greedily(n, m, gain, eta, place, mean, at, rows, var, out):
     _covariance(n, zero, n + 1, place, mean, eta, at, cov)
     for a in range(n):
         var[a] = mean[a] * (1.0 - mean[a])
-    left = cov[n]
+    variance_left = cov[n]
     floor = DEPENDENT * mean[n]
-    for s in range(min(m, n)):
+    for n_chosen in range(min(m, n)):
         # feature a lowers the variance by cov^2 / var, and by nothing if it depends on the choices (var is then 0)
-        best, b = 0.0, np.int64(-1)
+        best, pick = 0.0, np.int64(-1)
         for a in range(n):
             if var[a] > 0.0 and cov[a] * cov[a] > best * var[a]:
-                best, b = cov[a] * cov[a] / var[a], a
-        if b < 0 or left - best < floor or (s >= m // 3 and best < gain * left):
-            return s
-        left -= best
-        out[s] = b
-        row = rows[s]
-        _covariance(b, zero, n, place, mean, eta, at, row)
-        _eliminate(rows, s, b, zero, n)
+                best, pick = cov[a] * cov[a] / var[a], a
+        # stop if no feature helps, if feature n would become dependent on the choices, or if the gain is too small
+        if pick < 0 or variance_left - best < floor or (n_chosen >= m // 3 and best < gain * variance_left):
+            return n_chosen
+        variance_left -= best
+        out[n_chosen] = pick
+        row = rows[n_chosen]
+        _covariance(pick, zero, n, place, mean, eta, at, row)
+        _eliminate(rows, n_chosen, pick, zero, n)
         # condition all covariances and variances on the new choice
-        scale = 1.0 / math.sqrt(var[b])
-        c = cov[b] * scale
+        scale = 1.0 / math.sqrt(var[pick])
+        weight = cov[pick] * scale
         for a in range(n):
             row[a] *= scale
-            cov[a] -= c * row[a]
+            cov[a] -= weight * row[a]
             var[a] -= row[a] * row[a]
             if var[a] < DEPENDENT * mean[a]:
                 var[a] = 0.0
-        var[b] = 0.0
+        var[pick] = 0.0
     return min(m, n)
 
 
@@ -139,13 +140,13 @@ def select(first, last, start, near, rank, m, gain, corner, eta, ref, chosen, co
     ids, place, mean, at = _allocate(corner.shape[1], width + 1)
     var, rows, out = np.empty(width + 1), np.empty((m + 1, width + 1)), np.empty(m, np.int64)
     for r in range(first, last):
-        n = np.int64(0)
+        n = np.int64(0)  # the number of predecessors among the candidates
         for c in range(width):
             u = near[r, c]
             if rank[u] < rank[start + r]:
                 ids[n] = u
                 n += 1
-        ids[n] = start + r
+        ids[n] = start + r  # the feature itself comes last
         _load(n + 1, ids, corner, ref, place, mean)
         count[r] = _choose_greedily(n, m, gain, eta, place, mean, at, rows, var, out)
         for s in range(count[r]):
@@ -173,10 +174,10 @@ def _regress(n, eta, place, mean, at, low, c):
             for a in range(s, n + 1):
                 row[a] *= scale
     for s in range(n - 1, -1, -1):  # solve the triangular system for c, from the last unknown to the first
-        x = low[s, n]
+        value = low[s, n]
         for t in range(s + 1, n):
-            x -= low[s, t] * c[t]
-        c[s] = x / low[s, s] if low[s, s] > 0.0 else 0.0
+            value -= low[s, t] * c[t]
+        c[s] = value / low[s, s] if low[s, s] > 0.0 else 0.0
     return low[n, n]
 
 

@@ -101,26 +101,29 @@ def scan_large(
     lead = x.ndim - 1
     while lead > 1 and math.prod(x.shape[lead:]) < wide:
         lead -= 1
+    # the `lead` first modes number the rows of the matrix, the others (of lengths `sides`) its columns
     sides, width = x.shape[lead:], math.prod(x.shape[lead:])
     flat, n_rows = x.ravel(), x.size // width
     bounds = np.unique(np.linspace(0, n_rows, blocks + 1).astype(np.int64))
-    n, ranked = len(bounds) - 1, width if rank and order == list(range(x.ndim)) else 0
-    rows, columns = np.empty(n_rows), np.zeros((n, width))
-    low, high = np.full((n, width), np.inf), np.full((n, width), -np.inf)
-    best = np.full((n, ranked), -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
-    at = np.repeat(bounds[:-1, None], ranked, axis=1)
+    n_blocks, n_ranked = len(bounds) - 1, width if rank and order == list(range(x.ndim)) else 0
+    rows, columns = np.empty(n_rows), np.zeros((n_blocks, width))
+    low, high = np.full((n_blocks, width), np.inf), np.full((n_blocks, width), -np.inf)
+    # the largest entry of each column in each block, and its row, to begin with the block's first; without columns if
+    # no ranking is wanted
+    best = np.full((n_blocks, n_ranked), -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
+    at = np.repeat(bounds[:-1, None], n_ranked, axis=1)
     # sums that overflow or meet NaN give a total that is not finite: the caller looks for the reason
     with np.errstate(over="ignore", invalid="ignore"):
-        _scan_rows(x.size, n, flat, bounds, rows, columns, low, high, best, at)
+        _scan_rows(x.size, n_blocks, flat, bounds, rows, columns, low, high, best, at)
         margins = _sum_onto_modes(rows.reshape(x.shape[:lead])) + _sum_onto_modes(columns.sum(axis=0).reshape(sides))
         total = float(rows.sum())
     by_mode = tuple(margins[order.index(k)] for k in range(x.ndim))
     smallest = positive = float(low.min())
     if smallest <= 0:  # only then may the smallest positive entry be another one
-        least = np.empty(n)
-        _find_smallest_positive(x.size, n, flat, bounds * width, least)
+        least = np.empty(n_blocks)
+        _find_smallest_positive(x.size, n_blocks, flat, bounds * width, least)
         positive = float(least.min())
-    ranking = _find_first_places(best, at * (width // sides[-1]), sides[-1]) if ranked else None
+    ranking = _find_first_places(best, at * (width // sides[-1]), sides[-1]) if n_ranked else None
     return total, smallest, positive, float(high.max()), by_mode, ranking
 
 

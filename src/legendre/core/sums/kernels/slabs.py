@@ -112,36 +112,36 @@ def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, e
     width, modes = U(state.shape[1]), len(scaled)
     sums = np.zeros((len(state) + 1, state.shape[1]))  # suffix sums of mass over the slab; the last line stays 0
     flat, joins, corner = sums.ravel(), np.empty(len(eta), np.uintp), np.empty(modes, np.int64)
-    for j in range(len(first) - 2, -1, -1):
-        begin, end = first[j], first[j + 1]
-        if begin == end:
+    for slab in range(len(first) - 2, -1, -1):
+        begin, end = first[slab], first[slab + 1]
+        if begin == end:  # no cell of B has this level, so q is the same in the slab before
             continue
         for d in range(modes):  # the meet of this slab's cells of B: what is not above it does not change
             corner[d] = scaled[d, begin:end].min()
-        left = U(corner[-1])
+        first_column = U(corner[-1])
         for r in range(len(lines) - 1, -1, -1):
             if not _reaches(lines[r], corner):
                 continue
             # bring mass up to this slab, with q as it was since the last update
-            for c in range(left, width):
-                mass[r, c] += state[r, c] * (tails[j] - mark[r, c])
-                mark[r, c] = tails[j]
+            for c in range(first_column, width):
+                mass[r, c] += state[r, c] * (tails[slab] - mark[r, c])
+                mark[r, c] = tails[slab]
             for u in range(begin, end):  # q of the slabs before this one lacks the parameters of this one
                 if _reaches(lines[r], scaled[:, u]):
                     for c in range(U(scaled[-1, u]), width):
                         state[r, c] *= factors[u]
-            beside = sums[following[r, -1]]  # suffix sums along the last mode but one, in the same pass
-            for c in range(left, width):
-                sums[r, c] = mass[r, c] + beside[c]
+            next_line = sums[following[r, -1]]  # suffix sums along the last mode but one, in the same pass
+            for c in range(first_column, width):
+                sums[r, c] = mass[r, c] + next_line[c]
         for d in range(modes - 2):  # and along the modes before it
             for r in range(len(lines) - 1, -1, -1):
                 if _reaches(lines[r], corner):
-                    for c in range(left, width):
+                    for c in range(first_column, width):
                         sums[r, c] += sums[following[r, d], c]
         for r in range(len(lines) if len(gram) else 0):  # along lines last, as that cannot run in vectors
             if _reaches(lines[r], corner):
                 total = 0.0
-                for right in range(width - left):
+                for right in range(width - first_column):  # from the right end
                     c = width - U(1) - right
                     total += sums[r, c]
                     sums[r, c] = total
