@@ -156,7 +156,10 @@ class Cells(TieableBasis):
 
 
 def check_inside(index: IntArray, shape: tuple[int, ...]) -> IntArray:
-    """Check that cells (k x N) fit a shape and are not the bottom; return them without repeats, in the order given."""
+    """Check that cells (k x N) fit a shape and are not the bottom; return them without repeats, in the order given.
+
+    Cells that a caller lists pass through here; those of recipes are right by construction.
+    """
     order = len(shape)
     if len(index) == 0:
         return np.empty((0, order), dtype=np.int64)
@@ -184,7 +187,7 @@ class Full(Basis):
     """Omega without the bottom."""
 
     def select(self, data: Observation) -> IntArray:
-        """List all cells of Omega but the bottom; raise InvalidBasis for more than 2^33, which no memory holds."""
+        """List all cells of Omega but the bottom; raise InvalidBasis for more than 2^33 (64 GiB a mode)."""
         if (n := data.support.n_cells) > 1 << 33:
             raise InvalidBasis(
                 f"full() has a parameter for every cell, and there are about 10^{int(math.log10(n))} of them. "
@@ -385,7 +388,10 @@ def _list_lines(data: Observation, lines: list[Parallel]) -> IntArray:
 
 
 def _list_line(shape: tuple[int, ...], line: Parallel) -> IntArray:
-    """List the cells of a line in the grid: all combinations of its levels, 0 in the other modes."""
+    """List the cells of a line in the grid: all combinations of its levels, 0 in the other modes.
+
+    Memory is checked first: a mode may have millions of levels.
+    """
     modes = sorted(line)
     size = math.prod(shape[k] if values is None else len(values) for k, values in line.items())
     if size > limits.LONG_MODE:

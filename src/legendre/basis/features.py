@@ -136,7 +136,11 @@ def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def _tabulate(name: str, f: Feature, labels: Labels) -> FloatArray:
-    """Evaluate a caller's function, or read a caller's array, as a table with an entry for each cell of its modes."""
+    """Evaluate a caller's function, or read a caller's array, as a table with an entry for each cell of its modes.
+
+    The table has the modes' internal order of levels, which may differ from that of the caller's X. Errors name the
+    feature.
+    """
     shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(len(labels.shape)))
     if callable(f):  # with the levels of mode k along axis k, so that the results broadcast
         sides = [

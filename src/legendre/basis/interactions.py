@@ -32,7 +32,11 @@ class Interactions(Basis):
     sets: int | tuple[tuple[Mode, ...], ...]
 
     def select(self, data: Observation, most_sets: int = 1 << 17) -> IntArray:
-        """List the cells in C order; raise InvalidBasis if there are more than `most_sets` sets of modes."""
+        """List the cells in C order; raise InvalidBasis if there are more than `most_sets` sets of modes.
+
+        An order is treated as one set of all modes, whose subsets up to that size are taken. The limit guards against
+        listing millions of subsets of many modes.
+        """
         shape, order = data.support.shape, len(data.support.shape)
         if isinstance(self.sets, int):
             if self.sets > order:

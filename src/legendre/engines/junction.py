@@ -91,7 +91,10 @@ class JunctionEngine(Engine):
         return found
 
     def probabilities(self, point: Point) -> FloatArray:
-        """Compute the probability of each merged cell; refuse a grid that cannot be formed."""
+        """Compute the probability of each merged cell; refuse a grid that cannot be formed.
+
+        Only some solvers need it, such as scaling; the error names others that work on the cliques alone.
+        """
         if not self.model.formable:
             raise InvalidSetting(
                 f"this solver needs all of {size_name(self.model.n_cells)} probabilities, which are never formed. "

@@ -91,7 +91,11 @@ class CellListEngine(Engine):
         return np.asarray(point.cache.q)
 
     def swing(self, vector: FloatArray) -> float:
-        """Bound the range of ``zeta(vector)``: by the absolute sum if that is tiny, else exactly over the support."""
+        """Bound the range of ``zeta(vector)``: by the absolute sum if that is tiny, else exactly over the support.
+
+        Sums below a cell lie between the sum of the negative and that of the positive entries, so the absolute sum
+        bounds their range. A bound of 1e-3 is good enough for the callers, and saves a sweep.
+        """
         bound = float(np.abs(vector).sum())
         if bound <= 1e-3:
             return bound
@@ -120,7 +124,11 @@ class ReferenceEngine(CellListEngine):
         return np.asarray(sums.ravel()[self.model.places])
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
+        """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5).
+
+        The product of two features is the feature of the join of their cells, so no sum over cells is needed. The
+        places of the joins are kept from call to call if there are few parameters.
+        """
         grid, k = point.cache.above.ravel(), len(point.eta)
         g = np.empty((k, k)) if out is None else out
         every = self._kept_joins if k <= limits.KEPT_JOINS else self._joins()

@@ -398,7 +398,10 @@ def generating_margins(model: Model) -> list[Modes] | None:
 
 
 def _collect_closed(model: Model) -> set[Modes]:
-    """Collect the sets of modes S such that B has every merged cell with non-zero coordinates in S only."""
+    """Collect the sets of modes S such that B has every merged cell with non-zero coordinates in S only.
+
+    B then contains all interactions within S, so Q has the data's margin on S.
+    """
     shape = model.quotient.merged_shape
     complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
     closed: set[Modes] = set()

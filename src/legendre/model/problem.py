@@ -95,7 +95,10 @@ class Problem:
 
     @cached_property
     def mass(self) -> FloatArray:
-        """P summed over each merged cell, computed when it is first needed; an error if there are too many cells."""
+        """P summed over each merged cell, computed when it is first needed; an error if there are too many cells.
+
+        It has the merged grid's shape, or is a vector over the cells of a `CellList`.
+        """
         if self.given is not None:
             return self.given
         if not self.known:

@@ -62,11 +62,11 @@ def scaling_pays(problem: Problem) -> bool:
     0.1 ns for each of the k^3 / 3 operations of the Cholesky factor.
     """
     model, n, k = problem.model, problem.model.n_cells, len(problem.eta_hat)
-    whole, small = model.measure is None, k <= limits.LARGEST_MATRIX
-    if not problem.known or (not whole and k < limits.SCALING_FROM):
+    full_grid, small = model.measure is None, k <= limits.LARGEST_MATRIX
+    if not problem.known or (not full_grid and k < limits.SCALING_FROM):
         return False
     margins = generating_margins(model)
-    if margins is None or (whole and is_decomposable(margins)):
+    if margins is None or (full_grid and is_decomposable(margins)):
         return margins is not None
     if k < limits.SCALING_FROM or not small:
         return not small

@@ -90,7 +90,11 @@ class Scaling(Solver):
         return State(point, memory=Scales(theta, point.psi, margins, q, none))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Scale Q to each margin once; ``None`` if another solver should continue."""
+        """Scale Q to each margin once; ``None`` if another solver should continue.
+
+        It should if more than `horizon` cycles are left, or if a margin of P has an empty cell. The factors are kept as
+        logarithms, from which theta follows (`_make_point`).
+        """
         scales: Scales = state.memory
         residuals = (*scales.residuals, state.point.residual)[-WINDOW:]
         if self.horizon is not None and cycles_left(residuals[-1], target.tol, rate(residuals)) > self.horizon:

@@ -71,7 +71,10 @@ class CliqueTree:
         return int(self.home[first])
 
     def trouble(self) -> str:
-        """Return the text of an error: the tables are too large, and which clique is to blame."""
+        """Return the text of an error: the tables are too large, and which clique is to blame.
+
+        It is needed where the grid cannot be formed either, so that there is no other form of the model.
+        """
         widest = self.largest
         some = ", ".join(map(str, sorted(widest.modes)[:6])) + (", ..." if len(widest.modes) > 6 else "")
         return (

@@ -242,7 +242,10 @@ def lay_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
 
 
 def sum_onto_modes(tables: Tables, sums: FloatArray) -> list[FloatArray]:
-    """Return P's margin on each mode, from `sums`, P on the tables; the table of the mode's home clique is summed."""
+    """Return P's margin on each mode, from `sums`, P on the tables; the table of the mode's home clique is summed.
+
+    A mode with one merged level has the margin 1.
+    """
     out, matrices = [], tables.matrices(sums)
     for k, home in enumerate(tables.tree.home):
         if home < 0:  # one merged level: no parameter concerns this mode
@@ -336,7 +339,10 @@ def parts_of(tables: Tables) -> tuple[Part, ...]:
 
 
 def with_parts(tables: Tables, parts: Iterable[Part]) -> Tables:
-    """Return tables of another layout with the same cells marked; some clique must hold all modes of each part."""
+    """Return tables of another layout with the same cells marked; some clique must hold all modes of each part.
+
+    A question about a joint margin needs a junction tree that has a clique for it; this carries the face of a fit over.
+    """
     listed = list(parts)
     if not listed:
         return tables

@@ -60,7 +60,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
 
     The face is certain if no other cell can vanish: all others have data, or the answer is a product of tables. If the
     merged grid is too large to form, only the tables of a junction tree are examined. `known` is a direction of
-    recession from elsewhere, such as an earlier fit; its cells vanish too.
+    recession that growing the basis has found; the cells that it lowers vanish too.
 
     >>> from legendre.data.dense import observe
     >>> face = structural_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
@@ -180,7 +180,10 @@ def _list_unmarked(model: Model, modes: Modes, marks: BoolArray) -> IntArray:
 
 
 def n_vanishing(model: Model, alive: BoolArray) -> int:
-    """Count the cells that vanish, by the weights of merged cells where these are counts; a list takes more memory."""
+    """Count the cells that vanish, by the weights of merged cells where these are counts; a list takes more memory.
+
+    With a base measure the weights are not counts, and the cells are listed.
+    """
     if model.base is not None:
         return len(vanishing_cells(model, alive))
     space = model.on_face(alive)

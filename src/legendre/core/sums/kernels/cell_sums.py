@@ -148,7 +148,11 @@ def _plan_sweep(
 
 
 def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
-    """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`."""
+    """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`.
+
+    `adders` (m x N) and `askers` (k x N) are cells of a grid of this shape; `values` (m,) belong to the adders. The
+    result (k,) is in the order of the askers. `core/sums/cell_sums.py` calls this for long lists.
+    """
     plan, back = _plan_sweep(shape, adders, values, askers, down=down)
     sums, out = np.empty(len(askers)), np.empty(len(askers))
     _sweep(*plan, sums)
@@ -157,7 +161,10 @@ def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: 
 
 
 def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
-    """Fill `out` (k x k) with the mass at or above the join of any two basis cells: second moments of the features."""
+    """Fill `out` (k x k) with the mass at or above the join of any two basis cells: second moments of the features.
+
+    `cells` (m x N) have the masses (m,), `basis` is (k x N). The Fisher matrix of a list of cells needs this.
+    """
     plan, back = _plan_sweep(shape, cells, masses, basis, down=True)
     # each part adds all cells to a tree of its own, which pays only if there are more joins than cells and tree entries
     several = len(basis) ** 2 > max(len(cells), int(plan.extents.prod()))

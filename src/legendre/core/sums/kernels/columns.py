@@ -32,7 +32,10 @@ def find_cells(columns, sizes, chosen, start, stop, codes):
 
 @compiled
 def count_table(columns, weights, sizes, chosen):
-    """Return the contingency table over the chosen columns, flat: the total weight of the rows in each cell."""
+    """Return the contingency table over the chosen columns, flat: the total weight of the rows in each cell.
+
+    Rows in which a chosen column is missing do not count.
+    """
     n_cells = 1
     for k in chosen:
         n_cells *= sizes[k]
