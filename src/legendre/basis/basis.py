@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Sign = Literal["|", "&", "-"]
-ROOM = 4 * 8  # bytes of memory for each coordinate of a listed basis: the list and three copies for sorting it
+ROOM = 4 * 8  # bytes of memory for each coordinate of a basis that is listed: 8, and copies while it is sorted
 
 
 class Basis(ABC):

@@ -63,8 +63,8 @@ class TiedEngine(Engine):
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
         """Invert the variances that the tied features would have if the features of cells were uncorrelated.
 
-        These are sums of squared coefficients times ``eta (1 - eta)`` of the cells: the diagonal of ``A' G A`` would
-        take all of G.
+        These are sums of squared coefficients times ``eta (1 - eta)`` of the cells. The exact diagonal of ``A' G A``
+        would need entries of G off its diagonal.
         """
         del last
         eta, ties = point.cache.eta, self.ties

@@ -82,7 +82,7 @@ def sum_columns(first, last, grid, back):
 def sum_grid(grid: FloatArray, *, back: bool) -> None:
     """Replace a grid by its prefix sums over every mode (zeta), in place; by its suffix sums (zeta adjoint) if `back`.
 
-    This is what `DenseEngine` and growing bases spend most of their time in.
+    `DenseEngine` calls it twice for each evaluation of theta, growing bases for each update of Q.
     """
     rows, modes = grid.reshape(len(grid), -1), np.array(grid.shape[1:], dtype=np.int64)
     work = 6.0 * grid.size  # roughly the visits of cells by a pair of sweeps; `ParallelKernel` decides about threads

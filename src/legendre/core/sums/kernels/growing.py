@@ -36,7 +36,7 @@ def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, colu
 def _sum_box(eta, lo, hi):
     """Sum over the box [lo, hi) by inclusion and exclusion: suffix sums at its 2^N corners, with alternating signs."""
     modes = lo.size
-    if modes == 3:  # written out, because tensors of order 3 are the common case
+    if modes == 3:  # written out, which is faster than the loop over corners
         a, b, c, d, e, f = lo[0], lo[1], lo[2], hi[0], hi[1], hi[2]
         near = eta[a + b + c] - eta[a + b + f] - eta[a + e + c] + eta[a + e + f]
         return near - (eta[d + b + c] - eta[d + b + f] - eta[d + e + c] + eta[d + e + f])
