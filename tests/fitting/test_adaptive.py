@@ -19,8 +19,8 @@ from legendre.basis.adaptive import Adaptive
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.fitting.growing.grow import Search, losses
-from legendre.fitting.growing.select import _deal_cells, _deal_events, held_out_path
-from legendre.fitting.growing.state import Ground, State
+from legendre.fitting.growing.select import _split_cells, _split_events, held_out_path
+from legendre.fitting.growing.state import DataGrid, State
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...], cells: Sequence[tuple[int, ...]]) -> FloatArray:
@@ -79,8 +79,8 @@ def test_growing_past_the_size_and_cutting_back_is_never_worse(rng: np.random.Ge
 
 def state_of(X: object, cells: object, theta: FloatArray, support: object = "all") -> State:
     """Return the state of a growing basis at a given theta."""
-    ground = Ground.of(observe(X, support))  # type: ignore[arg-type]
-    return State.of(ground, ground.boxes(np.asarray(cells)), theta).anchored()
+    grid = DataGrid.of(observe(X, support))  # type: ignore[arg-type]
+    return State.of(grid, grid.box_features(np.asarray(cells)), theta).with_factor()
 
 
 def test_the_loss_of_a_parameter_is_that_of_a_refit(rng: np.random.Generator) -> None:
@@ -190,7 +190,7 @@ def test_cv_scores_are_held_out_likelihoods() -> None:
     rng = np.random.default_rng(6)
     counts = rng.multinomial(400, blocks(rng, (4, 5), [(2, 3), (1, 0)]).ravel()).reshape(4, 5)
     data = observe(counts.astype(float))
-    folds = _deal_events(data, 3)
+    folds = _split_events(data, 3)
     assert_array_equal(sum(folds), counts)
     search = Search.of(data, Adaptive("bic"))
     fit, loss = next(iter(held_out_path(search, folds[0])))
@@ -213,11 +213,11 @@ def test_cv_of_fractions_predicts_cells_that_were_held_out(zeros: bool) -> None:
     X[4, 5] *= not zeros
     X[0, 1] = np.nan
     data = observe(X)
-    parts = _deal_cells(data, 3)
+    parts = _split_cells(data, 3)
     assert_array_equal(sum(part.astype(int) for part in parts), ~np.isnan(X))
     search = Search.of(data, Adaptive("cv", include="B1"))
     for fit, found in itertools.islice(held_out_path(search, parts[0]), 3):
-        cells = fit.ground.corners(fit.features)[0]
+        cells = fit.grid.corners(fit.features)[0]
         left = np.where(parts[0], np.nan, X)
         loss, total = 0.0, float(np.nansum(left))
         weight = {tuple(v): math.exp(fit.theta[(cells <= v).all(axis=1)].sum()) for v in np.argwhere(X == X)}

@@ -19,7 +19,7 @@ from legendre.core.tied_parameters import box_terms
 from legendre.core.types import IntArray
 from legendre.data.dense import observe
 from legendre.fitting.growing.candidates import pick
-from legendre.fitting.growing.state import Features, Ground, Moments, inverse_deviation
+from legendre.fitting.growing.state import DataGrid, Features, Moments, inverse_deviation
 from oracles import FloatArray
 from strategies import seeds, shapes
 
@@ -42,14 +42,14 @@ def indicators(lo: IntArray, hi: IntArray, shape: tuple[int, ...]) -> FloatArray
 def test_sums_and_correlations_are_those_of_the_definition(shape: tuple[int, ...], seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.uniform(0.5, 2, shape)
-    ground, p = Ground.of(observe(x), boxes=True), x.ravel() / x.sum()
+    grid, p = DataGrid.of(observe(x), boxes=True), x.ravel() / x.sum()
     some, others = random_boxes(rng, shape, 5), random_boxes(rng, shape, 4)
     one, two = indicators(*some, shape), indicators(*others, shape)
-    boxes, other = (Moments.of(ground, ground.eta_hat, ground.boxes(*ends)) for ends in (some, others))
+    boxes, other = (Moments.of(grid, grid.eta_hat, grid.box_features(*ends)) for ends in (some, others))
     assert_allclose(boxes.mean, one @ p, atol=1e-13)
-    assert_array_equal(np.hstack(ground.corners(boxes.features)), np.hstack(some))
-    vector, grid = rng.normal(size=5), tuple(slice(n) for n in shape)
-    spread = ground.spread(boxes.features, vector).reshape(ground.shape)[grid]
+    assert_array_equal(np.hstack(grid.corners(boxes.features)), np.hstack(some))
+    vector, inside = rng.normal(size=5), tuple(slice(n) for n in shape)
+    spread = grid.spread(boxes.features, vector).reshape(grid.shape)[inside]
     assert_allclose(spread.ravel(), vector @ one, atol=1e-12)
     scale, other_scale = inverse_deviation(one @ p), inverse_deviation(two @ p)
     expected = ((one * p) @ two.T - np.outer(one @ p, two @ p)) * np.outer(scale, other_scale)
@@ -66,7 +66,7 @@ def test_ascent_finds_larger_gains(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(0.5, 2, shape)
     p, q = x.ravel() / x.sum(), rng.dirichlet(np.ones(x.size))
-    ground, other = Ground.of(observe(x), boxes=True), Ground.of(observe(q.reshape(shape)), boxes=True)
+    grid, other = DataGrid.of(observe(x), boxes=True), DataGrid.of(observe(q.reshape(shape)), boxes=True)
 
     def gain(lo: IntArray, hi: IntArray) -> FloatArray:
         inside = indicators(lo, hi, shape)
@@ -75,11 +75,11 @@ def test_ascent_finds_larger_gains(shape: tuple[int, ...]) -> None:
 
     some = random_boxes(rng, shape, 6)
     for longest in (99, 1):
-        boxes = ground.boxes(*some)
+        boxes = grid.box_features(*some)
         assert boxes.high is not None
         low, high = boxes.low.copy(), boxes.high.copy()
-        kernels.ascend(1, 6, ground.eta_hat, other.eta_hat, ground.strides, ground.ends, low, high, 3, 1e-13, longest)
-        lo, hi = ground.corners(Features(low, high))
+        kernels.ascend(1, 6, grid.eta_hat, other.eta_hat, grid.strides, grid.ends, low, high, 3, 1e-13, longest)
+        lo, hi = grid.corners(Features(low, high))
         assert (gain(lo, hi) >= gain(*some) - 1e-12).all()
         assert (lo < hi).all()
         if len(shape) == 1:  # of both ends together the best interval is found, of one at a time the best for the other

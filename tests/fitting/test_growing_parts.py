@@ -14,8 +14,8 @@ import legendre as ld
 from legendre.core import limits
 from legendre.data.dense import observe
 from legendre.fitting.growing.candidates import find_peaks
-from legendre.fitting.growing.grow import Search, least_missed, losses
-from legendre.fitting.growing.state import Anchor, Ground, GrowingFactor, Moments, State
+from legendre.fitting.growing.grow import Search, losses, select_to_drop
+from legendre.fitting.growing.state import DataGrid, FactoredCorrelations, GrowingFactor, Moments, State
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -28,27 +28,27 @@ def test_correlations_are_those_of_the_definition(*, compiled: bool, monkeypatch
     table = (np.indices(shape).reshape(3, -1).T[None] >= cells[:, None]).all(axis=2).astype(float)
     covariance = np.cov(table, aweights=X.ravel(), ddof=0)
     expected = covariance / np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
-    ground = Ground.of(observe(X))
-    one, other = (Moments.of(ground, ground.eta_hat, ground.boxes(some)) for some in (cells[:20], cells[20:]))
+    grid = DataGrid.of(observe(X))
+    one, other = (Moments.of(grid, grid.eta_hat, grid.box_features(some)) for some in (cells[:20], cells[20:]))
     assert_allclose(other.correlations(one), expected[20:, :20], atol=1e-9)
     assert_allclose(np.tril(one.correlations(one, lower=True)), np.tril(expected[:20, :20]), atol=1e-9)
-    state = State.of(ground, one.features, np.zeros(20))
-    state = replace(state, eta=ground.eta_hat).anchored()  # under X itself
-    assert_allclose(state.nearest(other.features), (expected[20:, :20] ** 2).max(axis=1), atol=1e-6)
+    state = State.of(grid, one.features, np.zeros(20))
+    state = replace(state, eta=grid.eta_hat).with_factor()  # under X itself
+    assert_allclose(state.max_squared_correlation(other.features), (expected[20:, :20] ** 2).max(axis=1), atol=1e-6)
 
 
 def test_what_is_given_back_together_is_chosen_given_those_before_it() -> None:
     """Estimated losses are infinite for cells that keep others empty; those are left alone."""
     X = np.random.default_rng(0).random((7, 8, 6))
     X[5:, 6:, 3:] = X[1:, 7:, 4:] = 0.0
-    ground = Ground.of(observe(X))
+    grid = DataGrid.of(observe(X))
     cells = np.array([[5, 6, 3], [1, 7, 4], [3, 0, 0], [3, 1, 0], [0, 4, 2]])
-    state = State.of(ground, ground.boxes(cells), np.zeros(5)).fit(1e-12, 30)[0].anchored()
-    search = Search(ground, state.features.of(np.arange(0)), None, 5)
-    found = least_missed(state, search.weigh(state), 5)
+    state = State.of(grid, grid.box_features(cells), np.zeros(5)).fit(1e-12, 30)[0].with_factor()
+    search = Search(grid, state.features.take(np.arange(0)), None, 5)
+    found = select_to_drop(state, search.estimate_losses(state), 5)
     assert sorted(found.tolist()) == [2, 3, 4]
     assert np.flatnonzero(state.recession).tolist() == [0, 1]
-    assert len(least_missed(state, losses(state), 2, below=0.0)) == 0
+    assert len(select_to_drop(state, losses(state), 2, below=0.0)) == 0
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 6), (4, 5, 3), (2, 3, 1, 4)])
@@ -73,16 +73,16 @@ def test_boxes_are_the_same_problem(kind: str) -> None:
     X[:, 5:, 2] = 0.0 if kind == "zeros" else X[:, 5:, 2]
     mask = rng.random(X.shape) < 0.8 if kind == "mask" else "all"
     base = rng.random(X.shape) + 0.5 if kind == "base" else None
-    ground = Ground.of(observe(X, mask, base))
-    places = ground.boxes(np.array([[3, 0, 0], [0, 5, 2], [0, 4, 0], [6, 2, 3]]))
-    boxes, on_boxes = ground.merged(places)
+    grid = DataGrid.of(observe(X, mask, base))
+    places = grid.box_features(np.array([[3, 0, 0], [0, 5, 2], [0, 4, 0], [6, 2, 3]]))
+    boxes, on_boxes = grid.merge(places)
     assert boxes.eta_hat.size == 3 * 4 * 3
     whole, small = (
-        State.of(some, where, np.zeros(4)).fit(1e-25, 40)[0] for some, where in ((ground, places), (boxes, on_boxes))
+        State.of(some, where, np.zeros(4)).fit(1e-25, 40)[0] for some, where in ((grid, places), (boxes, on_boxes))
     )
     assert_allclose(small.theta, whole.theta, atol=1e-9)
     assert small.kl == pytest.approx(whole.kl, abs=1e-12)
-    assert (boxes.observed is None) == (ground.observed is None)
+    assert (boxes.observed is None) == (grid.observed is None)
 
 
 @pytest.mark.parametrize(("kind", "near"), [(np.float64, 1e-9), (np.float32, 1e-4)])
@@ -91,7 +91,7 @@ def test_a_factor_in_panels_solves_and_is_inverted(kind: type, near: float) -> N
     A, right = np.cov(rng.normal(size=(640, 3000))), rng.normal(size=640)
     first = GrowingFactor.of(np.tril(A[:600, :600]).astype(kind))
     assert first is not None
-    left = first.half(A[:600, 600:])
+    left = first.forward(A[:600, 600:])
     grown = first.append(left.T, np.linalg.cholesky(A[600:, 600:] - left.T @ left))
     assert grown.inverse.dtype == kind
     assert_allclose(grown.solve(right), np.linalg.solve(A, right), atol=near)
@@ -100,12 +100,14 @@ def test_a_factor_in_panels_solves_and_is_inverted(kind: type, near: float) -> N
 
 
 def test_where_float32_fails_a_factor_is_in_float64() -> None:
-    ground = Ground.of(observe([0.4, 0.3, 0.2, 0.1]))
-    eta, features = ground.eta_hat.copy(), ground.boxes(np.array([[1], [2], [3]]))
-    kinds = [Anchor.of(Moments.of(ground, eta, features), single=single).factor.kind for single in (False, True)]
+    grid = DataGrid.of(observe([0.4, 0.3, 0.2, 0.1]))
+    eta, features = grid.eta_hat.copy(), grid.box_features(np.array([[1], [2], [3]]))
+    kinds = [
+        FactoredCorrelations.of(Moments.of(grid, eta, features), single=single).factor.kind for single in (False, True)
+    ]
     assert kinds == ["d", "f"]
     eta[2] = np.nan
-    broken = Anchor.of(Moments.of(ground, eta, features), single=True)
+    broken = FactoredCorrelations.of(Moments.of(grid, eta, features), single=True)
     assert broken.factor.kind == "d"
     assert_array_equal(broken.factor.inverse, np.eye(3))
 
@@ -123,8 +125,8 @@ def test_a_fit_goes_on_from_where_the_model_has_next_to_nothing(
 ) -> None:
     """Newton's step for a mean of 1e-13 that should be 0.1 is 10^12 long: with flights, growing ended there."""
     X = 1.0 + np.eye(4).ravel()[: math.prod(shape)].reshape(shape)
-    ground = Ground.of(observe(X))
-    state = State.of(ground, ground.at(np.array(places)), np.array(theta))
+    grid = DataGrid.of(observe(X))
+    state = State.of(grid, grid.cell_features(np.array(places)), np.array(theta))
     found, _ = state.fit(1e-13, 60)
     cells = np.stack(np.unravel_index(places, shape), axis=1)
     assert state.kl > 5

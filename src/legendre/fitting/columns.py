@@ -109,7 +109,7 @@ def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
 def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
     """Find the graph of columns by the criterion of a recipe, and say what is odd about them."""
     share = _best_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
-    found = _grow(columns, recipe, labels, share)
+    found = _grow_graph(columns, recipe, labels, share)
     constant, identifiers = _mark_useless(columns)
     own = "has a value of its own in each row, and no edge: it is treated as an identifier."
     notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
@@ -135,13 +135,13 @@ def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
     fitted, other = (columns.take(some) for some in (~held, held))
 
     def score(share: float) -> float:
-        network = Network.count(_grow(fitted, recipe, labels, share), fitted).smooth(8.0, fitted.margins)
+        network = Network.count(_grow_graph(fitted, recipe, labels, share), fitted).smooth(8.0, fitted.margins)
         return float(other.weights @ network.log_prob(other))
 
     return max((1.0, 0.5, 0.25, 0.12), key=score)
 
 
-def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -> InteractionGraph:
+def _grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -> InteractionGraph:
     """Add the edge with the highest score, as long as that is positive: its gain less a penalty for each parameter.
 
     The penalty is a `share` of what the criterion asks. Pairs wait in a heap with their scores and the common
@@ -159,7 +159,7 @@ def _grow(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -
     n, sizes = len(used), columns.sizes.tolist()
     gains, dfs = pair_gains(columns)
     scores = np.round(gains - penalty * dfs, 5)
-    heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _forest(scores)]
+    heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _spanning_forest(scores)]
     heapify(heap)
     near: list[set[int]] = [set() for _ in range(n)]
     listed, degrees = np.empty((n, n), dtype=np.int32), np.zeros(n, dtype=np.int64)  # the same, for compiled code
@@ -232,7 +232,7 @@ def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntA
     return gains, dfs
 
 
-def _forest(scores: FloatArray) -> list[tuple[int, int]]:
+def _spanning_forest(scores: FloatArray) -> list[tuple[int, int]]:
     """List the edges of the maximum spanning forest of the positive scores, the larger number of each pair first."""
     from scipy.sparse.csgraph import minimum_spanning_tree
 
@@ -560,7 +560,7 @@ def learn_classes(
     for strength in strengths:
         weights, last = columns.weights[:, None], None
         while True:
-            found = _ascend(columns, valid, recipe, strength, weights)
+            found = _run_em(columns, valid, recipe, strength, weights)
             tried.append(found)
             if last is not None and (
                 found.n_classes <= last.n_classes or (classes == "auto" and found.held_out <= last.held_out)
@@ -574,11 +574,11 @@ def learn_classes(
     tried.remove(best)
     if columns.total < every.total:  # rows were held out
         weights = best.mixture.posterior(every) * every.weights[:, None]
-        best = replace(best, mixture=_learn(every, weights, recipe, best.strength))
+        best = replace(best, mixture=_maximise(every, weights, recipe, best.strength))
     return [*tried, best]
 
 
-def _ascend(
+def _run_em(
     columns: Columns, valid: Columns, recipe: Graph, strength: float, weights: FloatArray,
     most: int = 30, rise: float = 2e-3, least: float = 20.0,
 ) -> Tried:  # fmt: skip
@@ -592,12 +592,12 @@ def _ascend(
         if tried:
             weights = tried[-1].mixture.posterior(columns) * columns.weights[:, None]
         weights = weights[:, weights.sum(axis=0) > min(least, 0.5 * columns.total)]
-        mixture = _learn(columns, weights, recipe, strength)
+        mixture = _maximise(columns, weights, recipe, strength)
         tried.append(Tried(strength, mixture, float(valid.weights @ mixture.log_prob(valid)) / valid.total))
     return max(tried, key=lambda run: run.held_out)
 
 
-def _learn(
+def _maximise(
     columns: Columns, weights: FloatArray, recipe: Graph, strength: float, share: float = 0.5, least: float = 0.01
 ) -> Mixture:
     """M step: learn graph and tables of each class from its share of the rows, margins shrunk to those of all rows.
@@ -609,7 +609,7 @@ def _learn(
     for own in weights.T:
         rows = np.flatnonzero(own > least)
         some = columns.take(rows, own[rows])
-        graph = _grow(some, recipe, labels, share)
+        graph = _grow_graph(some, recipe, labels, share)
         if some.lacking.any():
             parts.append(fit_tables(graph, some, lambda counts: counts.smooth(strength, base), 1e-4).network)
         else:
@@ -623,11 +623,11 @@ def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArr
     order = np.argsort(-weights.sum(axis=0), kind="stable").tolist()
     parts: list[AnyArray] = []
     for place, k in enumerate(order):
-        parts += _split(columns, weights[:, k]) if place < classes - len(order) else [weights[:, k]]
+        parts += _split_class(columns, weights[:, k]) if place < classes - len(order) else [weights[:, k]]
     return np.stack(parts, axis=1)
 
 
-def _split(columns: Columns, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
+def _split_class(columns: Columns, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
     """Divide the weights of rows among two classes that lie along the leading principal component of the rows.
 
     The variables are the indicators of all levels but the first, with the mean for missing values. Power iteration from

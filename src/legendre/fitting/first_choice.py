@@ -26,11 +26,11 @@ from legendre.fitting.growing.coarse import coarsen, divisible, too_large
 from legendre.fitting.growing.select import (
     LEAST_HELD_OUT,
     Curve,
+    add_losses,
     best_size,
     count_nonzero,
     hold_out_cells,
-    note_losses,
-    spread_of,
+    standard_error,
 )
 from legendre.fitting.growing.seriate import look_unordered
 from legendre.results.decomposition import Decomposition
@@ -108,7 +108,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
     what = f"{math.prod(seen.shape):,} boxes of cells" if coarse else "cells"
     loss = "I-divergence" if seen.positive else "squared error"
     why = _explain_size({size: [one / seen.total for one in own] for size, own in curve.items()}, n, what, loss, most)
-    return replace(fit, _rounds=note_losses(fit._rounds, curve, seen.total), reason=f"{lead}{why}{end}")
+    return replace(fit, _rounds=add_losses(fit._rounds, curve, seen.total), reason=f"{lead}{why}{end}")
 
 
 def find_fewest(curve: Curve) -> int:
@@ -118,7 +118,7 @@ def find_fewest(curve: Curve) -> int:
     5
     """
     best = curve[best_size(curve)]
-    spread = spread_of(best)
+    spread = standard_error(best)
     most = sum(best) + (spread if math.isfinite(spread) else 0.0)
     return next(size for size, losses in curve.items() if sum(losses) <= most)
 
@@ -145,7 +145,7 @@ def _explain_criterion(n: int, ended: bool, most: int) -> str:
 def _explain_size(curve: Curve, n: int, what: str, loss: str, most: int) -> str:
     """Say in numbers what held-out cells say."""
     best = best_size(curve)
-    least, spread = sum(curve[best]), spread_of(curve[best])
+    least, spread = sum(curve[best]), standard_error(curve[best])
     said = (
         f"{what} were held out, in {FOLDS} parts, and predicted by fits to the others: best with {_parameters(best)} "
         f"({loss} {least:.4g}, standard error {spread:.2g}; {sum(curve[0]):.4g} without parameters)"

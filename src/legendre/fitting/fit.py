@@ -181,7 +181,7 @@ def plan(
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class WarmStart:
     """What growing a basis, or an earlier fit, has found out about X and the basis: it saves a fit some work."""
 
     boxes: BoxTotals | None = None  # sums of X, from which those that the fit needs may follow
@@ -189,10 +189,10 @@ class Known:
     recession: FloatArray | float = 0.0  # a direction in theta along which cells without data vanish
 
 
-NOTHING = Known()
+NO_WARM_START = WarmStart()
 
 
-def plan_on(data: Observation, recipe: Basis, settings: Settings, known: Known = NOTHING) -> Plan:
+def plan_on(data: Observation, recipe: Basis, settings: Settings, known: WarmStart = NO_WARM_START) -> Plan:
     """Plan for a tensor that has been read; cells that vanish are not searched for, see `with_face_search`."""
     terms = recipe.terms(data)
     problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
@@ -265,7 +265,7 @@ def fit_recipe(
 
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
-    known = Known(growth.grown and growth.grown.totals, growth.inverse, growth.recession)
+    known = WarmStart(growth.grown and growth.grown.totals, growth.inverse, growth.recession)
     fit = fit_on(data, basis, settings, start=growth.theta, known=known)
     return replace(
         fit, recipe=repr(recipe), _rounds=tuple(growth.rounds), _negentropy=growth.negentropy, _grown=growth.grown
@@ -278,7 +278,7 @@ def fit_on(
     settings: Settings,
     *,
     start: ArrayLike | None = None,
-    known: Known = NOTHING,
+    known: WarmStart = NO_WARM_START,
 ) -> Decomposition:
     """Fit a tensor that has been read to a basis that does not grow; no warning is given.
 
@@ -336,7 +336,7 @@ def refit(
     basis = Cells(kept.cells, kept.ties)
     if counts is not None:
         return fit_on(with_counts(data, counts), basis, settings)
-    return warn_if_not_converged(fit_on(data, basis, settings, known=Known(boxes)))
+    return warn_if_not_converged(fit_on(data, basis, settings, known=WarmStart(boxes)))
 
 
 def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
@@ -402,7 +402,7 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
     if target.columns is not None:  # parameters of +80 and -80 may cancel each other: one of them alone is a bad start
         starts = [np.zeros(len(target.columns)), theta[target.columns]]
         if theta.any() and isinstance(plan.solvers[-1], Natural):
-            starts.append(_hand_over(target, theta))
+            starts.append(_move_to_independent(target, theta))
         start = min(starts, key=lambda some: target.at(some).objective)
     outcome = run_in_turn(plan.solvers, target, start, max_iter=max_iter, callback=callback)
     ended = outcome.status in (Status.CONVERGED, Status.STOPPED) or max_iter is not None
@@ -413,7 +413,7 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
     return again if better else outcome
 
 
-def _hand_over(target: Target, theta: FloatArray) -> FloatArray:
+def _move_to_independent(target: Target, theta: FloatArray) -> FloatArray:
     """Find values of the independent parameters that give the same Q as all parameters do at `theta`.
 
     On a face a feature may be a combination of others, and a basis that was grown spreads theta over all of them. Least

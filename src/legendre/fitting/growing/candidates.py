@@ -20,11 +20,11 @@ def add_cells(state: State, allowed: BoolArray, count: int, price: float) -> Sta
 
     Where only near-duplicates of the basis are left, the factor has to be in float64 to tell what they gain.
     """
-    price, field = max(price, NOTHING), _field(state, allowed)
+    price, field = max(price, NOTHING), _score_cells(state, allowed)
     larger = _add_best(state, find_cells(state, field, _list_length(count)), count, price)
     if larger is None and len(every := np.flatnonzero(field > 2.0 * price)) <= 1024:
-        state = state.anchored(double=True)
-        larger = _add_best(state, state.ground.at(every), count, price, new=1e-7)
+        state = state.with_factor(double=True)
+        larger = _add_best(state, state.grid.cell_features(every), count, price, new=1e-7)
     return larger
 
 
@@ -56,10 +56,10 @@ def _add_best(state: State, found: Features, count: int, price: float, new: floa
     listed, slope, left, given = state.condition(found)
     exact = None
     if not state.theta.size:  # the gain of the first parameter is known exactly
-        exact = bernoulli_divergence(state.ground.means(state.ground.eta_hat, found), listed.mean)
+        exact = bernoulli_divergence(state.grid.means(state.grid.eta_hat, found), listed.mean)
     best, gains, rows = pick(left, slope, count, price, new, exact)
-    even = state.counting() if found.high is not None else None
-    while even is not None and not (fresh := independent(even, found.of(best))).all():
+    even = state.under_uniform() if found.high is not None else None
+    while even is not None and not (fresh := mark_independent(even, found.take(best))).all():
         left[best[~fresh], best[~fresh]] = 0.0
         best, gains, rows = pick(left, slope, count, price, new, exact)
     if not len(best):
@@ -99,7 +99,7 @@ def pick(
     return np.array(places, dtype=np.int64), gains[:done], rows[:done]
 
 
-def independent(even: State, found: Features, new: float = 1e-7) -> BoolArray:
+def mark_independent(even: State, found: Features, new: float = 1e-7) -> BoolArray:
     """Mark the boxes of whose variance the basis and those before them leave more than `new`.
 
     All cells count alike: where probabilities differ by many powers of ten, correlations are rounding errors, and a box
@@ -113,18 +113,18 @@ def independent(even: State, found: Features, new: float = 1e-7) -> BoolArray:
     return fresh
 
 
-def _shorten(state: State, found: Features, score: FloatArray, count: int) -> Features:
+def _shortlist(state: State, found: Features, score: FloatArray, count: int) -> Features:
     """Keep about `count` features by their scores, given the one of the basis that each resembles most."""
     if len(score) <= count:
         return found
     if state.theta.size:
         room = max(1536, 4 * count)
         if len(score) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
-            mean = state.ground.means(state.eta, found)
+            mean = state.grid.means(state.eta, found)
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]
-            found, score = found.of(some), score[some]
-        score = score / np.maximum(1.0 - state.nearest(found), 1e-3)
-    return found.of(np.sort(np.argpartition(score, -count)[-count:]))
+            found, score = found.take(some), score[some]
+        score = score / np.maximum(1.0 - state.max_squared_correlation(found), 1e-3)
+    return found.take(np.sort(np.argpartition(score, -count)[-count:]))
 
 
 def find_cells(state: State, field: FloatArray, count: int) -> Features:
@@ -135,15 +135,15 @@ def find_cells(state: State, field: FloatArray, count: int) -> Features:
     """
     usable = np.flatnonzero(field > 0.0)
     if len(usable) > count:
-        peaks = find_peaks(field, state.ground.shape)
+        peaks = find_peaks(field, state.grid.shape)
         few = len(peaks) < count
         usable = np.union1d(peaks, usable[np.argpartition(field[usable], -count)[-count:]]) if few else peaks
-    return _shorten(state, state.ground.at(usable), field[usable], count)
+    return _shortlist(state, state.grid.cell_features(usable), field[usable], count)
 
 
-def _field(state: State, allowed: BoolArray) -> FloatArray:
+def _score_cells(state: State, allowed: BoolArray) -> FloatArray:
     """Return ``g^2 / var`` of every candidate; 0 for other cells."""
-    score = state.ground.eta_hat - state.eta
+    score = state.grid.eta_hat - state.eta
     np.square(score, out=score)
     variance = 1.0 - state.eta
     variance *= state.eta
@@ -186,31 +186,31 @@ def find_boxes(state: State, count: int, price: float, turn: int, longest: int =
     """
     from legendre.core.sums.kernels.growing import ascend
 
-    ground, half = state.ground, max(count // 2, 400)
-    found = _windows(state, turn, half).joined(_windows(state, turn + 2, half))
+    grid, half = state.grid, max(count // 2, 400)
+    found = _find_windows(state, turn, half).concatenate(_find_windows(state, turn + 2, half))
     assert found.high is not None
-    low, high, ends = found.low.copy(), found.high.copy(), ground.ends
+    low, high, ends = found.low.copy(), found.high.copy(), grid.ends
     work = len(found) * int((np.minimum(ends, longest) ** 2).sum())
-    running = ground.eta_hat, state.eta, ground.strides, ends
+    running = grid.eta_hat, state.eta, grid.strides, ends
     ascend(work, len(found), *running, low, high, 2, LEAST_VARIANCE, longest)
-    found = _unknown(state.features, Features(low, high).joined(found))
-    p, q = ground.means(ground.eta_hat, found), ground.means(state.eta, found)
+    found = _drop_known(state.features, Features(low, high).concatenate(found))
+    p, q = grid.means(grid.eta_hat, found), grid.means(state.eta, found)
     gains = ((p - q) * inverse_deviation(q)) ** 2
     usable = (gains > 0) & ((inverse_deviation(p) > 0) | (price <= NOTHING))
-    return _shorten(state, found.of(usable), gains[usable], count)
+    return _shortlist(state, found.take(usable), gains[usable], count)
 
 
-def _unknown(known: Features, found: Features) -> Features:
+def _drop_known(known: Features, found: Features) -> Features:
     """Return the boxes that were found, each once, without those that are known."""
     rows = np.concatenate([np.vstack([some.low, some.high]).T for some in (known, found)])  # type: ignore[list-item]
     _, first = np.unique(rows, axis=0, return_index=True)
-    return found.of(np.sort(first[first >= len(known)]) - len(known))
+    return found.take(np.sort(first[first >= len(known)]) - len(known))
 
 
-def _windows(state: State, turn: int, count: int) -> Features:
+def _find_windows(state: State, turn: int, count: int) -> Features:
     """Find up to `count` windows of one size whose gain is a peak along every mode; the next size in the next turn."""
-    ground, sides = state.ground, np.maximum(state.ground.ends >> (1 + turn % WINDOWS), 1)
-    p, q = ground.eta_hat.reshape(ground.shape), state.eta.reshape(ground.shape)
+    grid, sides = state.grid, np.maximum(state.grid.ends >> (1 + turn % WINDOWS), 1)
+    p, q = grid.eta_hat.reshape(grid.shape), state.eta.reshape(grid.shape)
     for axis, side in enumerate(sides.tolist()):
         near, far = ((slice(None),) * axis + (some,) for some in (slice(-side), slice(side, None)))
         p, q = p[near] - p[far], q[near] - q[far]
@@ -218,4 +218,4 @@ def _windows(state: State, turn: int, count: int) -> Features:
     peaks = find_peaks(gain, q.shape)
     peaks = peaks[np.argsort(-gain[peaks])[:count]]
     corner = np.stack(np.unravel_index(peaks, q.shape), axis=1).astype(np.int64)
-    return ground.boxes(corner, corner + sides)
+    return grid.box_features(corner, corner + sides)

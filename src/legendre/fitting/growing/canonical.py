@@ -69,7 +69,7 @@ def order_modes(hashes: list[Hashes]) -> list[int]:
     return sorted(range(len(hashes)), key=lambda k: (len(hashes[k]), int(hashes[k].sum())))
 
 
-def put_in_order(data: Dense) -> tuple[Dense, list[int]]:
+def sort_modes(data: Dense) -> tuple[Dense, list[int]]:
     """Return X with its modes in that order, and the order."""
     axes = order_modes(hash_levels(data, rounds=2 if len(set(data.shape)) < len(data.shape) else 0))
     if axes == sorted(axes):

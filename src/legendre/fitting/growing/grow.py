@@ -16,7 +16,7 @@ from legendre.core.progress import Say
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, add_boxes, add_cells
-from legendre.fitting.growing.state import DAMPING, ROUGH, Features, Ground, Inverse, State
+from legendre.fitting.growing.state import DAMPING, ROUGH, DataGrid, Features, Inverse, State
 from legendre.results.growth_path import GrowthStep
 
 
@@ -24,22 +24,22 @@ from legendre.results.growth_path import GrowthStep
 class Search:
     """What to grow: the data, the features that stay, the candidates, and what a parameter must gain."""
 
-    ground: Ground
+    grid: DataGrid
     start: Features  # in every basis, first
     candidates: BoolArray | None  # True for the places of cells that may be added; None: boxes are
     most: int  # the largest number of parameters
-    known: bool = True  # whether that is the size to reach, or only a limit
+    size_given: bool = True  # whether that is the size to reach, or only a limit
     price: float = 0.0  # the gain in KL at which a parameter pays for itself
 
     @classmethod
     def of(cls, data: Dense, recipe: Adaptive) -> Search:
         """Prepare: one suffix-sum pass over X."""
-        ground, allowed = Ground.of(data, boxes=recipe.boxed), data.support.on_grid().copy()
+        grid, allowed = DataGrid.of(data, boxes=recipe.boxed), data.support.on_grid().copy()
         if recipe.candidates is not None:
             named = np.zeros(data.shape, dtype=np.bool_)
             named[tuple(as_basis(recipe.candidates).select(data).T)] = True
             allowed &= named
-        start = ground.boxes(as_basis(recipe.include).select(data))
+        start = grid.box_features(as_basis(recipe.include).select(data))
         candidates = None if recipe.boxed else allowed.ravel()
         if candidates is not None:
             candidates[0] = False
@@ -55,29 +55,29 @@ class Search:
             )
         if most is not None and len(start) > most:
             raise InvalidBasis(f"{recipe!r}: the basis to include already has {len(start)} parameters.")
-        return cls(ground, start, candidates, len(start) + cells if most is None else most, isinstance(recipe.n, int))
+        return cls(grid, start, candidates, len(start) + cells if most is None else most, isinstance(recipe.n, int))
 
-    def among_uncertain(self) -> Search:
+    def exclude_certain(self) -> Search:
         """Leave out cells with none or all of the counts above them: no sample shows that an event is impossible."""
         if self.candidates is None:
             return self
-        return replace(self, candidates=self.candidates & (self.ground.eta_hat > 0) & (self.ground.eta_hat < 1))
+        return replace(self, candidates=self.candidates & (self.grid.eta_hat > 0) & (self.grid.eta_hat < 1))
 
     def cost(self, state: State) -> float:
         """Return KL plus the price of all parameters: what a criterion minimises."""
         return state.kl + self.price * state.theta.size
 
-    def first(self) -> State:
+    def fit_start(self) -> State:
         """Return the fit with the included features alone, from which growing begins."""
-        return State.of(self.ground, self.start, np.zeros(len(self.start))).fit(1e-10, 60)[0].anchored()
+        return State.of(self.grid, self.start, np.zeros(len(self.start))).fit(1e-10, 60)[0].with_factor()
 
     @property
-    def quick(self) -> bool:
+    def large_rounds(self) -> bool:
         """Whether cells are chosen and most have data, so that an early choice is easily made good later."""
-        observed = self.ground.observed
-        return self.candidates is not None and (observed is None or 2 * len(observed) >= self.ground.eta_hat.size)
+        observed = self.grid.observed
+        return self.candidates is not None and (observed is None or 2 * len(observed) >= self.grid.eta_hat.size)
 
-    def larger(self, state: State, most: int | None = None, turn: int = 0) -> State | None:
+    def add_features(self, state: State, most: int | None = None, turn: int = 0) -> State | None:
         """Add the features of a round and fit; ``None`` when the size is reached or no candidate pays.
 
         A round adds a tenth of the basis; at first a 40th of the size to reach, up to 8. Where growing is `quick` it is
@@ -87,35 +87,35 @@ class Search:
         left = (self.most if most is None else most) - state.theta.size
         if left <= 0:
             return None
-        count = min(max(self.most // 40, 1), 16 if self.quick else 8) if self.known else 1
-        early = self.quick and self.known and 4 * state.theta.size < self.most
+        count = min(max(self.most // 40, 1), 16 if self.large_rounds else 8) if self.size_given else 1
+        early = self.large_rounds and self.size_given and 4 * state.theta.size < self.most
         count = max(count, state.theta.size // (7 if early else 10))
         count = left if left < 1.5 * count else count
         if self.candidates is None:
             return add_boxes(state, count, self.price, turn)
         return add_cells(state, self.candidates, count, self.price)
 
-    def weigh(self, state: State) -> FloatArray:
+    def estimate_losses(self, state: State) -> FloatArray:
         """Estimate what each feature is worth; infinite for those of the start, and for those that keep cells empty."""
         loss = losses(state)
         loss[: len(self.start)] = np.inf
         loss[state.recession != 0] = np.inf
         return loss
 
-    def smaller(self, state: State, fewest: int | None = None, below: float = math.inf) -> State | None:
+    def drop_features(self, state: State, fewest: int | None = None, below: float = math.inf) -> State | None:
         """Give back 15 % of the features, those missed least, but no more than exceed `find_fewest`; fit the others.
 
         ``None`` where no estimated loss is less than `below`, or where KL comes out several times what was estimated.
         """
         fewest = len(self.start) if fewest is None else fewest
-        loss, count = self.weigh(state), min(max(1, int(0.15 * state.theta.size)), state.theta.size - fewest)
-        gone = least_missed(state, loss, count, below)
+        loss, count = self.estimate_losses(state), min(max(1, int(0.15 * state.theta.size)), state.theta.size - fewest)
+        gone = select_to_drop(state, loss, count, below)
         if not len(gone):
-            return None if below < math.inf else self._leave_out(state, np.arange(fewest, state.theta.size), loss)
-        less = self._leave_out(state, gone, loss)
+            return None if below < math.inf else self._drop(state, np.arange(fewest, state.theta.size), loss)
+        less = self._drop(state, gone, loss)
         return None if below < math.inf and less.kl > 4.0 * (state.kl + float(loss[gone].sum())) + NOTHING else less
 
-    def _leave_out(self, state: State, gone: IntArray, loss: FloatArray) -> State:
+    def _drop(self, state: State, gone: IntArray, loss: FloatArray) -> State:
         lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
         return state.without(gone).settle(ROUGH * lost)
 
@@ -125,7 +125,7 @@ class Search:
         The fits are of boxes of the grid, which are fewer. Those with small estimated losses are left out one by one;
         of a `large` basis only some in a pass.
         """
-        now, kept = state.on_boxes().fit(sharply * self.price, 60)[0].anchored(), np.arange(state.theta.size)
+        now, kept = state.on_merged_grid().fit(sharply * self.price, 60)[0].with_factor(), np.arange(state.theta.size)
         while True:
             loss, estimate = np.full(now.theta.size, np.inf), losses(now)
             estimate[now.recession != 0] = 0.0  # what it says of these is not true
@@ -135,10 +135,10 @@ class Search:
             loss[tried] = fit_without(now, tried, sharply * self.price) - now.kl
             count = int((loss < self.price).sum())
             if not count:
-                return State.of(state.ground, state.features.of(kept), now.theta).anchored()
+                return State.of(state.grid, state.features.take(kept), now.theta).with_factor()
             while True:  # several at once, if that lowers the cost; else the worst alone
-                gone = least_missed(now, loss, count, self.price)
-                less = now.without(gone).fit(sharply * self.price, 40)[0].anchored()
+                gone = select_to_drop(now, loss, count, self.price)
+                less = now.without(gone).fit(sharply * self.price, 40)[0].with_factor()
                 if count == 1 or self.cost(less) < self.cost(now):
                     break
                 count = max(len(gone) // 2, 1)
@@ -152,8 +152,8 @@ class Search:
         fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
         if fit.theta.size < limits.INVERSE_KEPT or not (fit.scale > 0.0).all():
             return fit, None
-        sharp = fit.anchor.damping <= DAMPING[fit.anchor.factor.kind]
-        return fit, Inverse(fit.anchor.factor, fit.scale) if sharp else None
+        sharp = fit.factored.damping <= DAMPING[fit.factored.factor.kind]
+        return fit, Inverse(fit.factored.factor, fit.scale) if sharp else None
 
 
 def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[State, list[GrowthStep]]:
@@ -164,22 +164,22 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
     """
     most, swaps, over = search.most, recipe.swaps or 0, 1.0
     if recipe.swaps is None and search.candidates is not None:  # boxes are not swapped
-        over = 1.5 if search.known and most <= 500 else 1.0
+        over = 1.5 if search.size_given and most <= 500 else 1.0
         swaps = int(over == 1.0)
 
     def forward(state: State, rounds: list[GrowthStep], size: int) -> tuple[State, list[GrowthStep]]:
-        while (larger := search.larger(state, size, len(rounds) - 1)) is not None:
+        while (larger := search.add_features(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, [*rounds, measure(larger)]
             if say is not None:
                 say(f"growing   {state.theta.size} of {size} parameters   KL = {state.kl:.4g}")
         return state, rounds
 
-    state = search.first()
+    state = search.fit_start()
     rounds = [measure(state)]
     for size in _sizes(search) if swaps else [most]:
         state, rounds = forward(state, rounds, size)
         for _ in range(swaps):
-            less = search.smaller(state, below=4.0 * state.kl + NOTHING)
+            less = search.drop_features(state, below=4.0 * state.kl + NOTHING)
             if less is None:
                 break
             other, more = forward(less, rounds, size)
@@ -191,7 +191,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
     if int(over * most) > most == state.theta.size:
         other, more = forward(state, rounds, int(over * most))
         while other.theta.size > most:
-            other = search.smaller(other, most) or other
+            other = search.drop_features(other, most) or other
         if other.kl < state.kl:
             state, rounds = other, [*more, measure(other)]
     if search.price:
@@ -209,7 +209,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
 def _sizes(search: Search) -> list[int]:
     """List the sizes at which features are swapped: the one to reach, and 0.7 of it; with a criterion, many more."""
     if not search.price:
-        return [int(0.7 * search.most), search.most] if search.quick else [search.most]
+        return [int(0.7 * search.most), search.most] if search.large_rounds else [search.most]
     sizes, size = list[int](), len(search.start) + 20
     while size < search.most:
         sizes.append(size)
@@ -219,8 +219,8 @@ def _sizes(search: Search) -> list[int]:
 
 def measure(state: State) -> GrowthStep:
     """Measure the size of a basis and how well it fits."""
-    data, ground = state.ground.data, state.ground
-    q = state.q.reshape(ground.shape)[tuple(map(slice, data.values.shape))]
+    data, grid = state.grid.data, state.grid
+    q = state.q.reshape(grid.shape)[tuple(map(slice, data.values.shape))]
     difference = data.values / np.float64(data.total) - q  # in float64, as X may not be
     if data.missing is not None:
         difference = difference[~data.missing]
@@ -235,7 +235,7 @@ def losses(state: State) -> FloatArray:
     by what it is wrong by where no other parameter moves, which is known exactly: with f the feature, of mean eta,
     ``log E exp(-theta f) + theta eta`` in place of ``theta^2 var(f) / 2``.
     """
-    theta, eta, scale, half = state.theta, state.mean, state.scale, state.anchor.factor.inverse
+    theta, eta, scale, half = state.theta, state.mean, state.scale, state.factored.factor.inverse
     with np.errstate(all="ignore"):
         scaled = np.where(scale > 0, theta / scale, 0.0)
         wald = scaled**2 / (2.0 * np.einsum("ij,ij->j", half, half))
@@ -245,7 +245,7 @@ def losses(state: State) -> FloatArray:
     return np.where(np.isfinite(wald * ratio), wald * ratio, 0.0)
 
 
-def least_missed(state: State, loss: FloatArray, count: int, below: float = math.inf) -> IntArray:
+def select_to_drop(state: State, loss: FloatArray, count: int, below: float = math.inf) -> IntArray:
     """List up to `count` features to leave out together, each given that those before it are gone, worst first.
 
     Their estimated losses are less than `below`. Of two parameters that can stand for each other, neither is missed;
@@ -253,7 +253,7 @@ def least_missed(state: State, loss: FloatArray, count: int, below: float = math
     ``C_vv -= C_uv^2 / C_uu``.
     """
     listed = np.argsort(loss, kind="stable")[: int(1.3 * count) + 8]
-    theta, half = state.theta[listed], state.anchor.factor.inverse[:, listed]
+    theta, half = state.theta[listed], state.factored.factor.inverse[:, listed]
     inverse = (half.T @ half) * np.outer(state.scale[listed], state.scale[listed])
     spread, now = inverse.diagonal().copy(), loss[listed].copy()
     with np.errstate(all="ignore"):
@@ -288,19 +288,19 @@ def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
     go one at a time, by KL of fits without one of them. The last to go come first, after those of the start.
     """
     first, left, dropped = len(search.start), np.arange(state.theta.size), list[IntArray]()
-    state = state.on_boxes().fit(1e-14, 40, tol=1e-9)[0].anchored()
+    state = state.on_merged_grid().fit(1e-14, 40, tol=1e-9)[0].with_factor()
     merged_at = state.theta.size
     while state.theta.size > first + 1:
         if state.theta.size <= 0.7 * merged_at:  # fewer features cut the grid into fewer boxes
             merged_at = state.theta.size
-            state = state.on_boxes().anchored()
-        loose, loss = state.theta.size - first, search.weigh(state)
-        gone = least_missed(state, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
+            state = state.on_merged_grid().with_factor()
+        loose, loss = state.theta.size - first, search.estimate_losses(state)
+        gone = select_to_drop(state, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
         if not len(gone):
-            tried = np.argsort(loss, kind="stable")[: min(24, max(1, (1 << 20) // state.ground.eta_hat.size), loose)]
+            tried = np.argsort(loss, kind="stable")[: min(24, max(1, (1 << 20) // state.grid.eta_hat.size), loose)]
             goal = max(1e-2 * float(losses(state)[tried].max()), 1e-13)
             gone = tried[[int(fit_without(state, tried, goal).argmin())]]
         dropped.append(left[gone])
         left = np.delete(left, gone)
-        state = search._leave_out(state, gone, loss).anchored()
+        state = search._drop(state, gone, loss).with_factor()
     return np.concatenate([left, *(gone[::-1] for gone in reversed(dropped))])

@@ -27,10 +27,10 @@ from legendre.core.tied_parameters import Terms, box_terms
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Support
-from legendre.fitting.growing.canonical import put_in_order
+from legendre.fitting.growing.canonical import sort_modes
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
-from legendre.fitting.growing.state import Ground, Inverse, State
+from legendre.fitting.growing.state import DataGrid, Inverse, State
 from legendre.results.growth_path import Grown, GrowthStep, keep_rounds
 
 LEAST_HELD_OUT = 5  # events, or cells, of each fold
@@ -80,24 +80,24 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
 def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say | None) -> Growth:
     """Grow by the recipe's criterion; `counts` says whether it has counts to weigh: sums over boxes do not show it."""
     named = [None if cells is None else as_basis(cells).select(data) for cells in (recipe.include, recipe.candidates)]
-    data, axes = put_in_order(data)
+    data, axes = sort_modes(data)
     include, candidates = (None if cells is None else Cells(cells[:, axes]) for cells in named)
     with limit_blas():
         search, curve = Search.of(data, replace(recipe, include=include or "empty", candidates=candidates)), None
         if isinstance(recipe.n, str):
-            search = search.among_uncertain() if counts else search
+            search = search.exclude_certain() if counts else search
             if recipe.n == "cv":
-                curve = _curve(search, recipe.folds, counts, say)
+                curve = _cross_validate(search, recipe.folds, counts, say)
                 # with sizes that are tried one after the other all of the curve is in the path
-                search = replace(search, most=best_size(curve), known=counts)
+                search = replace(search, most=best_size(curve), size_given=counts)
             else:
                 search = replace(search, price=_price(recipe, data, search) / (2.0 * data.total))
         state, rounds = grow(search, recipe, say)
         state, inverse = search.finish(state)
         rounds = keep_rounds([*rounds, measure(state)])
-        lo, hi = (corner[:, np.argsort(axes)] for corner in state.ground.corners(state.features))
+        lo, hi = (corner[:, np.argsort(axes)] for corner in state.grid.corners(state.features))
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
-    noted = tuple(rounds) if curve is None else note_losses(rounds, curve, data.total)
+    noted = tuple(rounds) if curve is None else add_losses(rounds, curve, data.total)
     grown = None if recipe.boxed else Grown(len(search.start), None)
     return Growth(terms, state.theta, noted, state.recession, inverse, grown)
 
@@ -120,12 +120,12 @@ def order_basis(data: Observation, cells: IntArray, theta: FloatArray, grown: Gr
     """Return the positions of cells, so that for every m the first m are a good basis; those included come first."""
     if grown.totals is not None:
         data, cells = observe_boxes(data, grown.totals), grown.totals.quotient.boxes(cells)
-    dense, axes = put_in_order(in_memory(data, "adaptive"))
-    ground = Ground.of(dense)
-    features = ground.boxes(cells[:, axes])
-    search = Search(ground, features.of(np.arange(grown.n_included)), None, len(cells))
+    dense, axes = sort_modes(in_memory(data, "adaptive"))
+    grid = DataGrid.of(dense)
+    features = grid.box_features(cells[:, axes])
+    search = Search(grid, features.take(np.arange(grown.n_included)), None, len(cells))
     with limit_blas(), np.errstate(all="ignore"):
-        return order_features(search, State.of(ground, features, theta))
+        return order_features(search, State.of(grid, features, theta))
 
 
 Curve = dict[int, list[float]]
@@ -137,16 +137,16 @@ def best_size(curve: Curve) -> int:
     return min(curve, key=lambda size: sum(curve[size]))
 
 
-def spread_of(losses: Sequence[float]) -> float:
+def standard_error(losses: Sequence[float]) -> float:
     """Return the standard error of the sum of the losses of the folds."""
     return math.sqrt(len(losses)) * float(np.std(losses, ddof=1)) if all(map(math.isfinite, losses)) else math.nan
 
 
-def note_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tuple[GrowthStep, ...]:
+def add_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tuple[GrowthStep, ...]:
     """Write losses and their standard errors, divided by `unit`, into the rounds of sizes that were tried."""
     losses = [curve.get(step.n_params, [math.nan]) for step in rounds]
     return tuple(
-        replace(step, held_out=sum(some) / unit, spread=spread_of(some) / unit)
+        replace(step, held_out=sum(some) / unit, spread=standard_error(some) / unit)
         for step, some in zip(rounds, losses, strict=True)
     )
 
@@ -154,12 +154,12 @@ def note_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tupl
 def hold_out_cells(data: Dense, most: int, folds: int, say: Say | None = None) -> Curve:
     """Return the losses of cells, or of boxes of cells, that are held out of fits with up to `most` parameters."""
     with limit_blas():
-        return _curve(Search.of(put_in_order(data)[0], Adaptive("cv", max_params=most)), folds, False, say)
+        return _cross_validate(Search.of(sort_modes(data)[0], Adaptive("cv", max_params=most)), folds, False, say)
 
 
-def _curve(search: Search, folds: int, counts: bool, say: Say | None) -> Curve:
+def _cross_validate(search: Search, folds: int, counts: bool, say: Say | None) -> Curve:
     """Grow without each part of the events, or of the cells, all paths side by side, until the best size is behind."""
-    parts = (_deal_events if counts else _deal_cells)(search.ground.data, folds)
+    parts = (_split_events if counts else _split_cells)(search.grid.data, folds)
     curve, paths = Curve(), [held_out_path(search, part) for part in parts]
     for stage in zip(*paths, strict=False):  # the shortest path ends the race
         size = stage[0][0].theta.size
@@ -176,7 +176,7 @@ def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float
 
     A part is an array of counts, the events that are held out, or of booleans: the cells that are.
     """
-    data, of_cells = search.ground.data, part.dtype == np.bool_
+    data, of_cells = search.grid.data, part.dtype == np.bool_
     if of_cells:
         mask = data.support.on_grid() & ~part
         left = data.values[mask]
@@ -185,15 +185,15 @@ def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float
     else:
         values = np.where(np.isnan(data.values), 0.0, data.values) - part
         others = replace(data, values=values, total=float(data.total - part.sum()), positive=False)
-    search = replace(search, ground=Ground.of(replace(others, by_mode=(), last_ranking=None)), known=False)
-    search = search if of_cells else search.among_uncertain()
-    first = search.first()
+    search = replace(search, grid=DataGrid.of(replace(others, by_mode=(), last_ranking=None)), size_given=False)
+    search = search if of_cells else search.exclude_certain()
+    first = search.fit_start()
     # events that the start rules out would make the loss of every round infinite
     part = part if of_cells else np.where(first.q > 0, part.ravel(), 0.0)
     state: State | None = first
     while state is not None:
         yield state, _cell_loss(state, data, part) if of_cells else _event_loss(state, part)
-        state = search.larger(state)
+        state = search.add_features(state)
 
 
 def _event_loss(state: State, counts: FloatArray) -> float:
@@ -204,13 +204,13 @@ def _event_loss(state: State, counts: FloatArray) -> float:
 
 def _cell_loss(state: State, data: Dense, cells: BoolArray) -> float:
     """Return the I-divergence of held-out cells from their predictions, or the squared error: see above."""
-    values, total = data.values[cells].astype(np.float64), state.ground.data.total
+    values, total = data.values[cells].astype(np.float64), state.grid.data.total
     # a fit to the other cells sums to 1 there
-    log_q = state.ground.spread(state.features, state.theta)[cells.ravel()] - state.psi
+    log_q = state.grid.spread(state.features, state.theta)[cells.ravel()] - state.psi
     if data.base is not None:
         log_q += np.log(data.base[cells])
-    if state.dead is not None:
-        log_q[state.dead[cells.ravel()]] = -np.inf
+    if state.vanished is not None:
+        log_q[state.vanished[cells.ravel()]] = -np.inf
     with np.errstate(over="ignore"):  # a prediction beyond float64 loses infinitely much
         predicted = total * np.exp(log_q)
         if data.positive:
@@ -219,7 +219,7 @@ def _cell_loss(state: State, data: Dense, cells: BoolArray) -> float:
         return float(np.square((predicted - values) / data.total).sum() / squares * data.total)
 
 
-def _deal_events(data: Dense, folds: int) -> list[AnyArray]:
+def _split_events(data: Dense, folds: int) -> list[AnyArray]:
     """Deal every count out to the folds, each event to one of them with equal chances; always the same way."""
     if not LEAST_HELD_OUT * folds <= data.total < 2.0**53:
         raise InvalidBasis(
@@ -235,7 +235,7 @@ def _deal_events(data: Dense, folds: int) -> list[AnyArray]:
     return parts
 
 
-def _deal_cells(data: Dense, folds: int) -> list[AnyArray]:
+def _split_cells(data: Dense, folds: int) -> list[AnyArray]:
     """Deal the cells of the support out to the folds, about as many to each; always the same way."""
     places, parts = np.random.default_rng(0).permutation(np.flatnonzero(data.support.on_grid())), []
     for fold in range(folds):

@@ -41,7 +41,7 @@ def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> 
     If the caller names no modes, those whose levels are names are unordered, where X is in memory or sparse.
     """
     if isinstance(unordered, Mapping):
-        return _note(data.reorder(_read_orders(data.labels, unordered)), "as given")
+        return _add_note(data.reorder(_read_orders(data.labels, unordered)), "as given")
     if unordered is None:
         held = data.entries is not None or data.as_dense() is not None
         levels = enumerate(data.labels.levels or () if held else ())
@@ -65,7 +65,7 @@ def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> 
     ]
     known = data.reorder(order)
     order = [None if by is None else by[seriate(known, k, axes)] for k, by in enumerate(order)]
-    return _note(_turn_ends(data, order, [k for k in axes if k in modes]), "by the data")
+    return _add_note(_orient(data, order, [k for k in axes if k in modes]), "by the data")
 
 
 def are_names(labels: AnyArray) -> bool:
@@ -101,7 +101,7 @@ def _read_orders(labels: Labels, orders: Mapping[Any, Any]) -> list[IntArray | N
     return found
 
 
-def _note(data: Observation, how: str) -> Observation:
+def _add_note(data: Observation, how: str) -> Observation:
     """Say in summaries which modes were arranged."""
     names = [data.labels.mode(k) for k, by in enumerate(data.labels.order or ()) if by is not None]
     note = f"levels of {', '.join(names)} arranged {how}; see fit.arrangement"
@@ -214,19 +214,19 @@ def _slices(data: Observation, mode: int, axes: Sequence[int]) -> FloatArray:
     return merged.transpose([mode, *(k for k in axes if k != mode)]).reshape(data.shape[mode], -1)
 
 
-def _turn_ends(data: Observation, order: Orders, modes: list[int]) -> Observation:
+def _orient(data: Observation, order: Orders, modes: list[int]) -> Observation:
     """Turn arranged modes around, one after the other, where a small basis is better then."""
     best = data.reorder(order)
-    least = _try(best)
+    least = _small_fit_kl(best)
     for k in modes:
         turned = [by[::-1] if by is not None and j == k else by for j, by in enumerate(order)]
         other = data.reorder(turned)
-        if (kl := _try(other)) < least:
+        if (kl := _small_fit_kl(other)) < least:
             best, least, order = other, kl, turned
     return best
 
 
-def _try(data: Observation, most: int = 24) -> float:
+def _small_fit_kl(data: Observation, most: int = 24) -> float:
     """Return KL of a basis of at most an eighth of the cells, up to `most`."""
     grown = grow_basis(Adaptive(max(1, min(most, data.support.n_cells // 8)), swaps=0), data)
     kl = grown.rounds[-1].kl

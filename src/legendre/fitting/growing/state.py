@@ -1,12 +1,16 @@
 """A growing basis and its fit: features, the data they are fitted to, theta, and a factor of their correlations.
 
-A feature is 1 on a box, ``lo <= v < hi``, and 0 elsewhere. The feature of a cell is the box from it to the end of every
-mode; its mean is one suffix sum, and what two of them share is the suffix sum at their join, eq. (5). Other boxes take
-suffix sums at all of their corners.
+A feature is 1 on a box, ``lo <= v < hi``, and 0 elsewhere. The box of a cell reaches from it to the end of every mode.
+The mean of its feature is one suffix sum, and the mean of the product of two features is the suffix sum at the join of
+their cells, eq. (5) of the paper. The sum over any other box takes the suffix sums at all of its corners.
 
-Fits between rounds are chord steps with a factor that is kept; a new one is computed only where that is cheaper than
-more steps. Faces and rank are not searched for: `Ground.vanishing` takes out what surely vanishes, a little on the
-diagonal of the factor makes dependent parameters harmless, and the last fit, an ordinary one, does the rest.
+A basis grows in rounds, and every round needs a fit. These fits take chord steps: Newton steps with the Cholesky factor
+of an older Fisher matrix. A new factor is computed only where that is cheaper than the steps it saves. Faces and rank
+are not searched for: `DataGrid.vanishing` takes out cells that surely vanish, and damping on the factor's diagonal
+makes dependent parameters harmless. When growing has ended, `fit_on` fits the basis and does these searches.
+
+The Fisher matrix is kept as correlations and standard deviations of the features, ``G_ij = C_ij s_i s_j``: correlations
+change slowly from step to step, so an old factor of C with the present s is nearly as good as a new one.
 """
 
 from __future__ import annotations
@@ -16,7 +20,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -32,14 +35,17 @@ from legendre.model.dual import probabilities
 from legendre.solvers.linesearch import backtrack
 
 LEAST_VARIANCE = 1e-13
-"""A feature with no more variance than this is a constant: smaller ones are rounding errors of the suffix sums."""
+"""A feature with no more variance than this counts as constant: suffix sums have rounding errors of this size."""
 Region = tuple[tuple[slice, ...], tuple[slice, ...], int, int]
-"""Cells without data that a basis keeps empty: those in the first box and not in the second, which may be empty. The
-numbers are those of the two features that do so, counted from 1; 0 stands for the grid itself, or for no feature."""
+"""Cells without data that the fit makes vanish: those in the first box and not in the second, which may be empty. The
+numbers are those of the two features whose boxes these are, counted from 1. As the first number 0 stands for the whole
+grid, as the second for no feature."""
 
 
 def inverse_deviation(mean: FloatArray) -> FloatArray:
-    """Return one over the standard deviation of a feature that is 1 with probability `mean`, else 0; 0 if constant.
+    """Return one over the standard deviation of features that are 1 with probability `mean`; 0 for constant features.
+
+    Multiplying by 0 takes constant features out of gains, correlations and steps without a special case.
 
     >>> inverse_deviation(np.array([0.5, 0.0, 1.0])).tolist()
     [2.0, 0.0, 0.0]
@@ -51,46 +57,55 @@ def inverse_deviation(mean: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Boxes by their corners: coordinates times strides, (modes, k), so that a place in the grid is a sum of them."""
+    """The boxes of k features, by two opposite corners. Arrays are (modes, k).
+
+    A coordinate is stored multiplied by the stride of its mode, so that the sum over modes is a place in the flat grid,
+    and the sum of the largest of two is the place of a join.
+    """
 
     low: NDArray[np.int32]
-    high: NDArray[np.int32] | None = None  # the first coordinates behind each box; None: all boxes are those of cells
+    high: NDArray[np.int32] | None = None  # the first coordinates behind each box; None: every box is that of a cell
 
     def __len__(self) -> int:
         return int(self.low.shape[1])
 
     @cached_property
     def places(self) -> IntArray:
-        """Where the first corners are in the flat grid."""
+        """The place of the first cell of each box in the flat grid, (k,)."""
         return np.asarray(self.low.sum(axis=0, dtype=np.int64))
 
-    def of(self, chosen: IntArray | BoolArray) -> Features:
+    def take(self, chosen: IntArray | BoolArray) -> Features:
         """Return the features at some positions, or those that are marked True."""
         high = None if self.high is None else np.ascontiguousarray(self.high[:, chosen])
         return Features(np.ascontiguousarray(self.low[:, chosen]), high)
 
-    def joined(self, other: Features) -> Features:
+    def concatenate(self, other: Features) -> Features:
         """Return these features followed by others."""
         high = None if self.high is None or other.high is None else np.concatenate([self.high, other.high], axis=1)
         return Features(np.concatenate([self.low, other.low], axis=1), high)
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
-    """X and sums of it. Grids are flat, in C order; with a border behind the last level of each mode for boxes."""
+class DataGrid:
+    """X on a grid, its suffix sums, and how features are summed on that grid.
+
+    Arrays over the grid are flat, in C order, and a *place* is an index into them. If boxes grow, the grid has a
+    border: one more level at the end of each mode, with nothing in it, so that a corner behind the last level has a
+    suffix sum too, which is 0.
+    """
 
     data: Dense
-    shape: tuple[int, ...]  # of the grid: that of X, or of boxes that a basis cuts it into, with the border
+    shape: tuple[int, ...]  # of X, or of the merged grid, see `merge`; the border is included
     border: int  # 1 if there is a border, else 0
-    eta_hat: FloatArray  # suffix sums of X as probabilities
-    negentropy: float  # the sum of p log(p / r): KL(P, Q) less the objective
+    eta_hat: FloatArray  # suffix sums of P, which is X over its sum
+    negentropy: float  # the sum of p log(p / r), which is KL(P, Q) minus `State.objective`
     log_measure: FloatArray | None  # log of the base measure, -inf outside Omega; None where it is 0 everywhere
-    seen: FloatArray | None  # suffix sums of the number of cells with data; None when X > 0 on Omega
-    observed: IntArray | None  # the cells with data; None when all of the grid is
+    seen: FloatArray | None  # suffix sums of the indicator of X > 0; None if X > 0 on Omega, so that nothing vanishes
+    observed: IntArray | None  # the places of cells with X > 0; None where these are all cells of the grid
 
     @classmethod
-    def of(cls, data: Dense, *, boxes: bool = False) -> Ground:
-        """Compute all suffix sums that growing needs, in one pass over X; `boxes` adds the border that boxes need."""
+    def of(cls, data: Dense, *, boxes: bool = False) -> DataGrid:
+        """Read X into the sums that growing needs, once for all rounds; `boxes` adds the border that boxes need."""
         p, mask = probabilities(data), data.support.mask
         log_measure: FloatArray = np.zeros(p.shape)
         with np.errstate(divide="ignore"):
@@ -107,12 +122,15 @@ class Ground:
 
     @cached_property
     def compiled(self) -> bool:
-        """Whether compiled code sums and scores. A small X is spared the time that loading the compiler takes."""
+        """Whether compiled code computes suffix sums and correlations; for a small X, loading it would take longer.
+
+        Boxes (a border) load it anyway, because `ascend` and `box_correlations` exist in compiled form alone.
+        """
         return self.eta_hat.size > limits.NUMPY_CELLS or self.data.compiled or self.border > 0
 
     @cached_property
     def strides(self) -> IntArray:
-        """How far apart neighbours along each mode are in a flat grid."""
+        """How far apart neighbours along each mode are in the flat grid, (N,): C order, so the last mode has 1."""
         return np.cumprod((1, *self.shape[:0:-1]))[::-1].astype(np.int64)
 
     @property
@@ -120,40 +138,47 @@ class Ground:
         """The number of levels of each mode, without the border."""
         return np.array(self.shape, dtype=np.int64) - self.border
 
-    def at(self, places: IntArray) -> Features:
-        """Return the features of the cells at some places."""
-        return self.boxes(np.stack(np.unravel_index(places, self.shape), axis=-1))
+    def cell_features(self, places: IntArray) -> Features:
+        """Return the features of the cells at some places in the flat grid, in that order."""
+        return self.box_features(np.stack(np.unravel_index(places, self.shape), axis=-1))
 
-    def boxes(self, lo: IntArray, hi: IntArray | None = None) -> Features:
-        """Return the features of boxes given by coordinates, k x N; of cells where `hi` is not given."""
-        if hi is None and self.border:
+    def box_features(self, lo: IntArray, hi: IntArray | None = None) -> Features:
+        """Return the features of boxes ``lo <= v < hi`` (coordinates, k x N each); without `hi`, of the cells `lo`."""
+        if hi is None and self.border:  # where boxes grow, cells are stored as boxes too
             hi = np.broadcast_to(self.ends, lo.shape)
         low = (lo * self.strides).T.astype(np.int32, order="C")
         return Features(low, None if hi is None else (hi * self.strides).T.astype(np.int32, order="C"))
 
     def corners(self, features: Features) -> tuple[IntArray, IntArray]:
-        """Return the coordinates of both corners of boxes, k x N each."""
+        """Return the coordinates `lo` and `hi` of boxes, k x N each: the inverse of `box_features`."""
         lo = features.low.T // self.strides
         return lo, np.broadcast_to(self.ends, lo.shape) if features.high is None else features.high.T // self.strides
 
     def means(self, eta: FloatArray, features: Features) -> FloatArray:
-        """Return the sum over each box, read from suffix sums of a grid: the mean of its feature if they are eta."""
+        """Return the sum over each box, (k,), read from suffix sums over the grid.
+
+        With `eta`, the suffix sums of probabilities, these are the means of the features.
+        """
         if features.high is None:
             return eta[features.places]
         return np.asarray(sum(sign * eta[places] for sign, places in self._signed_corners(features)))
 
     def spread(self, features: Features, values: FloatArray) -> FloatArray:
-        """Return for each cell the sum of the values of the boxes that contain it: theta becomes log q + psi."""
-        grid = np.zeros(self.eta_hat.size)
+        """Return for each cell the sum of the values of the boxes that contain it: from theta, log(q / r) + psi.
+
+        It is the transpose of `means`: values are put at the corners of their boxes, and summed up once.
+        """
+        out = np.zeros(self.eta_hat.size)
         for sign, places in self._signed_corners(features):
-            np.add.at(grid, places, sign * values)
-        self.sum_up(grid, back=False)
-        return grid
+            np.add.at(out, places, sign * values)
+        self.sum_up(out, back=False)
+        return out
 
     def _signed_corners(self, features: Features) -> Iterator[tuple[float, IntArray]]:
-        """Yield, for each of the 2^N corners of a box, the sign of its suffix sum and the corner's places, one per box.
+        """Yield 2^N times a sign and the places of one corner of each box, (k,).
 
-        The sum over a box is their sum, by inclusion and exclusion; the box of a cell has one corner in the grid.
+        By inclusion and exclusion, the sum over a box is the signed sum of the suffix sums at its corners. For the box
+        of a cell all suffix sums but the first are 0, so only its first corner is yielded.
         """
         if features.high is None:
             yield 1.0, features.places
@@ -162,25 +187,29 @@ class Ground:
             places = np.where(np.array(far)[:, None], features.high, features.low).sum(axis=0)
             yield (-1.0) ** sum(far), places
 
-    def sum_up(self, grid: FloatArray, *, back: bool) -> None:
-        """Replace a grid by its sums at or below each cell; at or above it if `back`."""
+    def sum_up(self, values: FloatArray, *, back: bool) -> None:
+        """Replace values on the grid, in place, by prefix sums; by suffix sums if `back`.
+
+        A prefix sum is over the cells at or below a cell in every mode, a suffix sum over those at or above it.
+        """
         if self.compiled:
             from legendre.core.sums.kernels.dense import sum_grid
 
-            sum_grid(grid.reshape(self.shape), back=back)
+            sum_grid(values.reshape(self.shape), back=back)
         else:
-            accumulate(np.flip(grid.reshape(self.shape)) if back else grid.reshape(self.shape))
+            accumulate(np.flip(values.reshape(self.shape)) if back else values.reshape(self.shape))
 
-    def merged(self, features: Features, fewer: int = 2) -> tuple[Ground, Features]:
-        """Merge the boxes that the features of some cells cut the grid into: the same problem on fewer cells.
+    def merge(self, features: Features, fewer: int = 2) -> tuple[DataGrid, Features]:
+        """Merge cells that no feature tells apart (`Quotient`); return the merged grid and the features on it.
 
-        Where they are not `fewer` times fewer, or there is a border, the grid stays as it is. Sums above a merged cell
-        are those above its first cell, so that nothing is summed again.
+        The fit has the same theta and KL there and takes less time. If the merged grid does not have `fewer` times
+        fewer cells, or if boxes grow, which need a border, the grid and the features are returned as they are.
         """
         cells = self.corners(features)[0]
         quotient, boxes = Quotient.of(self.shape, cells)
         if self.border or fewer * quotient.n_merged > self.eta_hat.size:
             return self, features
+        # the suffix sum at a merged cell is that at its first cell, so nothing is summed again
         measure, first, observed = volumes(quotient), np.ix_(*quotient.cuts), self.observed
         if self.log_measure is not None:
             measure = quotient.merge(np.exp(self.log_measure).reshape(self.shape))
@@ -189,7 +218,7 @@ class Ground:
             observed = np.flatnonzero(measure if seen is None else moebius_adjoint(seen))
         with np.errstate(divide="ignore"):
             log_measure = np.log(measure).ravel()
-        ground = replace(
+        grid = replace(
             self,
             shape=quotient.merged_shape,
             eta_hat=self.eta_hat.reshape(self.shape)[first].ravel(),
@@ -197,32 +226,37 @@ class Ground:
             seen=None if seen is None else seen.ravel(),
             observed=observed,
         )
-        return ground, ground.boxes(boxes)
+        return grid, grid.box_features(boxes)
 
-    def vanishing(self, features: Features, known: int = 0, dead: BoolArray | None = None) -> BoolArray | None:
-        """Mark the cells whose probability tends to 0 in the fit, as far as single features show it; ``None``: none.
+    def vanishing(self, features: Features, known: int = 0, vanished: BoolArray | None = None) -> BoolArray | None:
+        """Mark the cells of the grid whose probability tends to 0 in the fit, as far as `empty_regions` finds them.
 
-        They are left out of the fit, because their theta would run to infinity. `dead` marks those that the first
-        `known` features make vanish, which are not looked for again.
+        The fit leaves them out, because it would send theta to infinity. ``None`` means that there are none. If the
+        basis has grown, `vanished` marks what its first `known` features make vanish, so that only the new features are
+        examined.
         """
-        out = np.zeros(self.shape, dtype=np.bool_) if dead is None else dead.reshape(self.shape).copy()
+        out = np.zeros(self.shape, dtype=np.bool_) if vanished is None else vanished.reshape(self.shape).copy()
         for outer, hole, *_ in self.empty_regions(features, known):
+            # mark the outer box, but leave the hole in it as it was
             kept = out[hole].copy()
             out[outer] = True
             out[hole] = kept
         return out.ravel() if out.any() else None
 
     def empty_regions(self, features: Features, known: int = 0) -> list[Region]:
-        """List the regions that features after the first `known` keep empty.
+        """List regions without data that one feature, or a pair of features, separates from the cells with data.
 
-        A box without data is one. Of two boxes with the same data, one inside the other, what lies between them is one;
-        the grid itself is such a box.
+        The fit gives the boxes of features the same probabilities as P does, so these regions vanish. A box without
+        data is one. If one box lies in another and has all of its data, the rest of the outer box is one; the outer
+        box may be the whole grid. Regions of the first `known` features alone are not listed again. Combinations of
+        more features are left to the last fit.
         """
         if self.seen is None:
             return []
         ends = self.corners(features)
+        # number 0 is the whole grid, number i the feature i - 1
         lo, hi = np.vstack([0 * self.ends, ends[0]]), np.vstack([self.ends, ends[1]])
-        counts = np.append(self.seen[0], np.rint(self.means(self.seen, features)))
+        counts = np.append(self.seen[0], np.rint(self.means(self.seen, features)))  # cells with data in each box
         new = np.arange(len(lo)) > known
 
         def box(i: int) -> tuple[slice, ...]:
@@ -230,9 +264,11 @@ class Ground:
 
         nothing = (slice(0),) * len(self.shape)
         regions: list[Region] = [(box(i), nothing, i, 0) for i in np.flatnonzero(new & (counts == 0)).tolist()]
+        # of a box inside another, the data are the same if the counts are: pairs of equal counts are compared. In order
+        # of counts these stand in runs, and where no two that are `apart` places apart are equal, no farther ones are
         some = np.flatnonzero(counts > 0)
         some = some[np.argsort(counts[some], kind="stable")]
-        for apart in range(1, len(some)):  # pairs of equal counts stand next to each other, or in a run of equal ones
+        for apart in range(1, len(some)):
             one, other = some[:-apart], some[apart:]
             equal = counts[one] == counts[other]
             if not equal.any():
@@ -248,103 +284,115 @@ class Ground:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Features under one distribution: their means, and one over their standard deviations."""
+    """Features under one distribution: their means, and one over their standard deviations, (k,) each."""
 
-    ground: Ground
-    eta: FloatArray
+    grid: DataGrid
+    eta: FloatArray  # suffix sums of the distribution over the grid
     features: Features
     mean: FloatArray
-    scale: FloatArray  # 0 for a feature that is constant
+    scale: FloatArray  # one over the standard deviations; 0 for a feature that is constant
 
     @classmethod
-    def of(cls, ground: Ground, eta: FloatArray, features: Features) -> Moments:
+    def of(cls, grid: DataGrid, eta: FloatArray, features: Features) -> Moments:
         """Read the means of features from `eta`, the suffix sums of a distribution."""
-        mean = ground.means(eta, features)
-        return cls(ground, eta, features, mean, inverse_deviation(mean))
+        mean = grid.means(eta, features)
+        return cls(grid, eta, features, mean, inverse_deviation(mean))
 
-    def joined(self, other: Moments, chosen: IntArray) -> Moments:
-        """Return these followed by the `chosen` of others, as when features are added to a basis."""
+    def concatenate(self, other: Moments, chosen: IntArray) -> Moments:
+        """Return these followed by the `chosen` of others, as when features are added to a basis.
+
+        Both must be moments under the same distribution.
+        """
         mean, scale = np.append(self.mean, other.mean[chosen]), np.append(self.scale, other.scale[chosen])
-        return replace(self, features=self.features.joined(other.features.of(chosen)), mean=mean, scale=scale)
+        return replace(self, features=self.features.concatenate(other.features.take(chosen)), mean=mean, scale=scale)
 
     def correlations(self, others: Moments, *, lower: bool = False, dtype: DTypeLike = np.float64) -> AnyArray:
-        """Return the correlations of these features (rows) with others (columns), in some type of numbers.
+        """Return the correlations of these features (rows) with others (columns), as numbers of type `dtype`.
 
-        With `lower` only the lower triangle is computed, which is all that a Cholesky factor needs.
+        The mean of the product of two features is the sum over the intersection of their boxes: for two cells, eta at
+        their join. With `lower` only the lower triangle is computed, which is all that a Cholesky factor needs.
         """
         own, columns, size = self.features, others.features, (len(self.features), len(others.features))
         rest = others.mean, others.scale
         if own.high is not None and columns.high is not None:
             from legendre.core.sums.kernels.growing import box_correlations
 
+            # each pair of boxes takes a sum over 2^N corners
             out, work = np.zeros(size, dtype), size[0] * size[1] << len(own.low)
             boxes = own.low, own.high, self.mean, self.scale, columns.low, columns.high
             box_correlations(work, size[0], self.eta, *boxes, *rest, out, lower)
             return out
-        if self.ground.compiled or size[0] * size[1] > 1 << 20:
+        # from a million pairs on compiled code is worth loading even for a small grid
+        if self.grid.compiled or size[0] * size[1] > 1 << 20:
             from legendre.core.sums.kernels.growing import fill_correlations
 
             out = np.zeros(size, dtype) if lower else np.empty(size, dtype)
             fill_correlations(self.eta, own.low, self.mean, self.scale, columns.low, *rest, out, lower)
             return out
-        found = self.eta.take(sum(map(np.maximum.outer, own.low, columns.low)))
+        found = self.eta.take(sum(map(np.maximum.outer, own.low, columns.low)))  # at the places of all joins
         found -= np.outer(self.mean, others.mean)
         found *= np.outer(self.scale, others.scale)
         return np.asarray(found, dtype)
 
 
-STEPS = 8  # of a fit between rounds
-ROUGH = 3e-5  # half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain
+STEPS = 8  # the most chord steps of a fit between two rounds
+ROUGH = 3e-5  # the decrease in KL that such a fit may leave undone, as a share of the round's gain or loss
 DAMPING = {"d": 1e-9, "f": 1e-6}
-"""What is added to the correlations' diagonal, by the type of the factor, if no more is needed: dependent parameters
-are not moved far."""
+"""The least number that is added to the diagonal of the correlations, for a factor in float64 and in float32. With it
+the matrix is positive definite to rounding even if parameters are dependent, and these are not moved far."""
 
 
 @dataclass(frozen=True, eq=False)
 class GrowingFactor:
-    """``A = L L'``, to which rows are appended.
+    """A Cholesky factor, ``A = L L'``, to which rows can be appended: when features are added, A gets larger.
 
-    It has the type of the matrix that it was computed of. In float32 it takes half the time, and is good to some six
-    digits: enough for a preconditioner.
+    It has the type of the matrix that it was computed from. In float32 it takes half the time and has about six digits,
+    which is enough for a preconditioner.
 
     >>> first = GrowingFactor.of(np.array([[4.0, 0.0], [2.0, 5.0]]))
-    >>> grown = first.append(first.half(np.array([[2.0], [3.0]])).T, np.array([[2.0]]))
+    >>> grown = first.append(first.forward(np.array([[2.0], [3.0]])).T, np.array([[2.0]]))
     >>> grown.solve(np.array([8.0, 10.0, 11.0])).tolist()  # A = [[4, 2, 2], [2, 5, 3], [2, 3, 6]]
     [1.0, 1.0, 1.0]
     """
 
     panels: tuple[tuple[AnyArray, AnyArray], ...] = ()
-    """Some rows each: left of the diagonal block, and the transpose of that block. Nothing is copied when it grows."""
-    kind: str = "d"  # the character of NumPy's type of its numbers: "d" for float64, "f" for float32
+    """L in groups of consecutive rows. A panel of c rows after k others holds the part left of the diagonal block
+    (c x k), and the transpose of the diagonal block (c x c, upper triangular). To append rows is to append a panel, so
+    nothing is copied."""
+    kind: str = "d"  # NumPy's character for the type of the numbers: "d" for float64, "f" for float32
 
     @classmethod
     def of(cls, lower: AnyArray, height: int = 256) -> GrowingFactor | None:
-        """Factorise a matrix given by its lower triangle (C order), which is overwritten; ``None`` if not positive.
+        """Factorise a matrix given by its lower triangle (C order), which is overwritten.
 
-        Panels have some `height`: products of matrices are nearly twice as fast as triangular solves.
+        ``None`` if it is not positive definite to rounding, or has NaN. The factor is cut into panels of `height` rows:
+        solving with it is then mostly products of matrices, which are nearly twice as fast as triangular solves.
         """
         k, kind = len(lower), lower.dtype.char
         if not k:
             return cls(kind=kind)
         factorise = lapack.dpotrf if kind == "d" else lapack.spotrf
+        # in Fortran order the lower triangle is the upper one of the transpose, and LAPACK works in place: A = U' U
         upper, info = factorise(lower.T, lower=0, clean=0, overwrite_a=1)
-        if info or not np.isfinite(upper.diagonal()).all():  # BLAS need not notice NaN
+        if info or not np.isfinite(upper.diagonal()).all():  # LAPACK need not notice NaN
             return None
         rows = [slice(first, min(first + height, k)) for first in range(0, k, height)]
         return cls(tuple((upper.T[some, : some.start], np.asfortranarray(upper[some, some])) for some in rows), kind)
 
     def append(self, left: AnyArray, lower: FloatArray) -> GrowingFactor:
-        """Return the factor with c more rows: `left` (c x k) is left of their diagonal block `lower` (c x c).
+        """Return the factor with c more rows of L: `left` (c x k), then their diagonal block `lower` (c x c).
 
-        The caller has them from `half` and from choosing the features, so that adding features factorises nothing.
+        If B (k x c) are the new columns of A, `left` is the transpose of ``forward(B)``, and `lower` the Cholesky
+        factor of what is left of the new diagonal block. Both are known from choosing the features
+        (`State.condition`, `candidates.pick`), so nothing is factorised.
         """
         panel = np.ascontiguousarray(left, self.kind), np.ascontiguousarray(lower, self.kind).T
         return GrowingFactor((*self.panels, panel), self.kind)
 
-    def half(self, right: AnyArray, *, overwrite: bool = False) -> AnyArray:
-        """Solve ``L x = right`` for a vector or for the columns of a matrix; in the type of the factor.
+    def forward(self, right: AnyArray, *, overwrite: bool = False) -> AnyArray:
+        """Solve ``L x = right``, forward substitution, for a vector (k,) or a matrix (k x m); in the factor's type.
 
-        In place (C order, and that type) if `overwrite`.
+        With `overwrite` the answer takes the place of `right`, which must be in C order and of that type.
         """
         out = right if overwrite else np.array(right, self.kind, order="C")
         solve_vector, solve_matrix = blas.get_blas_funcs(("trsv", "trsm"), dtype=self.kind)
@@ -352,14 +400,15 @@ class GrowingFactor:
             rows = out[left.shape[1] : left.shape[1] + len(block)]
             if left.size:
                 rows -= left @ out[: left.shape[1]]
+            # the stored block is the transpose U of the diagonal block: solve U' x = rows, or x' U = rows'
             if out.ndim == 1:
                 rows[:] = solve_vector(block, rows, lower=0, trans=1)
             elif out.shape[1]:
                 solve_matrix(1.0, block, rows.T, side=1, lower=0, overwrite_b=1)  # contiguous: in place
         return out
 
-    def back(self, right: AnyArray) -> AnyArray:
-        """Solve ``L' x = right`` for a vector."""
+    def backward(self, right: AnyArray) -> AnyArray:
+        """Solve ``L' x = right``, back substitution, for a vector (k,)."""
         out, (solve,) = np.array(right, self.kind), blas.get_blas_funcs(("trsv",), dtype=self.kind)
         for left, block in reversed(self.panels):
             first, stop = left.shape[1], left.shape[1] + len(block)
@@ -368,12 +417,15 @@ class GrowingFactor:
         return out
 
     def solve(self, right: FloatArray) -> AnyArray:
-        """Solve ``A x = right`` for a vector."""
-        return self.back(self.half(right))
+        """Solve ``A x = right`` for a vector (k,)."""
+        return self.backward(self.forward(right))
 
     @cached_property
     def inverse(self) -> AnyArray:
-        """The inverse of L; the squares in its columns sum to the diagonal of the inverse of A."""
+        """The inverse of L (k x k, lower triangular). With it, ``inverse.T @ inverse`` is the inverse of A.
+
+        `losses` in grow.py needs the diagonal of that product, and `select_to_drop` some of its rows and columns.
+        """
         k = sum(len(block) for _, block in self.panels)
         lower = np.zeros((k, k), self.kind)
         for left, block in self.panels:
@@ -384,18 +436,22 @@ class GrowingFactor:
 
 
 @dataclass(frozen=True, eq=False)
-class Anchor:
-    """The factor of the correlations between the features of the basis, and the distribution they were taken under."""
+class FactoredCorrelations:
+    """The factor of the correlations of the basis's features, and the moments that these were computed from.
+
+    A fit keeps it while theta moves on, so it may belong to an earlier theta.
+    """
 
     moments: Moments
     factor: GrowingFactor
-    damping: float  # added to the diagonal
+    damping: float  # what was added to the diagonal of the correlations, which is 1
 
     @classmethod
-    def of(cls, moments: Moments, *, single: bool) -> Anchor:
-        """Factorise, in float32 if `single` and if that succeeds; more is added to the diagonal where rounding asks it.
+    def of(cls, moments: Moments, *, single: bool) -> FactoredCorrelations:
+        """Factorise the correlations with damping, in float32 if `single`.
 
-        Where nothing helps, as where eta holds NaN, correlations are taken for 0.
+        If rounding makes that fail, it is tried in float64 with ten times more damping each time. If all attempts fail,
+        as they do when eta has NaN, the identity is used: each parameter then moves by its own variance alone.
         """
         attempts = [("f", DAMPING["f"]), *(("d", 10.0**power) for power in range(-9, -1))]
         for kind, damping in attempts if single else attempts[1:]:
@@ -409,235 +465,278 @@ class Anchor:
 
 @dataclass(frozen=True, eq=False)
 class Inverse:
-    """Near the inverse of the Fisher matrix: the factor of older correlations, the variances of the present."""
+    """A preconditioner near the inverse of the Fisher matrix: older correlations, present standard deviations.
+
+    Growing hands it to the last fit, which bounds its gap with it instead of a factor of its own.
+    """
 
     factor: GrowingFactor
     scale: FloatArray  # one over the features' standard deviations
-    origins: ClassVar[tuple[FloatArray, ...]] = ()
 
     def apply(self, vector: FloatArray) -> FloatArray:
-        """Solve with the factor."""
+        """Multiply a vector (k,) by it: scale, solve with the factor of the correlations, scale again."""
         with limit_blas():
             return self.factor.solve(vector * self.scale) * self.scale
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A basis and one member of its model: the fit, or a point on the way to it. It is never changed, only replaced."""
+    """A basis of k features and one member Q of its model: the fit, or a point on the way to it.
 
-    ground: Ground
+    A step, or a change of the basis, makes a new state.
+    """
+
+    grid: DataGrid
     features: Features
-    goal: FloatArray  # means of the features in X
-    dead: BoolArray | None  # cells of the grid that vanish
-    theta: FloatArray
-    z: FloatArray  # sums of theta around each cell, plus the log measure: log q up to psi; -inf where q = 0
-    q: FloatArray
+    data_mean: FloatArray  # means of the features under P, (k,): `mean` is equal to it at the fit
+    vanished: BoolArray | None  # True for the cells of the grid that vanish; None: there are none
+    theta: FloatArray  # (k,)
+    log_weights: FloatArray  # log q + psi, over the grid: sums of theta plus the log measure; -inf where q = 0
+    q: FloatArray  # over the grid
     eta: FloatArray  # suffix sums of q
     psi: float
-    known: Anchor | None = None  # a factor that was computed at this theta or at an earlier one
+    last_factored: FactoredCorrelations | None = None  # computed at this theta or at an earlier one; None: not yet
 
     @classmethod
-    def of(cls, ground: Ground, features: Features, theta: FloatArray) -> State:
+    def of(cls, grid: DataGrid, features: Features, theta: FloatArray) -> State:
         """Return the member of the model with parameters theta; it has no factor yet."""
-        empty = np.empty(0)
-        state = cls(ground, features, ground.means(ground.eta_hat, features), None, theta, empty, empty, empty, 0.0)
-        return state.at(theta, ground.vanishing(features))
+        empty = np.empty(0)  # `at` fills in what follows from theta
+        state = cls(grid, features, grid.means(grid.eta_hat, features), None, theta, empty, empty, empty, 0.0)
+        return state.at(theta, grid.vanishing(features))
 
-    def at(self, theta: FloatArray, dead: BoolArray | None, z: FloatArray | None = None) -> State:
-        """Evaluate the member of the model with parameters theta, without the cells that vanish."""
-        z = self.log_density(theta, dead) if z is None else z
-        top = float(z.max())
-        q = np.subtract(z, top)
+    def at(self, theta: FloatArray, vanished: BoolArray | None, log_weights: FloatArray | None = None) -> State:
+        """Evaluate the member of the model with parameters theta, with probability 0 at the cells marked `vanished`.
+
+        A caller that has `log_weights` at this theta passes them on. The factor is kept, though theta has changed. If
+        no weight is positive, psi is NaN, and no line search accepts this state.
+        """
+        log_weights = self.log_density(theta, vanished) if log_weights is None else log_weights
+        top = float(log_weights.max())  # subtracted, so that exp does not overflow
+        q = np.subtract(log_weights, top)
         np.exp(q, out=q)
         total = float(q.sum())
         q /= total
         eta = q.copy()
-        self.ground.sum_up(eta, back=True)
+        self.grid.sum_up(eta, back=True)
         psi = top + math.log(total) if total > 0 else math.nan
-        return State(self.ground, self.features, self.goal, dead, theta, z, q, eta, psi, self.known)
+        return State(
+            self.grid, self.features, self.data_mean, vanished, theta, log_weights, q, eta, psi, self.last_factored
+        )
 
-    def log_density(self, theta: FloatArray, dead: BoolArray | None) -> FloatArray:
-        """Return the logarithm of q up to psi; -inf where q = 0."""
-        z = self.ground.spread(self.features, theta)
-        if self.ground.log_measure is not None:
-            z += self.ground.log_measure
-        if dead is not None:
-            z[dead] = -np.inf
-        return z
+    def log_density(self, theta: FloatArray, vanished: BoolArray | None) -> FloatArray:
+        """Return log q + psi for each cell of the grid; -inf where q = 0."""
+        log_weights = self.grid.spread(self.features, theta)
+        if self.grid.log_measure is not None:
+            log_weights += self.grid.log_measure
+        if vanished is not None:
+            log_weights[vanished] = -np.inf
+        return log_weights
 
     @cached_property
     def objective(self) -> float:
-        """``psi - theta . eta_hat``."""
-        return self.psi - float(self.theta @ self.goal)
+        """``psi - theta . eta_hat``, convex in theta: KL(P, Q) minus a constant, so a fit minimises it."""
+        return self.psi - float(self.theta @ self.data_mean)
 
     @property
     def kl(self) -> float:
-        """KL(P, Q)."""
-        return max(self.ground.negentropy + self.objective, 0.0)
+        """KL(P, Q) in nats; a negative rounding error becomes 0."""
+        return max(self.grid.negentropy + self.objective, 0.0)
 
     @cached_property
     def mean(self) -> FloatArray:
-        """The means of the features."""
-        return self.ground.means(self.eta, self.features)
+        """The means of the features under Q, (k,)."""
+        return self.grid.means(self.eta, self.features)
 
     @cached_property
     def scale(self) -> FloatArray:
-        """One over the standard deviations of the features at this theta; the factor's correlations may be older.
+        """One over the standard deviations of the features at this theta, (k,); 0 for constant features.
 
-        Where the data have far more than the model, or less, it is the variance with which theta alone would arrive.
+        Together with the correlations of the factor, which may be older, they stand for the Fisher matrix. If a mean of
+        the model is far from that of the data, Newton's step is much too long or too short: for a mean of 1e-13 that
+        should be 0.1 it is 10^12 long. The scale of such a feature is chosen so that a step of its theta alone,
+        ``(data_mean - mean) scale^2``, has the exact length, which is the difference of log-odds.
         """
         with np.errstate(all="ignore"):
             scale = inverse_deviation(self.mean)
-            ahead = np.log(self.goal * (1.0 - self.mean) / (self.mean * (1.0 - self.goal)))
-            # odds that differ by more than 1000: the slope at the model says little of the distance to go
+            ahead = np.log(self.data_mean * (1.0 - self.mean) / (self.mean * (1.0 - self.data_mean)))
+            # far: odds that differ by a factor of more than 1000, where a quadratic model is of no use
             far = np.isfinite(ahead) & (np.abs(ahead) > math.log(1000.0))
-            scale[far] = np.sqrt(ahead[far] / (self.goal - self.mean)[far])
+            scale[far] = np.sqrt(ahead[far] / (self.data_mean - self.mean)[far])
         return scale
 
     @cached_property
     def whitened(self) -> FloatArray:
-        """The slope in coordinates in which the correlations are the identity: its square is the Newton decrement."""
-        return self.anchor.factor.half((self.goal - self.mean) * self.scale).astype(np.float64)
+        """The gradient, (k,), in coordinates in which the factor's Fisher matrix is the identity.
+
+        Its squared length is the squared Newton decrement; half of that is the decrease in KL that a step promises.
+        """
+        return self.factored.factor.forward((self.data_mean - self.mean) * self.scale).astype(np.float64)
 
     @cached_property
     def recession(self) -> FloatArray:
-        """A direction in theta that lowers the cells that vanish alone; not 0 for the features that keep them empty."""
-        direction = np.zeros(self.theta.size + 1)
-        for *_, outer, inner in self.ground.empty_regions(self.features):
+        """A direction in theta, (k,), that lowers log q at cells that vanish, relative to all others.
+
+        Its entries are not 0 for the features that make cells vanish. These cannot be dropped without those cells
+        coming back, and the last fit starts its search for a face with this direction.
+        """
+        direction = np.zeros(self.theta.size + 1)  # entry 0, for the whole grid or for no feature, is cut off
+        # minus 1 on the outer box and plus 1 on the inner one: only the region between them is lowered
+        for *_, outer, inner in self.grid.empty_regions(self.features):
             direction[outer] -= 1.0
             direction[inner] += 1.0
         return direction[1:]
 
     @property
-    def anchor(self) -> Anchor:
-        """The factor, where there must be one: `anchored` and `fit` make it."""
-        assert self.known is not None
-        return self.known
+    def factored(self) -> FactoredCorrelations:
+        """`last_factored`, for callers that know that there is one: `with_factor` and `fit` compute it."""
+        assert self.last_factored is not None
+        return self.last_factored
 
     @property
-    def fresh(self) -> bool:
-        """Whether the factor was computed at this theta, so that a new one would be the same."""
-        return self.known is not None and self.known.moments.eta is self.eta
+    def factor_is_current(self) -> bool:
+        """Whether the factor was computed at this theta, so that a new one would be no better."""
+        return self.last_factored is not None and self.last_factored.moments.eta is self.eta
 
-    def anchored(self, *, double: bool = False) -> State:
+    def with_factor(self, *, double: bool = False) -> State:
         """Return this state with a factor of the correlations at this theta; the state itself if it has one.
 
-        The factor of a large basis is in float32, which takes half the time. `double` asks for float64, which is needed
-        to tell near-duplicates apart.
+        From `limits.SINGLE_FACTOR` features on, the factor is in float32, which takes half the time. `double` asks for
+        float64, which is needed to tell near-duplicates apart.
         """
-        if self.fresh and not (double and self.anchor.factor.kind == "f"):
+        if self.factor_is_current and not (double and self.factored.factor.kind == "f"):
             return self
         single = self.theta.size >= limits.SINGLE_FACTOR and not double
-        return replace(self, known=Anchor.of(Moments.of(self.ground, self.eta, self.features), single=single))
+        return replace(
+            self, last_factored=FactoredCorrelations.of(Moments.of(self.grid, self.eta, self.features), single=single)
+        )
 
-    def on_boxes(self) -> State:
-        """Return the same fit on the boxes that the features cut the grid into, if these are few; without a factor."""
-        return State.of(*self.ground.merged(self.features), self.theta)
+    def on_merged_grid(self) -> State:
+        """Return the same member of the model on the merged grid, see `DataGrid.merge`; it has no factor.
 
-    def counting(self) -> State:
+        It is faster where many fits of a basis follow, as in `Search.prune` and `order_features`.
+        """
+        return State.of(*self.grid.merge(self.features), self.theta)
+
+    def under_uniform(self) -> State:
         """Return the basis under the uniform distribution on Omega, with a factor in float64.
 
-        Linear dependence is the same under every distribution, but under this one rounding does not hide it.
+        `mark_independent` asks there whether features are linearly dependent. The answer is the same under every
+        positive distribution, but where probabilities differ by many powers of ten, rounding hides it.
         """
-        measure = self.ground.log_measure
-        ground = replace(
-            self.ground, seen=None, log_measure=None if measure is None else np.where(measure > -np.inf, 0.0, measure)
+        measure = self.grid.log_measure
+        grid = replace(
+            self.grid, seen=None, log_measure=None if measure is None else np.where(measure > -np.inf, 0.0, measure)
         )
-        return State.of(ground, self.features, np.zeros(self.theta.size)).anchored(double=True)
+        return State.of(grid, self.features, np.zeros(self.theta.size)).with_factor(double=True)
 
-    def nearest(self, found: Features) -> FloatArray:
-        """Return for each further feature its largest squared correlation with a feature of the basis.
+    def max_squared_correlation(self, found: Features) -> FloatArray:
+        """Return, for each feature found, its largest squared correlation with a feature of the basis, (len(found),).
 
-        It is a cheap bound on what the basis explains of the feature, by which candidates are listed.
+        It is a cheap lower bound on the share of its variance that the basis explains. Scoring candidates with it keeps
+        near-duplicates of the basis from filling the short list.
         """
-        basis, out = self.anchor.moments, np.zeros(len(found))
-        step = max(1, (1 << 17) // max(self.theta.size, 1))  # blocks stay in cache
+        basis, out = self.factored.moments, np.zeros(len(found))
+        step = max(1, (1 << 17) // max(self.theta.size, 1))  # blocks of 2^17 float32 (512 KiB) stay in the cache
         for first in range(0, len(out), step):
             part = np.arange(first, min(first + step, len(out)))
-            own = Moments.of(self.ground, basis.eta, found.of(part)).correlations(basis, dtype=np.float32)
+            own = Moments.of(self.grid, basis.eta, found.take(part)).correlations(basis, dtype=np.float32)
             out[part] = np.maximum(own.max(axis=1, initial=0.0), -own.min(axis=1, initial=0.0)) ** 2
         return out
 
     def condition(self, found: Features) -> tuple[Moments, FloatArray, FloatArray, AnyArray]:
-        """Return what further features are worth beside the basis, in units of their standard deviations.
+        """Return what `pick` needs to know about m features found, if the basis of k features is refitted with them.
 
-        That is their moments, slopes and covariances given the basis, and the rows of the factor that they would have.
+        These are their moments; their gradients (m,) and covariances (m x m) given the basis, each feature in units of
+        its standard deviation; and the transpose of the rows (k x m) that they would have in the factor. "Given the
+        basis" means without the part that a Newton step of the basis's own parameters accounts for: the Schur
+        complement of the basis in the correlations of all features.
         """
-        ground, anchor = self.ground, self.anchor
-        listed, mean = Moments.of(ground, anchor.moments.eta, found), ground.means(self.eta, found)
-        given = anchor.factor.half(anchor.moments.correlations(listed, dtype=anchor.factor.kind), overwrite=True)
-        # the basis's own residual is no candidate's gain
-        slope = (ground.means(ground.eta_hat, found) - mean) * inverse_deviation(mean)
+        grid, factored = self.grid, self.factored
+        listed, mean = Moments.of(grid, factored.moments.eta, found), grid.means(self.eta, found)
+        given = factored.factor.forward(
+            factored.moments.correlations(listed, dtype=factored.factor.kind), overwrite=True
+        )
+        # the basis has a gradient of its own left, as fits are rough; what it accounts for is no candidate's gain
+        slope = (grid.means(grid.eta_hat, found) - mean) * inverse_deviation(mean)
         slope -= self.whitened.astype(given.dtype) @ given
-        left = listed.correlations(listed, dtype=anchor.factor.kind)
+        left = listed.correlations(listed, dtype=factored.factor.kind)
         left -= given.T @ given
-        np.fill_diagonal(left, np.where(listed.scale > 0, left.diagonal() + anchor.damping, 0.0))
+        # the same damping as in the factor; constant features get variance 0 and are never picked
+        np.fill_diagonal(left, np.where(listed.scale > 0, left.diagonal() + factored.damping, 0.0))
         return listed, slope, left, given
 
     def extend(self, listed: Moments, chosen: IntArray, left: AnyArray, lower: FloatArray, target: float) -> State:
-        """Return the fit with the `chosen` of listed features added, to a precision of `target`.
+        """Add the `chosen` of listed features to the basis, with theta 0, and fit roughly: see `fit` for `target`.
 
-        `left` and `lower` are their rows of the factor, see `GrowingFactor.append`.
+        `left` and `lower` are their rows of the factor, see `GrowingFactor.append`; they make a new factor unnecessary.
         """
-        ground, theta = self.ground, np.append(self.theta, np.zeros(len(chosen)))
-        moments = self.anchor.moments.joined(listed, chosen)
-        anchor = replace(self.anchor, moments=moments, factor=self.anchor.factor.append(left, lower))
-        features, goal = moments.features, ground.means(ground.eta_hat, moments.features)
-        larger = replace(self, features=features, goal=goal, theta=theta, known=anchor)
-        dead = ground.vanishing(features, self.theta.size, self.dead)
-        # on a large grid that few features cut: the same fit in less time
-        boxes, merged = ground.merged(features, 6) if ground.eta_hat.size > limits.NUMPY_CELLS else (ground, features)
-        if boxes is not ground:
-            return larger.at(State.of(boxes, merged, theta).fit(target, STEPS)[0].theta, dead).anchored()
-        if dead is not None and not (self.dead is not None and np.array_equal(dead, self.dead)):
-            larger = larger.at(theta, dead)
+        grid, theta = self.grid, np.append(self.theta, np.zeros(len(chosen)))
+        moments = self.factored.moments.concatenate(listed, chosen)
+        factored = replace(self.factored, moments=moments, factor=self.factored.factor.append(left, lower))
+        features, data_mean = moments.features, grid.means(grid.eta_hat, moments.features)
+        larger = replace(self, features=features, data_mean=data_mean, theta=theta, last_factored=factored)
+        vanished = grid.vanishing(features, self.theta.size, self.vanished)
+        # where few features cut a large grid, the merged grid takes less time: from 6 times fewer cells on it pays for
+        # the merging and for the factor that is computed on the grid afterwards
+        boxes, merged = grid.merge(features, 6) if grid.eta_hat.size > limits.NUMPY_CELLS else (grid, features)
+        if boxes is not grid:
+            return larger.at(State.of(boxes, merged, theta).fit(target, STEPS)[0].theta, vanished).with_factor()
+        # new parameters of 0 leave Q as it was, unless they make more cells vanish
+        if vanished is not None and not (self.vanished is not None and np.array_equal(vanished, self.vanished)):
+            larger = larger.at(theta, vanished)
         settled = larger.settle(target)
-        # from this size on a factor is in float32; one that is kept would stay in float64 for many rounds
-        return settled.anchored() if self.theta.size < limits.SINGLE_FACTOR <= theta.size else settled
+        # when the basis reaches the size from which factors are in float32, compute one; an appended one stays float64
+        return settled.with_factor() if self.theta.size < limits.SINGLE_FACTOR <= theta.size else settled
 
     def settle(self, target: float) -> State:
-        """Return a fit to a precision of `target`, with a new factor where that saves later rounds time."""
+        """Fit roughly between rounds, see `fit` for `target`; compute a new factor if that saves later rounds time."""
         state, steps = self.fit(target, STEPS)
-        # a new factor takes two steps to the same goal; two later rounds are counted
+        # A fit with a new factor takes about two steps. Each of the next two rounds is expected to save the others; a
+        # factor that costs no more than one step is always computed.
         pays = max(2 * (steps - 2), 1) >= state._factor_cost
-        return state.anchored() if pays else state
+        return state.with_factor() if pays else state
 
     def fit(self, target: float, steps: int, tol: float = math.inf, factors: float = math.inf) -> tuple[State, int]:
-        """Step until half the squared Newton decrement is at most `target`, and max|eta - eta_hat| at most `tol`.
+        """Minimise KL by chord steps; return a state near the minimum, and the number of steps taken.
 
-        At most `factors` new ones are computed. Returned are a state near the minimum, and the number of steps.
+        The fit ends when half the squared Newton decrement, which is about KL minus its minimum, is at most `target`
+        and max|eta - eta_hat| is at most `tol`; after `steps` steps; or when no step is good any more. A step uses the
+        last factor; a new one is computed if that is cheaper than going on with it (`_factor_pays`), or if it proposes
+        no good step, at most `factors` times.
         """
-        state, last, done = self if self.known is not None else self.anchored(), math.inf, 0
+        state, last, done = self if self.last_factored is not None else self.with_factor(), math.inf, 0
         with np.errstate(all="ignore"):
             while state.theta.size:
                 decrement = float(state.whitened @ state.whitened) / 2.0
-                arrived = decrement <= target and float(np.abs(state.goal - state.mean).max()) <= tol
+                arrived = decrement <= target and float(np.abs(state.data_mean - state.mean).max()) <= tol
                 if arrived or done >= steps or not math.isfinite(decrement):
                     break
-                stay = state.fresh or not state._factor_pays(decrement, last, target)
+                stay = state.factor_is_current or not state._factor_pays(decrement, last, target)
                 after = state._search(-2.0 * decrement) if stay else None
-                if after is None:
-                    if state.fresh or not factors:
+                if after is None:  # a new factor pays, or no step with the last one is good
+                    if state.factor_is_current or not factors:
                         break
-                    state, last, factors = state.anchored(), math.inf, factors - 1
+                    state, last, factors = state.with_factor(), math.inf, factors - 1
                     continue
                 state, last, done = after, decrement, done + 1
         return state, done
 
     @property
     def _factor_cost(self) -> float:
-        """How many steps of a fit take as long as a new factor.
+        """How many chord steps take as long as a new factor.
 
-        A factor is its entries and Cholesky's k^3; a step is sweeps over the grid and two triangular solves. The
-        numbers are measured times.
+        For k features a factor takes k^2 correlations and Cholesky's k^3 flops; a step takes sweeps over the cells of
+        the grid and two triangular solves, k^2 each. The weights were fitted to measured times; their unit cancels.
         """
         size = self.theta.size
-        return (size**3 / 90.0 + size**2 + 5e4) / (8.0 * self.ground.eta_hat.size + size**2 + 1e5)
+        return (size**3 / 90.0 + size**2 + 5e4) / (8.0 * self.grid.eta_hat.size + size**2 + 1e5)
 
     def _factor_pays(self, decrement: float, last: float, target: float) -> bool:
-        """Whether a new factor, with two steps, is cheaper than the steps that the present factor still needs.
+        """Whether a new factor and two steps with it are cheaper than the steps that the present factor still needs.
 
-        Their number follows from how much the last step shrank the decrement; before the first step it is taken as 3.
+        Chord steps converge linearly: each multiplies the decrement (here half its square) by about the same rate. From
+        the decrements now and one step before (`last`; infinite before the first step) follows how many are left to
+        `target`. Before the first step 3 are assumed; with a rate of 0.9 or more it is hopeless.
         """
         rate, left = decrement / last if last > 0 else math.inf, 3.0
         if decrement > 0 and last < math.inf:
@@ -645,45 +744,55 @@ class State:
         return decrement > 0 and left - 2 > self._factor_cost
 
     def _search(self, slope: float, deepest: float = 3.0) -> State | None:
-        """Go in the direction that the factor proposes, by a full step if that is good; ``None`` if no step is good.
+        """Take the step that the factor proposes, shortened by a line search; ``None`` if no step is good.
 
-        Where there are data, log q falls by no more than `deepest` in the first try: else cells die for ever.
+        `slope` is the derivative of the objective along it, minus the squared Newton decrement. The first length that
+        is tried lets log q fall by at most about `deepest` at cells with data: a far longer step can make their q so
+        small that the means no longer feel them, and later steps do not bring them back.
         """
-        direction = self.anchor.factor.back(self.whitened) * self.scale
-        z = self.log_density(self.theta + direction, self.dead)
-        mean, change = float(self.mean @ direction), z - self.z
-        fall = mean - float(np.fmin.reduce(change))  # of all cells but those that vanish, where it is NaN
-        if fall > deepest and self.ground.observed is not None:
-            fall = mean - float(change[self.ground.observed].min())
+        direction = self.factored.factor.backward(self.whitened) * self.scale
+        log_weights = self.log_density(self.theta + direction, self.vanished)
+        mean, change = float(self.mean @ direction), log_weights - self.log_weights
+        # log q changes by `change` minus the rise of psi, which is `mean` to first order. The largest fall is taken over
+        # all cells at first (cells that vanish have NaN, which fmin skips); if it is too large, over those with data
+        fall = mean - float(np.fmin.reduce(change))
+        if fall > deepest and self.grid.observed is not None:
+            fall = mean - float(change[self.grid.observed].min())
         first = 1.0 if fall <= deepest else deepest / fall
 
         def phi(step: float) -> tuple[float, float, State]:
-            after = self.at(self.theta + step * direction, self.dead, z if step == 1.0 else None)
-            return after.objective - self.objective, float((after.mean - self.goal) @ direction), after
+            """Return the rise of the objective, its slope, and the state after a step of this length."""
+            after = self.at(self.theta + step * direction, self.vanished, log_weights if step == 1.0 else None)
+            return after.objective - self.objective, float((after.mean - self.data_mean) @ direction), after
 
         if not (np.isfinite(direction).all() and np.abs(direction).max(initial=0.0) < 1e100):
             return None
-        noise = 8 * float(np.finfo(np.float64).eps) * (abs(self.psi) + float(np.abs(self.theta) @ self.goal) + 1.0)
+        # the rounding error of the objective, as in `solvers.linesearch.search`
+        noise = 8 * float(np.finfo(np.float64).eps) * (abs(self.psi) + float(np.abs(self.theta) @ self.data_mean) + 1.0)
         found = backtrack(phi, slope, first=first, shortest=1e-4 * first, noise=noise)
         return None if found is None else found[1]
 
     def without(self, gone: IntArray) -> State:
         """Return the state without the features at positions `gone`, with a new factor; it is not fitted yet.
 
-        The parameters of the others take the Newton step that makes up for the loss, a good start for a fit. Where that
-        raises KL by more than 5 %, it is compared with theta as it is, and the better one is taken.
+        The other parameters take the Newton step that makes up for the loss to first order, a good start for a fit. If
+        KL rises by 5 % or more with it, it is compared with leaving them as they are, and the better one is taken.
         """
-        ground, left = self.ground, np.delete(np.arange(self.theta.size), gone)
-        lost = ground.spread(self.features.of(gone), self.theta[gone])
+        grid, left = self.grid, np.delete(np.arange(self.theta.size), gone)
+        # Let f be the part of log q that is lost. The step is the projection of f onto the other features under Q:
+        # G^-1 times the covariances of f with them, which are sums of (f - E f) q over their boxes.
+        lost = grid.spread(self.features.take(gone), self.theta[gone])
         lost -= float(self.q @ lost)
         lost *= self.q
-        ground.sum_up(lost, back=True)
+        grid.sum_up(lost, back=True)
         theta = self.theta[left]
-        less = replace(self, features=self.features.of(left), goal=self.goal[left], theta=theta, known=None).anchored()
-        dead = ground.vanishing(less.features) if self.recession[gone].any() else self.dead
-        move = less.anchor.factor.solve(ground.means(lost, less.features) * less.scale) * less.scale
-        after = less.at(theta + move, dead)
-        if not after.objective - self.objective < 0.05 * self.kl:  # too far for the second order
-            plain = less.at(theta, dead)
+        less = replace(
+            self, features=self.features.take(left), data_mean=self.data_mean[left], theta=theta, last_factored=None
+        ).with_factor()
+        vanished = grid.vanishing(less.features) if self.recession[gone].any() else self.vanished
+        move = less.factored.factor.solve(grid.means(lost, less.features) * less.scale) * less.scale
+        after = less.at(theta + move, vanished)
+        if not after.objective - self.objective < 0.05 * self.kl:  # the loss may be too large for a first-order step
+            plain = less.at(theta, vanished)
             after = after if after.objective < plain.objective else plain
         return after
