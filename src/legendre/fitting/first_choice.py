@@ -1,9 +1,9 @@
-"""A first fit without choices: which basis to take where the caller names none, and why.
+"""The fit if the caller names no basis: which basis it takes, and the reason that the result prints.
 
-Counts are described by a basis that grows while a criterion says that a cell pays for itself. For everything else, and
-for arrays of whole numbers on which the criterion finds no end, such as images, cells are held out, and the basis has
-the fewest cells that predict them as well as the best number does, within a standard error. Of an X so large that a
-basis grows on boxes of cells, boxes are held out. Nothing is where that takes too long, or X has too few cells.
+For counts a basis grows while each cell lowers the extended BIC. For everything else cells are held out, and the basis
+has the fewest cells whose predictions are within one standard error of the best. So it is for arrays of whole numbers
+on which the criterion finds no end, such as images. If X is so large that a basis grows on boxes of cells, boxes are
+held out. If that would take too long, or X has too few cells, nothing is held out, and the basis has a fixed size.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from legendre.fitting.growing.select import (
 from legendre.fitting.growing.seriate import look_unordered
 from legendre.results.decomposition import Decomposition
 
-FOLDS = 5
+FOLDS = 5  # parts in which cells are held out
 
 
 def first_basis(data: Observation) -> Basis:
-    """Choose a criterion by the size of X and by whether it holds counts; nothing is fitted.
+    """Return the recipe for an X without a named basis, by its size and by whether it holds counts; nothing is fitted.
 
-    Where growing a basis would take more than a minute it is that of pairs of modes, if these are few, or of single
-    modes.
+    If growing a basis would take more than a minute, it is ``interactions(2)``, all pairs of modes, if these have few
+    parameters and cells (`limits.FIRST_PAIRS`, `limits.FIRST_PAIR_CELLS`); otherwise ``interactions(1)``.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def first_basis(data: Observation) -> Basis:
     """
     cells = math.prod(data.shape)
     most = min(limits.FIRST_SIZE, limits.FIRST_WORK // (min(cells, limits.COARSE_BOXES) if too_large(data) else cells))
-    # for fewer parameters growing is not worth while: on more than 2^24 cells each round takes a second
+    # a basis of fewer than 16 parameters is not worth growing: on more than 2^24 cells each round takes a second
     if most < 16 or not (data.whole or divisible(data.shape)):
-        free = [length - 1 for length in data.shape]
+        free = [length - 1 for length in data.shape]  # parameters of each mode; a pair has their product
         pairs = sum(one * other for one, other in combinations(free, 2))
         few = sum(free) + pairs <= limits.FIRST_PAIRS and cells <= limits.FIRST_PAIR_CELLS
         return interactions(2 if few else 1)
@@ -64,9 +64,9 @@ def first_basis(data: Observation) -> Basis:
 def first_fit(
     data: Observation, recipe: Basis, settings: Settings, say: Say | None, *, hint: bool = True
 ) -> Decomposition:
-    """Fit the basis of a criterion, or of the size that held-out cells ask for, and say why it is what it is.
+    """Fit the recipe of `first_basis`, and set `Decomposition.reason`, which says why the basis is what it is.
 
-    With `hint` modes without labels are named whose levels look unordered.
+    With `hint`, the reason also names modes without labels whose levels look unordered.
     """
     if recipe.growing is None:
         what = "each pair of levels" if recipe == interactions(2) else "each level"
@@ -84,7 +84,11 @@ def first_fit(
 
 
 def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say | None) -> Decomposition:
-    """Grow by the criterion; where there is none, or it does not end, to a size that held-out cells choose."""
+    """Grow by the BIC; for an X without counts, or if that finds no end, to the size that held-out cells choose.
+
+    The end is not trusted if the basis has nearly as many parameters as it may have, and X is an array of whole numbers
+    that may not be counts, such as an image.
+    """
     most, lead, end = recipe.max_params or 1, "", ""
     if recipe.n == "bic":
         fit = fit_recipe(data, recipe, settings, say)
@@ -94,7 +98,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
             return replace(fit, reason=_explain_criterion(fit.n_params, ended, most))
         lead = f"the extended BIC led to {_parameters(fit.n_params)}, so "
         end = " If X holds counts, as rows and tables of pandas are taken to do, pass counts=True."
-    most = max(1, min(most, data.support.n_cells // 4))  # where no criterion limits their number
+    most = max(1, min(most, data.support.n_cells // 4))  # at least four cells for each parameter
     coarse = too_large(data)
     seen = coarsen(data, Adaptive(most))[0] if coarse else in_memory(data, "adaptive")
     if (why_not := why_none_held_out(seen)) is not None:
@@ -114,6 +118,8 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
 def find_fewest(curve: Curve) -> int:
     """Return the fewest parameters whose loss on held-out cells is within one standard error of the least.
 
+    This one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984) prefers a small basis.
+
     >>> find_fewest({0: [1.0, 1.0], 5: [0.5, 0.55], 8: [0.45, 0.55]})
     5
     """
@@ -124,7 +130,7 @@ def find_fewest(curve: Curve) -> int:
 
 
 def why_none_held_out(data: Dense) -> str | None:
-    """Say why no cells of X, or boxes of them, are held out; ``None`` where they can be."""
+    """Return the sentence that says why no cells of X, or boxes of them, are held out; ``None`` if they can be."""
     if count_nonzero(data) < LEAST_HELD_OUT * FOLDS:
         return "X has too few cells that are not 0 to hold some out."
     if math.prod(data.shape) * len(data.shape) > limits.FIRST_HELD_OUT:
@@ -133,6 +139,7 @@ def why_none_held_out(data: Dense) -> str | None:
 
 
 def _explain_criterion(n: int, ended: bool, most: int) -> str:
+    """Return the reason for a basis of n parameters that the BIC chose; `ended`: it stopped before the limit `most`."""
     if not n:
         return "X holds counts: no parameter lowers the extended BIC: cells differ no more than by chance."
     grown = "X holds counts: grown while each parameter lowered the extended BIC,"
@@ -143,7 +150,10 @@ def _explain_criterion(n: int, ended: bool, most: int) -> str:
 
 
 def _explain_size(curve: Curve, n: int, what: str, loss: str, most: int) -> str:
-    """Say in numbers what held-out cells say."""
+    """Return the reason for a basis of n parameters that held-out cells chose, with the losses of `curve`.
+
+    `what` was held out, `loss` names the measure, and `most` is the largest number of parameters that was tried.
+    """
     best = best_size(curve)
     least, spread = sum(curve[best]), standard_error(curve[best])
     said = (

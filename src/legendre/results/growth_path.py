@@ -57,13 +57,17 @@ class GrowthStep:
 
     @classmethod
     def measure(cls, k: int, kl: float, rmse: float, total: float) -> GrowthStep:
-        """Add the criteria to the size of a basis and how well it fits."""
+        """Return a step with AIC and BIC, up to a constant, for k parameters; `total` is the sum of X, N."""
         deviance = 2.0 * total * kl
         return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
 
 def keep_rounds(steps: Sequence[GrowthStep]) -> list[GrowthStep]:
-    """Keep the rounds that led to the last: one that was no smaller, or no worse, than a later one did not."""
+    """Keep the rounds that led to the last one, so that sizes rise and KL falls along the path.
+
+    When features are dropped and others added, rounds before may be at least as large, or fit at least as well, as a
+    later one. Those were given up.
+    """
     kept: list[GrowthStep] = []
     for last in steps:
         kept = [*(step for step in kept if step.n_params < last.n_params and step.kl > last.kl), last]
@@ -71,23 +75,25 @@ def keep_rounds(steps: Sequence[GrowthStep]) -> list[GrowthStep]:
 
 
 class Grown(NamedTuple):
-    """What a basis grew from."""
+    """What is needed to order the cells of a grown basis later, see `order_basis`."""
 
-    n_included: int  # cells that were in every basis, the first ones
-    totals: BoxTotals | None  # X summed over boxes, where the basis grew on these
+    n_included: int  # the first cells of the basis, which the caller included
+    totals: BoxTotals | None  # X summed over boxes, if the basis grew on these
 
 
 def measure_rounds(
     rounds: Sequence[GrowthStep], fit: Decomposition, negentropy: float | None
 ) -> tuple[GrowthStep, ...]:
-    """Measure the rounds that led to a fit on X, which reads X twice; the last round is the fit itself.
+    """Return the rounds that led to a fit, as `Decomposition.path` shows them; the last round is the fit itself.
 
-    `negentropy` is that of boxes of X, where the basis grew on these.
+    AIC and BIC become those of `Inference` if X holds counts. `negentropy` is that of X summed over boxes if the basis
+    grew on these. The fit's own measures may read X twice, so it is done when a caller asks for the path.
     """
     from legendre.results.inference.counts import judge_rounds
 
     within = 0.0
-    if negentropy is not None:  # rounds lack the entropy of X within boxes
+    # KL on boxes lacks what X varies within them, which is the same for every round; RMSE on cells is not known
+    if negentropy is not None:
         assert fit.data is not None
         within = fit.data.negentropy - negentropy
     found = [(step.n_params, step.kl + within, math.nan if within else step.rmse) for step in rounds[:-1]]

@@ -1,7 +1,11 @@
 """Which features to add: a short list by cheap scores, then what each gains given the basis and those chosen before it.
 
-Cells are looked for in the field of all of them. Boxes are too many for that: windows in which P and Q differ most are
-improved by ascent.
+With g the gradient ``eta_hat - eta`` of a feature and s its variance under Q, ``g^2 / (2 s)`` is how much KL falls, to
+second order, if its parameter alone is fitted. This cheap score, without the 1/2, makes the short list. If s is instead
+the variance that the basis leaves unexplained, the formula counts that all other parameters are fitted again; that
+decides (`pick`).
+
+Every cell is scored. Boxes are too many for that: windows in which P and Q differ most are improved by ascent.
 """
 
 from __future__ import annotations
@@ -11,28 +15,31 @@ import numpy as np
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.growing.state import LEAST_VARIANCE, ROUGH, Features, State, inverse_deviation
 
-NOTHING = 1e-15  # a gain this small is a rounding error
-WINDOWS = 5  # windows of 1/2, 1/4, ... 1/32 of each mode are looked for, one size a round
+NOTHING = 1e-15  # a gain in KL (nats) as small as this is a rounding error
+WINDOWS = 5  # the number of window sizes: 1/2, 1/4, ... 1/32 of each mode
 
 
 def add_cells(state: State, allowed: BoolArray, count: int, price: float) -> State | None:
-    """Add up to `count` allowed cells that gain more than `price`, and fit roughly; ``None`` where there is none.
+    """Add up to `count` cells that gain more than `price` each, and fit roughly; ``None`` if there is no such cell.
 
-    Where only near-duplicates of the basis are left, the factor has to be in float64 to tell what they gain.
+    `allowed` is True for the candidates, over the flat grid. If no cell of the short list pays, all cells whose
+    parameter alone would pay are tried, if they are at most 1024. They may be near-duplicates of the basis, so the
+    factor has to be in float64 to tell what they gain.
     """
-    price, field = max(price, NOTHING), _score_cells(state, allowed)
-    larger = _add_best(state, find_cells(state, field, _list_length(count)), count, price)
-    if larger is None and len(every := np.flatnonzero(field > 2.0 * price)) <= 1024:
+    price, scores = max(price, NOTHING), _score_cells(state, allowed)
+    larger = _add_best(state, find_cells(state, scores, _list_length(count)), count, price)
+    if larger is None and len(every := np.flatnonzero(scores > 2.0 * price)) <= 1024:
         state = state.with_factor(double=True)
         larger = _add_best(state, state.grid.cell_features(every), count, price, new=1e-7)
     return larger
 
 
 def add_boxes(state: State, count: int, price: float, turn: int) -> State | None:
-    """Add up to `count` boxes that gain more than `price`, and fit roughly; ``None`` where there is none.
+    """Add up to `count` boxes that gain more than `price` each, and fit roughly; ``None`` if none is found.
 
-    Other sizes are looked for in every `turn`. Where nothing is found, the fit is refined, because the
-    residual of a rough fit may hide smaller gains, and longer lists of the next sizes are tried.
+    The search starts from windows of one size, another one in each `turn`, the number of the round. If nothing is
+    found, the fit is refined, because the residual of a rough fit may hide smaller gains, and the next sizes are tried
+    with lists 4, 16 and 64 times as long.
     """
     price = max(price, NOTHING)
     for idle in range(WINDOWS):
@@ -44,23 +51,28 @@ def add_boxes(state: State, count: int, price: float, turn: int) -> State | None
 
 
 def _list_length(count: int) -> int:
-    """Return how many features to compare for a round that adds `count`: the covariances of all pairs take the time."""
+    """Return how many features to compare in a round that adds `count`.
+
+    It is 256 more than twice `count`, but not more than 384, unless twice `count` is. The covariances of all pairs of
+    these features are what takes the time of a round.
+    """
     return max(2 * count, min(2 * count + 256, 384))
 
 
 def _add_best(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> State | None:
-    """Add up to `count` of listed features, those that gain most, and fit roughly; ``None`` if none gains `price`.
+    """Add up to `count` of the features found, those that gain most, and fit roughly; ``None`` if none gains `price`.
 
-    A feature of whose variance the basis explains all but a share of `new` is a near-duplicate, and is not added.
+    A feature is a near-duplicate, and is not added, if the basis leaves no more than a share `new` of its variance
+    unexplained. Boxes are also checked for exact linear dependence, which rounding may hide from that test.
     """
     listed, slope, left, given = state.condition(found)
     exact = None
-    if not state.theta.size:  # the gain of the first parameter is known exactly
+    if not state.theta.size:  # without other parameters the gain has a closed form
         exact = bernoulli_divergence(state.grid.means(state.grid.eta_hat, found), listed.mean)
     best, gains, rows = pick(left, slope, count, price, new, exact)
-    even = state.under_uniform() if found.high is not None else None
-    while even is not None and not (fresh := mark_independent(even, found.take(best))).all():
-        left[best[~fresh], best[~fresh]] = 0.0
+    uniform = state.under_uniform() if found.high is not None else None
+    while uniform is not None and not (new_ones := mark_independent(uniform, found.take(best))).all():
+        left[best[~new_ones], best[~new_ones]] = 0.0  # a variance of 0 is never picked
         best, gains, rows = pick(left, slope, count, price, new, exact)
     if not len(best):
         return None
@@ -70,13 +82,16 @@ def _add_best(state: State, found: Features, count: int, price: float, new: floa
 def pick(
     left: FloatArray, gradient: FloatArray, count: int, price: float, new: float, first: FloatArray | None = None
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Choose up to `count` candidates of gain above `price`, each given those before it.
+    """Choose greedily up to `count` of m candidates, each of the largest gain given those before it, above `price`.
 
-    `left` holds covariances, and `gradient` slopes, given the basis and in units of standard deviations. The gain of a
-    candidate is ``g^2 / (2 s)``, s being its variance. After a choice u the others keep what is left of them once
-    theta_u has moved: with the covariances c, ``g_v -= c_uv g_u / c_uu`` and ``s_v -= c_uv^2 / c_uu``. `first` are the
-    exact gains for the first choice, where they are known. Returned are the chosen, their gains, and the rows of a
-    Cholesky factor of `left`.
+    `left` (m x m) and `gradient` (m,) are covariances and gradients given the basis, in units of standard deviations,
+    from `State.condition`. The gain of a candidate v is ``g_v^2 / (2 s_v)``, with s its variance. After a choice u, the
+    others keep what is left once theta_u has moved: ``g_v -= c_uv g_u / c_uu`` and ``s_v -= c_uv^2 / c_uu``, with c
+    the covariances. A candidate with ``s_v <= new`` is a near-duplicate and is not chosen. `first` has exact gains for
+    the first choice, if they are known.
+
+    Returned are the positions of the chosen, in order; their gains; and their rows of a pivoted Cholesky factor of
+    `left` (chosen x m), which extend the factor of the basis.
     """
     m, gradient, variance = len(gradient), gradient.copy(), left.diagonal().astype(np.float64)
     rows, gains = np.empty((min(count, m), m), left.dtype), np.empty(min(count, m))
@@ -99,27 +114,34 @@ def pick(
     return np.array(places, dtype=np.int64), gains[:done], rows[:done]
 
 
-def mark_independent(even: State, found: Features, new: float = 1e-7) -> BoolArray:
-    """Mark the boxes of whose variance the basis and those before them leave more than `new`.
+def mark_independent(uniform: State, found: Features, new: float = 1e-7) -> BoolArray:
+    """Mark the boxes that are linearly independent of the basis and of the boxes before them, (len(found),).
 
-    All cells count alike: where probabilities differ by many powers of ten, correlations are rounding errors, and a box
-    that is a sum of others seems to be new.
+    That is, of their variance under the uniform distribution (`State.under_uniform`) more than a share `new` is left.
+    Under Q, where probabilities may differ by many powers of ten, covariances can be rounding errors, and a box that is
+    a sum of others would seem to be new.
     """
-    left, fresh = even.condition(found)[2], np.zeros(len(found), dtype=np.bool_)
+    left, marks = uniform.condition(found)[2], np.zeros(len(found), dtype=np.bool_)
     for i in range(len(found)):
-        fresh[i] = left[i, i] > new
-        if fresh[i]:
+        marks[i] = left[i, i] > new
+        if marks[i]:  # take its part out of those after it
             left -= np.outer(left[i], left[i] / left[i, i])
-    return fresh
+    return marks
 
 
 def _shortlist(state: State, found: Features, score: FloatArray, count: int) -> Features:
-    """Keep about `count` features by their scores, given the one of the basis that each resembles most."""
+    """Keep `count` features with the best scores, each given the feature of the basis that it resembles most.
+
+    ``g^2 / s`` is divided by the share of the variance that this feature leaves, a cheap stand-in for what all of the
+    basis leaves. At least 0.001 is taken to be left, as near-duplicates are not added.
+    """
     if len(score) <= count:
         return found
     if state.theta.size:
+        # correlations are computed for at most `room` features. A first cut keeps the best by g^2 / sd, whose order is
+        # nearer to the final one than that of g^2 / var, the score
         room = max(1536, 4 * count)
-        if len(score) > room:  # by g^2 / sd: nearer to the order to come than g^2 / var is
+        if len(score) > room:
             mean = state.grid.means(state.eta, found)
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]
             found, score = found.take(some), score[some]
@@ -127,22 +149,25 @@ def _shortlist(state: State, found: Features, score: FloatArray, count: int) -> 
     return found.take(np.sort(np.argpartition(score, -count)[-count:]))
 
 
-def find_cells(state: State, field: FloatArray, count: int) -> Features:
-    """List at most `count` cells by their gain.
+def find_cells(state: State, scores: FloatArray, count: int) -> Features:
+    """List at most `count` cells with good scores (`_score_cells`).
 
-    Where there are many, only those that no neighbour exceeds compete, lest the neighbours of a few peaks crowd the
-    list.
+    If more cells have a score, only peaks compete, because the neighbours of a few high peaks would fill the list. If
+    there are fewer than `count` peaks, the cells with the highest scores compete too.
     """
-    usable = np.flatnonzero(field > 0.0)
+    usable = np.flatnonzero(scores > 0.0)
     if len(usable) > count:
-        peaks = find_peaks(field, state.grid.shape)
+        peaks = find_peaks(scores, state.grid.shape)
         few = len(peaks) < count
-        usable = np.union1d(peaks, usable[np.argpartition(field[usable], -count)[-count:]]) if few else peaks
-    return _shortlist(state, state.grid.cell_features(usable), field[usable], count)
+        usable = np.union1d(peaks, usable[np.argpartition(scores[usable], -count)[-count:]]) if few else peaks
+    return _shortlist(state, state.grid.cell_features(usable), scores[usable], count)
 
 
 def _score_cells(state: State, allowed: BoolArray) -> FloatArray:
-    """Return ``g^2 / var`` of every candidate; 0 for other cells."""
+    """Return ``g^2 / var`` for each cell of the grid; 0 for cells that are not allowed, constant, or in the basis.
+
+    It is twice the gain of its parameter alone. Arrays are changed in place, because the grid may be large.
+    """
     score = state.grid.eta_hat - state.eta
     np.square(score, out=score)
     variance = 1.0 - state.eta
@@ -153,24 +178,29 @@ def _score_cells(state: State, allowed: BoolArray) -> FloatArray:
     return score
 
 
-def find_peaks(field: FloatArray, shape: tuple[int, ...]) -> IntArray:
-    """List the cells whose value, above 0, no neighbour along a mode exceeds; of equal neighbours the first.
+def find_peaks(values: FloatArray, shape: tuple[int, ...]) -> IntArray:
+    """List the places of positive values that no neighbour along a mode exceeds; of equal neighbours the first counts.
+
+    `values` are flat, on a grid of this shape.
 
     >>> find_peaks(np.array([0.0, 2.0, 2.0, 1.0, 3.0]), (5,)).tolist()
     [1, 4]
     """
-    peak = field > 0.0
-    grid, marked = field.reshape(shape), peak.reshape(shape)
+    peak = values > 0.0
+    grid, marked = values.reshape(shape), peak.reshape(shape)  # views, as is `marks` below
     for axis in range(len(shape)):
-        high, low = np.moveaxis(grid, axis, 0), np.moveaxis(marked, axis, 0)
-        rises = high[1:] > high[:-1]
-        low[1:] &= rises
-        low[:-1] &= ~rises
+        along, marks = np.moveaxis(grid, axis, 0), np.moveaxis(marked, axis, 0)
+        rises = along[1:] > along[:-1]
+        marks[1:] &= rises
+        marks[:-1] &= ~rises
     return np.flatnonzero(peak)
 
 
 def bernoulli_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
-    """KL between coins with means p and q: the exact gain of one parameter; 0 where the model's coin is certain."""
+    """Return KL between Bernoulli distributions with means p and q, elementwise; 0 where q is 0 or 1.
+
+    It is the exact gain of a first parameter, whose feature has mean p in the data and q without it.
+    """
     from scipy.special import rel_entr
 
     usable = (q > 0) & (q < 1)
@@ -179,10 +209,11 @@ def bernoulli_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def find_boxes(state: State, count: int, price: float, turn: int, longest: int = 256) -> Features:
-    """List about `count` boxes: windows of two sizes, and where ascent from the best of them leads.
+    """List at most `count` boxes with good scores: windows of two sizes, and the boxes that ascent from them leads to.
 
-    Where each must gain a price, boxes with none or all of the data are left out: no sample shows that an event is
-    impossible. Modes of more than `longest` levels have one end of an interval moved at a time.
+    The sizes depend on `turn`, the number of the round. With a price, boxes with none or all of the data are left out:
+    no sample shows that an event is impossible. The ascent tries all intervals of a mode of up to `longest` levels; of
+    a longer one it moves one end at a time.
     """
     from legendre.core.sums.kernels.growing import ascend
 
@@ -190,9 +221,9 @@ def find_boxes(state: State, count: int, price: float, turn: int, longest: int =
     found = _find_windows(state, turn, half).concatenate(_find_windows(state, turn + 2, half))
     assert found.high is not None
     low, high, ends = found.low.copy(), found.high.copy(), grid.ends
-    work = len(found) * int((np.minimum(ends, longest) ** 2).sum())
+    work = len(found) * int((np.minimum(ends, longest) ** 2).sum())  # pairs of ends that are tried in a pass
     running = grid.eta_hat, state.eta, grid.strides, ends
-    ascend(work, len(found), *running, low, high, 2, LEAST_VARIANCE, longest)
+    ascend(work, len(found), *running, low, high, 2, LEAST_VARIANCE, longest)  # at most two passes over the modes
     found = _drop_known(state.features, Features(low, high).concatenate(found))
     p, q = grid.means(grid.eta_hat, found), grid.means(state.eta, found)
     gains = ((p - q) * inverse_deviation(q)) ** 2
@@ -201,15 +232,20 @@ def find_boxes(state: State, count: int, price: float, turn: int, longest: int =
 
 
 def _drop_known(known: Features, found: Features) -> Features:
-    """Return the boxes that were found, each once, without those that are known."""
+    """Return the boxes found, each once and in their order, without those that are among the known ones."""
+    # a row has both corners of a box; of equal rows np.unique gives the first, so a known box hides one that was found
     rows = np.concatenate([np.vstack([some.low, some.high]).T for some in (known, found)])  # type: ignore[list-item]
     _, first = np.unique(rows, axis=0, return_index=True)
     return found.take(np.sort(first[first >= len(known)]) - len(known))
 
 
 def _find_windows(state: State, turn: int, count: int) -> Features:
-    """Find up to `count` windows of one size whose gain is a peak along every mode; the next size in the next turn."""
+    """Find up to `count` windows, boxes of one size, whose score is a peak: the best starts for an ascent.
+
+    Turns go through the sizes: in the first, a window has half of the levels of each mode, in the next a quarter.
+    """
     grid, sides = state.grid, np.maximum(state.grid.ends >> (1 + turn % WINDOWS), 1)
+    # differences of suffix sums along every mode are the sums over windows, one for each first corner
     p, q = grid.eta_hat.reshape(grid.shape), state.eta.reshape(grid.shape)
     for axis, side in enumerate(sides.tolist()):
         near, far = ((slice(None),) * axis + (some,) for some in (slice(-side), slice(side, None)))

@@ -1,7 +1,7 @@
-"""One form of X for growing, whatever the order of its modes, and of levels that have no order.
+"""A canonical order of modes, and of levels that have no order, so that answers do not depend on the order in X.
 
-Candidates that are equally good are chosen by their places, and so are the cells that are held out. So that an answer
-does not depend on the order of modes, a basis grows on X with its modes in an order that X itself decides.
+Ties between equally good candidates are broken by their places in the grid, and the cells that are held out are drawn
+by their places too. So a basis grows on X with its modes in an order that the entries of X decide.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ Hashes = NDArray[np.uint64]
 
 
 def hash_levels(data: Observation, unordered: Sequence[int] = (), rounds: int = 3, most: int = 1 << 22) -> list[Hashes]:
-    """Hash each level of each mode by the entries of X there and by the levels of the other modes that they are at.
+    """Hash each level of each mode by the entries of X there; return an array of hashes for each mode.
 
-    In the first of some `rounds` levels of `unordered` modes are all alike, and those of other modes known by their
-    places; later ones know what was found before. Sums of hashes depend neither on the order of modes nor on that of
-    levels. Of more than `most` entries the levels of unordered modes stay alike.
+    It is colour refinement (Weisfeiler and Leman 1968). A level starts with the hash of its index; in `unordered` modes
+    all start with the same. In each of the `rounds`, an entry is hashed with the levels that it is at, and a level with
+    the sum of the hashes of its entries. Sums depend neither on the order of modes nor on that of levels. The start is
+    returned as it is if a dense X has more than `most` cells.
 
     >>> from legendre.data.dense import observe
     >>> one, other = (hash_levels(observe(x), [0, 1]) for x in ([[1, 2, 2], [3, 4, 5]], [[5, 3, 4], [2, 1, 2]]))
@@ -43,9 +44,9 @@ def hash_levels(data: Observation, unordered: Sequence[int] = (), rounds: int = 
         values = data.values[tuple(cells.T)]
     else:
         return hashes
-    own = _mix(np.ascontiguousarray(values, dtype=np.float64).view(np.uint64))
+    own = _mix(np.ascontiguousarray(values, dtype=np.float64).view(np.uint64))  # from the bits of each value
     for _ in range(rounds):
-        found = own.copy()
+        found = own.copy()  # a hash for each entry
         for hashed, column in zip(hashes, cells.T, strict=True):
             found += hashed[column]
         found = _mix(found)
@@ -57,7 +58,7 @@ def hash_levels(data: Observation, unordered: Sequence[int] = (), rounds: int = 
 
 
 def _mix(x: Hashes) -> Hashes:
-    """Spread 64 bits over 64 bits (splitmix64)."""
+    """Scramble 64-bit numbers one to one, so that sums of them seldom collide (splitmix64; Steele, Lea, Flood 2014)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -65,12 +66,13 @@ def _mix(x: Hashes) -> Hashes:
 
 
 def order_modes(hashes: list[Hashes]) -> list[int]:
-    """List the modes, shorter ones first, and of equal lengths by the hashes of their levels."""
+    """List the modes in canonical order: shorter ones first, those of equal lengths by the sum of their hashes."""
     return sorted(range(len(hashes)), key=lambda k: (len(hashes[k]), int(hashes[k].sum())))
 
 
 def sort_modes(data: Dense) -> tuple[Dense, list[int]]:
-    """Return X with its modes in that order, and the order."""
+    """Return X with its modes in the order of `order_modes`, and that order; cells of it have columns in that order."""
+    # the lengths decide unless two are equal; only then is X hashed
     axes = order_modes(hash_levels(data, rounds=2 if len(set(data.shape)) < len(data.shape) else 0))
     if axes == sorted(axes):
         return data, axes

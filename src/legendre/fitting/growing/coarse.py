@@ -1,8 +1,8 @@
-"""Growing on a grid too large to score every cell of: candidates are the corners of a coarser grid.
+"""Growing on a grid that has too many cells to score each: candidates are the corners of a coarser grid.
 
-X is merged onto boxes whose sides hold about the same share of it, and then intervals are joined whose slices are
-alike. With the number of cells of each box as its base measure the problem on the boxes is exactly the same problem for
-every basis of their corners.
+Each mode is cut into intervals that hold about the same share of X. Then neighbouring intervals whose slices are alike
+are joined. X is summed over the boxes that result. If the base measure of a box is its number of cells, the problem on
+the boxes is exactly the same as on the cells, for every basis of their corners.
 """
 
 from __future__ import annotations
@@ -26,21 +26,26 @@ from legendre.data.observation import Observation, Support
 
 
 def too_large(data: Observation) -> bool:
-    """Whether a basis grows on the corners of a coarser grid: where X is not in memory, or has too many cells to score.
+    """Whether a basis grows on a coarser grid: X is not in memory, or has too many cells to score.
 
-    A sample space that is marked cell by cell stays as it is, and so does a grid of more modes than can be cut in two.
+    An X in memory keeps its grid if it has a mask or a base measure, which `observe_boxes` does not take into account,
+    or too many modes to cut each in two.
     """
     plain = data.support.full and data.base is None and divisible(data.shape)
     return not data.whole or (plain and math.prod(data.shape) > limits.COARSE_BOXES)
 
 
 def divisible(shape: tuple[int, ...]) -> bool:
-    """Whether the boxes suffice for two pieces of each mode."""
+    """Whether each mode can be cut in two without exceeding the largest number of boxes, 2^19: at most 19 modes."""
     return bool(2 ** sum(length > 1 for length in shape) <= limits.COARSE_BOXES)
 
 
 def coarsen(data: Observation, recipe: Adaptive) -> tuple[Dense, Adaptive, BoxTotals]:
-    """Choose the boxes; return X merged onto them as a tensor, the recipe in terms of corners, and the sums of X."""
+    """Choose the boxes; return X summed over them as a tensor, the recipe in coordinates of the boxes, and the sums.
+
+    The grid is always cut where the cells that the recipe names start, so that they are corners. If it names the
+    candidates, there are no other cuts.
+    """
     if not divisible(data.shape):
         raise InvalidBasis(
             f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
@@ -58,7 +63,7 @@ def coarsen(data: Observation, recipe: Adaptive) -> tuple[Dense, Adaptive, BoxTo
     quotient = _cut_by_mass(data, fixed) if named is None else fixed
     totals = BoxTotals(quotient, data.merged(quotient))
     if named is None and data.support.points is None and quotient.n_merged < math.prod(data.shape):
-        # the fewer parameters are wanted the fewer boxes suffice
+        # fewer boxes suffice for fewer parameters: 512 for each, within 1/32 and 1/4 of the most
         wanted = 512 * recipe.n if isinstance(recipe.n, int) else most
         totals = join_alike(totals, fixed, min(most // 4, max(wanted, most // 32)))
     quotient = totals.quotient
@@ -68,7 +73,10 @@ def coarsen(data: Observation, recipe: Adaptive) -> tuple[Dense, Adaptive, BoxTo
 
 
 def observe_boxes(data: Observation, totals: BoxTotals) -> Dense:
-    """Return the boxes as a tensor; the base measure of a box is its number of cells of Omega."""
+    """Return X summed over boxes as a tensor, in which the base measure of a box is its number of cells of Omega.
+
+    A box without a cell of Omega is outside the support of the tensor.
+    """
     quotient, points = totals.quotient, data.support.points
     weights = volumes(quotient)
     if points is not None:
@@ -82,16 +90,16 @@ def observe_boxes(data: Observation, totals: BoxTotals) -> Dense:
 
 
 def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
-    """Join neighbouring intervals whose slices are alike until at most `most` boxes are left.
+    """Join neighbouring intervals whose slices are alike until at most `most` boxes are left, or none can be joined.
 
-    The cuts of `fixed` stay, and one cut of every mode that is cut. In each pass an interval is joined with at most one
-    neighbour: what a pass joins it has compared.
+    The cuts of `fixed` stay, and at least one cut of every mode that is cut. In each pass an interval is joined with at
+    most one neighbour, because the losses are those of joining the present intervals.
     """
     while totals.quotient.n_merged > most:
         quotient = totals.quotient
         losses = _joining_losses(totals)
         for k, cut in enumerate(quotient.cuts):
-            losses[k] *= len(cut)  # for the boxes that it saves
+            losses[k] *= len(cut)  # the loss for each box saved: to join two of n intervals saves 1 / n of the boxes
             losses[k][np.isin(cut[1:], fixed.cuts[k])] = np.inf
         listed = sorted(
             (loss, k, number)
@@ -99,6 +107,7 @@ def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
             for number, loss in enumerate(own.tolist(), start=1)
             if loss < math.inf
         )
+        # `kept` marks the cuts that stay, and `tried` counts the intervals left if every cut that is tried goes
         kept, tried = [np.ones(n, dtype=np.bool_) for n in quotient.merged_shape], list(quotient.merged_shape)
         for _, k, number in listed:
             if math.prod(tried) <= most:
@@ -107,7 +116,7 @@ def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
                 tried[k] -= 1
                 # a cut goes if both cuts next to it stay
                 kept[k][number] = not kept[k][number - 1 : number + 2].all()
-        if all(own.all() for own in kept):
+        if all(own.all() for own in kept):  # nothing more can be joined
             break
         cuts = tuple(cut[own] for cut, own in zip(quotient.cuts, kept, strict=True))
         merged = Quotient(quotient.merged_shape, tuple(map(np.flatnonzero, kept))).merge(totals.values)
@@ -116,14 +125,16 @@ def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
 
 
 def _joining_losses(totals: BoxTotals) -> list[FloatArray]:
-    """Estimate, mode by mode, by how much the negentropy of the boxes falls if an interval is joined with the next one.
+    """Estimate, for each mode and cut, by how much the negentropy of the boxes falls if the cut is removed.
 
-    For densities d, e on v and w cells it is ``2 v w / (v + w) (sqrt d - sqrt e)^2``, to second order in their
-    difference, summed over the boxes side by side.
+    That is how much a fit on the boxes can no longer see. If two boxes of v and w cells have densities d and e, it is
+    ``2 v w / (v + w) (sqrt d - sqrt e)^2`` to second order in their difference, summed over the boxes on both sides of
+    the cut. Each mode has an array with an entry for each cut but the first, which is 0.
     """
     out, root = [], np.sqrt(totals.values / totals.values.sum())
     for k, sides in enumerate(totals.quotient.lengths):
         others = tuple(axis for axis in range(root.ndim) if axis != k)
+        # divided by lengths along mode k alone: boxes on both sides of a cut have the same lengths in other modes
         scaled = root / np.sqrt(np.expand_dims(sides, others))
         steps = np.square(np.diff(scaled, axis=k)).sum(axis=others)
         out.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * steps)
@@ -131,9 +142,10 @@ def _joining_losses(totals: BoxTotals) -> list[FloatArray]:
 
 
 def _cut_by_mass(data: Observation, fixed: Quotient) -> Quotient:
-    """Cut each mode into pieces of about equal mass: as finely as the number of boxes allows, alike in all modes.
+    """Cut each mode into pieces of about equal shares of X, the same number in all modes, as many as boxes allow.
 
-    Of a long mode, where X is a list of entries, those levels count that occur.
+    A mode with fewer levels is cut at every level. The cuts of `fixed` are added. If X is a list of entries with a mode
+    of more than `limits.LONG_MODE` levels, cuts are made only at levels that occur.
     """
     levels = [np.arange(n) for n in data.shape if n <= limits.LONG_MODE or data.entries is None]
     if len(levels) < len(data.shape) and data.entries is not None:
@@ -142,6 +154,7 @@ def _cut_by_mass(data: Observation, fixed: Quotient) -> Quotient:
     margins = data.margins(finest)
 
     def cut(pieces: int) -> Quotient:
+        """Cut each mode at the quantiles 1 / pieces, 2 / pieces, ... of its margin."""
         cuts = []
         for margin, own, kept in zip(margins, finest.cuts, fixed.cuts, strict=True):
             if pieces < len(margin):
@@ -152,5 +165,5 @@ def _cut_by_mass(data: Observation, fixed: Quotient) -> Quotient:
         return Quotient(fixed.shape, tuple(cuts))
 
     tried = range(1, min(max(finest.merged_shape), limits.COARSE_BOXES) + 1)
-    # the number of boxes grows with that of pieces
+    # the number of boxes grows with that of pieces, so bisection finds the largest that is allowed
     return cut(max(1, bisect_right(tried, limits.COARSE_BOXES, key=lambda pieces: cut(pieces).n_merged)))

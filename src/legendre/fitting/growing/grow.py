@@ -1,4 +1,8 @@
-"""Growing a basis: add a few features a round, swap those missed least, cut back, drop those that do not pay."""
+"""Growing a basis: add a few features a round, swap those that matter least, cut back, drop those that do not pay.
+
+A feature *pays* if it lowers KL by more than the `price` of a parameter, which a criterion such as BIC sets. Without a
+criterion the price is 0, and the number of parameters is given.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +26,25 @@ from legendre.results.growth_path import GrowthStep
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What to grow: the data, the features that stay, the candidates, and what a parameter must gain."""
+    """What to grow: the data, the features that stay, the candidates, and what a parameter must gain.
+
+    Its methods are the moves that `grow` puts together: each takes a fitted state and returns another.
+    """
 
     grid: DataGrid
-    start: Features  # in every basis, first
-    candidates: BoolArray | None  # True for the places of cells that may be added; None: boxes are
-    most: int  # the largest number of parameters
-    size_given: bool = True  # whether that is the size to reach, or only a limit
-    price: float = 0.0  # the gain in KL at which a parameter pays for itself
+    start: Features  # the recipe's `include`: the first features of every basis, never dropped
+    candidates: BoolArray | None  # over the flat grid, True for cells that may be added; None: boxes are added
+    most: int  # the largest number of parameters, with those of the start
+    size_given: bool = True  # whether `most` is the size to reach, or only a limit
+    price: float = 0.0  # the gain in KL (nats) that a parameter must bring to pay for itself
 
     @classmethod
     def of(cls, data: Dense, recipe: Adaptive) -> Search:
-        """Prepare: one suffix-sum pass over X."""
+        """Prepare to grow by a recipe: compute suffix sums of X, list the candidates, and check the size asked for.
+
+        Candidates are the cells of the support, or those of them that the recipe names, without the bottom cell, whose
+        feature is constant, and without the start.
+        """
         grid, allowed = DataGrid.of(data, boxes=recipe.boxed), data.support.on_grid().copy()
         if recipe.candidates is not None:
             named = np.zeros(data.shape, dtype=np.bool_)
@@ -58,31 +69,39 @@ class Search:
         return cls(grid, start, candidates, len(start) + cells if most is None else most, isinstance(recipe.n, int))
 
     def exclude_certain(self) -> Search:
-        """Leave out cells with none or all of the counts above them: no sample shows that an event is impossible."""
+        """Leave out candidates with none or all of the counts at or above them, if cells are added.
+
+        A basis with such a cell makes cells vanish, and no sample shows that an event is impossible.
+        """
         if self.candidates is None:
             return self
         return replace(self, candidates=self.candidates & (self.grid.eta_hat > 0) & (self.grid.eta_hat < 1))
 
     def cost(self, state: State) -> float:
-        """Return KL plus the price of all parameters: what a criterion minimises."""
+        """Return KL plus the price of all parameters: what a criterion minimises, up to a factor and a constant."""
         return state.kl + self.price * state.theta.size
 
     def fit_start(self) -> State:
-        """Return the fit with the included features alone, from which growing begins."""
+        """Return the fit with the features of the start alone, from which growing begins; it has a factor."""
         return State.of(self.grid, self.start, np.zeros(len(self.start))).fit(1e-10, 60)[0].with_factor()
 
     @property
     def large_rounds(self) -> bool:
-        """Whether cells are chosen and most have data, so that an early choice is easily made good later."""
+        """Whether rounds may add more features at once: cells are added, and at least half of the grid has data.
+
+        A poor choice in an early round is then made up for later. Where most cells are empty, an early choice decides
+        which cells vanish.
+        """
         observed = self.grid.observed
         return self.candidates is not None and (observed is None or 2 * len(observed) >= self.grid.eta_hat.size)
 
     def add_features(self, state: State, most: int | None = None, turn: int = 0) -> State | None:
-        """Add the features of a round and fit; ``None`` when the size is reached or no candidate pays.
+        """Add the features of a round and fit roughly; ``None`` when the size is reached or no candidate pays.
 
-        A round adds a tenth of the basis; at first a 40th of the size to reach, up to 8. Where growing is `quick` it is
-        up to 16, and a seventh until a quarter of that size is reached; where most cells are empty, those chosen early
-        would decide which of them vanish.
+        A round adds a tenth of the basis, because features are scored once a round, each given those before it, and a
+        score gets worse as Q moves. The first rounds add a 40th of the size to reach, up to 8; one feature if there is
+        only a limit. With `large_rounds` it is up to 16, and a seventh of the basis until it has a quarter of its size.
+        `most` replaces the search's own limit. Boxes of another size are tried in each round, by its number `turn`.
         """
         left = (self.most if most is None else most) - state.theta.size
         if left <= 0:
@@ -90,53 +109,63 @@ class Search:
         count = min(max(self.most // 40, 1), 16 if self.large_rounds else 8) if self.size_given else 1
         early = self.large_rounds and self.size_given and 4 * state.theta.size < self.most
         count = max(count, state.theta.size // (7 if early else 10))
-        count = left if left < 1.5 * count else count
+        count = left if left < 1.5 * count else count  # no small round at the end
         if self.candidates is None:
             return add_boxes(state, count, self.price, turn)
         return add_cells(state, self.candidates, count, self.price)
 
     def estimate_losses(self, state: State) -> FloatArray:
-        """Estimate what each feature is worth; infinite for those of the start, and for those that keep cells empty."""
+        """Estimate how much KL rises without each feature, (k,); infinite for features that must not be dropped.
+
+        These are the start, and the features that make cells vanish, for which the estimate would be wrong.
+        """
         loss = losses(state)
         loss[: len(self.start)] = np.inf
         loss[state.recession != 0] = np.inf
         return loss
 
     def drop_features(self, state: State, fewest: int | None = None, below: float = math.inf) -> State | None:
-        """Give back 15 % of the features, those missed least, but no more than exceed `find_fewest`; fit the others.
+        """Drop 15 % of the features, those whose loss matters least, and fit the others roughly.
 
-        ``None`` where no estimated loss is less than `below`, or where KL comes out several times what was estimated.
+        At least `fewest` features stay, by default those of the start. A caller that wants to swap features sets
+        `below`: then ``None`` is returned if no estimated loss is less than that, or if KL comes out at more than four
+        times the estimate, because a swap would begin from too bad a fit.
         """
         fewest = len(self.start) if fewest is None else fewest
         loss, count = self.estimate_losses(state), min(max(1, int(0.15 * state.theta.size)), state.theta.size - fewest)
         gone = select_to_drop(state, loss, count, below)
-        if not len(gone):
+        if not len(gone):  # no feature may be dropped: if some must go, then those that were added last
             return None if below < math.inf else self._drop(state, np.arange(fewest, state.theta.size), loss)
         less = self._drop(state, gone, loss)
         return None if below < math.inf and less.kl > 4.0 * (state.kl + float(loss[gone].sum())) + NOTHING else less
 
     def _drop(self, state: State, gone: IntArray, loss: FloatArray) -> State:
+        """Return a rough fit without the features `gone`, as precise as their estimated losses ask for.
+
+        An infinite loss counts as the present KL, and a loss of 0 as 1e-12, so that the fit can reach its target.
+        """
         lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
         return state.without(gone).settle(ROUGH * lost)
 
     def prune(self, state: State, sharply: float = 1e-6, large: int = 500) -> State:
-        """Give back the features without which KL, the others fitted again, rises by less than the price.
+        """Drop the features that do not pay: without one, and the others fitted again, KL rises by less than the price.
 
-        The fits are of boxes of the grid, which are fewer. Those with small estimated losses are left out one by one;
-        of a `large` basis only some in a pass.
+        Each pass fits the basis without one feature, for each feature with a small estimated loss (for at most 32 of a
+        basis of more than `large`, to save time), and drops those that do not pay. It ends when all of them pay. Fits
+        are on the merged grid, to a precision of `sharply` times the price.
         """
         now, kept = state.on_merged_grid().fit(sharply * self.price, 60)[0].with_factor(), np.arange(state.theta.size)
         while True:
             loss, estimate = np.full(now.theta.size, np.inf), losses(now)
-            estimate[now.recession != 0] = 0.0  # what it says of these is not true
+            estimate[now.recession != 0] = 0.0  # the estimate is wrong if cells vanish: always try these
             estimate[: len(self.start)] = np.inf
             tried = np.argsort(estimate, kind="stable")[: 32 if now.theta.size > large else None]
-            tried = tried[estimate[tried] < 4.0 * self.price]  # a loss that is estimated at more is not computed
+            tried = tried[estimate[tried] < 4.0 * self.price]  # beyond that a feature surely pays: no fit
             loss[tried] = fit_without(now, tried, sharply * self.price) - now.kl
             count = int((loss < self.price).sum())
             if not count:
                 return State.of(state.grid, state.features.take(kept), now.theta).with_factor()
-            while True:  # several at once, if that lowers the cost; else the worst alone
+            while True:  # drop several together if that lowers the cost; else half as many, at last only one
                 gone = select_to_drop(now, loss, count, self.price)
                 less = now.without(gone).fit(sharply * self.price, 40)[0].with_factor()
                 if count == 1 or self.cost(less) < self.cost(now):
@@ -145,9 +174,11 @@ class Search:
             now, kept = less, np.delete(kept, gone)
 
     def finish(self, state: State) -> tuple[State, Inverse | None]:
-        """Fit as exactly as a fit is asked for by default; a large factor saves the last fit a factor of its own.
+        """Fit to half of the default ``tol`` of `decompose`, so that the last fit, `fit_on`, starts at its answer.
 
-        Where four factors do not lead there, theta is on its way to infinity, and the last fit finds what vanishes.
+        For a large basis the factor is returned too, if it has no more than the least damping: the last fit bounds its
+        gap with it, and needs none of its own. If four factors are not enough, theta is on its way to infinity; the
+        last fit will find which cells vanish.
         """
         fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
         if fit.theta.size < limits.INVERSE_KEPT or not (fit.scale > 0.0).all():
@@ -159,8 +190,10 @@ class Search:
 def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[State, list[GrowthStep]]:
     """Add features until the size is reached, no candidate is left or none pays; return the fit and all rounds.
 
-    A size of up to 500 is exceeded by half, and what is missed least is given back. On the way to a larger one, and to
-    an end that a criterion finds, features are swapped.
+    Features chosen early may become needless, so choices are revised. A basis of a given size of up to 500 grows to 1.5
+    times that size, and the features that matter least are dropped. For a larger one, and with a criterion, features
+    are swapped at some sizes (`_sizes`): 15 % are dropped, and the basis grows again; if its cost is lower, it is kept.
+    With a criterion, features that do not pay are dropped at the end.
     """
     most, swaps, over = search.most, recipe.swaps or 0, 1.0
     if recipe.swaps is None and search.candidates is not None:  # boxes are not swapped
@@ -168,6 +201,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
         swaps = int(over == 1.0)
 
     def forward(state: State, rounds: list[GrowthStep], size: int) -> tuple[State, list[GrowthStep]]:
+        """Add features, round by round, up to a size; append the rounds to those before."""
         while (larger := search.add_features(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, [*rounds, measure(larger)]
             if say is not None:
@@ -179,6 +213,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
     for size in _sizes(search) if swaps else [most]:
         state, rounds = forward(state, rounds, size)
         for _ in range(swaps):
+            # a feature whose loss would multiply KL by five is not worth trying to replace
             less = search.drop_features(state, below=4.0 * state.kl + NOTHING)
             if less is None:
                 break
@@ -186,7 +221,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
             if search.cost(other) >= search.cost(state):
                 break
             state, rounds = other, more
-        if state.theta.size < size:
+        if state.theta.size < size:  # no candidate is left or none pays, so no larger size is reached either
             break
     if int(over * most) > most == state.theta.size:
         other, more = forward(state, rounds, int(over * most))
@@ -196,7 +231,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
             state, rounds = other, [*more, measure(other)]
     if search.price:
         state = search.prune(state)
-        while True:  # where there is room again, go on as long as that pays
+        while True:  # pruning changes which candidates pay: add and prune again while that lowers the cost by 1 %
             rounds = [*rounds, measure(state)]
             other, more = forward(state, rounds, most)
             other = search.prune(other) if other.theta.size > state.theta.size else state
@@ -207,7 +242,11 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
 
 
 def _sizes(search: Search) -> list[int]:
-    """List the sizes at which features are swapped: the one to reach, and 0.7 of it; with a criterion, many more."""
+    """List the sizes, rising, at which features are swapped: the last one, and 0.7 of it if most cells have data.
+
+    With a criterion nobody knows where growing will end. Sizes then start 20 above the included features and rise by a
+    factor of 1.4, so that features were swapped not long before the end.
+    """
     if not search.price:
         return [int(0.7 * search.most), search.most] if search.large_rounds else [search.most]
     sizes, size = list[int](), len(search.start) + 20
@@ -218,9 +257,12 @@ def _sizes(search: Search) -> list[int]:
 
 
 def measure(state: State) -> GrowthStep:
-    """Measure the size of a basis and how well it fits."""
+    """Measure the size of a basis, its KL and RMSE, for the path that `Decomposition.path` shows.
+
+    The RMSE is on the scale of X, over every cell that is not missing. The state must be on the grid of X.
+    """
     data, grid = state.grid.data, state.grid
-    q = state.q.reshape(grid.shape)[tuple(map(slice, data.values.shape))]
+    q = state.q.reshape(grid.shape)[tuple(map(slice, data.values.shape))]  # without the border
     difference = data.values / np.float64(data.total) - q  # in float64, as X may not be
     if data.missing is not None:
         difference = difference[~data.missing]
@@ -229,35 +271,40 @@ def measure(state: State) -> GrowthStep:
 
 
 def losses(state: State) -> FloatArray:
-    """Estimate for each feature how much KL would rise without it, the others making up for it.
+    """Estimate for each feature how much KL would rise without it, the others fitted again, (k,).
 
     Wald's form ``theta^2 / (2 (G^-1)_uu)`` is right for a small theta and tends to 0 for a large one. It is multiplied
-    by what it is wrong by where no other parameter moves, which is known exactly: with f the feature, of mean eta,
-    ``log E exp(-theta f) + theta eta`` in place of ``theta^2 var(f) / 2``.
+    by a correction: the exact rise over Wald's form if no other parameter moves. With f the feature, of mean eta, that
+    is ``log E exp(-theta f) + theta eta`` over ``theta^2 var(f) / 2``.
     """
     theta, eta, scale, half = state.theta, state.mean, state.scale, state.factored.factor.inverse
     with np.errstate(all="ignore"):
-        scaled = np.where(scale > 0, theta / scale, 0.0)
+        scaled = np.where(scale > 0, theta / scale, 0.0)  # theta in units of 1 / standard deviation
+        # `half` is the inverse of the factor L; sums of squares of its columns are the diagonal of the inverse of L L'
         wald = scaled**2 / (2.0 * np.einsum("ij,ij->j", half, half))
         alone = np.logaddexp(np.log1p(-eta), np.log(eta) - theta) + theta * eta
+        # near theta = 0 the correction tends to 1, but is computed from rounding errors
         ratio = np.where(np.abs(theta) > 1e-3, 2.0 * alone / scaled**2, 1.0)
     ratio = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
     return np.where(np.isfinite(wald * ratio), wald * ratio, 0.0)
 
 
 def select_to_drop(state: State, loss: FloatArray, count: int, below: float = math.inf) -> IntArray:
-    """List up to `count` features to leave out together, each given that those before it are gone, worst first.
+    """List the positions of up to `count` features to drop together, the least useful first.
 
-    Their estimated losses are less than `below`. Of two parameters that can stand for each other, neither is missed;
-    once one has gone the other is: with C the inverse of the Fisher matrix, ``theta_v -= C_uv theta_u / C_uu`` and
-    ``C_vv -= C_uv^2 / C_uu``.
+    `loss` has the estimated loss of each feature alone. If two features can replace each other, either can go, but not
+    both. So after each choice u the losses of the others v are estimated anew, as if theta_u were 0 and the others had
+    been fitted again: with C the inverse of the Fisher matrix, ``theta_v -= C_uv theta_u / C_uu`` and
+    ``C_vv -= C_uv^2 / C_uu``. The list ends when no loss is less than `below`.
     """
+    # only the least useful features are examined, a few more than can be chosen: `inverse` stays small
     listed = np.argsort(loss, kind="stable")[: int(1.3 * count) + 8]
     theta, half = state.theta[listed], state.factored.factor.inverse[:, listed]
     inverse = (half.T @ half) * np.outer(state.scale[listed], state.scale[listed])
     spread, now = inverse.diagonal().copy(), loss[listed].copy()
     with np.errstate(all="ignore"):
-        ratio = np.nan_to_num(2.0 * spread * now / theta**2, posinf=0.0)  # to Wald's form; 0 where there is none
+        # the loss over Wald's form, which stays as it is; 0 where the loss is infinite or theta is 0
+        ratio = np.nan_to_num(2.0 * spread * now / theta**2, posinf=0.0)
     count = min(count, len(listed))
     rows, gone = np.empty((count, len(theta))), list[int]()
     while len(gone) < count:
@@ -266,7 +313,7 @@ def select_to_drop(state: State, loss: FloatArray, count: int, below: float = ma
             break
         gone.append(u)
         now[u] = np.inf
-        row = inverse[u] - rows[:done, u] @ rows[:done]
+        row = inverse[u] - rows[:done, u] @ rows[:done]  # row u of C after the choices before; `rows` are Cholesky's
         rows[done] = row / np.sqrt(row[u]) if row[u] > 0 else 0.0
         if row[u] > 0:
             theta = theta - row * (theta[u] / row[u])
@@ -276,16 +323,20 @@ def select_to_drop(state: State, loss: FloatArray, count: int, below: float = ma
     return listed[gone]
 
 
-def fit_without(state: State, tried: IntArray, goal: float) -> FloatArray:
-    """Return KL of the fits that leave out one feature each, to a precision of `goal`: what `losses` only estimates."""
-    return np.array([state.without(np.array([u])).fit(goal, 40)[0].kl for u in tried.tolist()])
+def fit_without(state: State, tried: IntArray, target: float) -> FloatArray:
+    """Return KL of the fits without one feature each, for the features `tried`: what `losses` only estimates.
+
+    See `State.fit` for `target`.
+    """
+    return np.array([state.without(np.array([u])).fit(target, 40)[0].kl for u in tried.tolist()])
 
 
 def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
-    """Return the positions of the features of a basis so that for every m the first m are a good basis.
+    """Return the positions of the features of a basis, so that for every m the first m are a good basis.
 
-    The tenth that is missed least is left out together, and the others are fitted again, until `singly` are left. These
-    go one at a time, by KL of fits without one of them. The last to go come first, after those of the start.
+    It is backward elimination. While more than `singly` features are left, the tenth that matters least is dropped
+    together, and the others are fitted again. Then they go one at a time, by KL of fits without one of them. The last
+    to go come first, after those of the start. `Decomposition.order` and `Decomposition.at` need it.
     """
     first, left, dropped = len(search.start), np.arange(state.theta.size), list[IntArray]()
     state = state.on_merged_grid().fit(1e-14, 40, tol=1e-9)[0].with_factor()
@@ -297,9 +348,10 @@ def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
         loose, loss = state.theta.size - first, search.estimate_losses(state)
         gone = select_to_drop(state, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
         if not len(gone):
+            # at most 24 features are tried, fewer on a large grid, which bounds the time
             tried = np.argsort(loss, kind="stable")[: min(24, max(1, (1 << 20) // state.grid.eta_hat.size), loose)]
-            goal = max(1e-2 * float(losses(state)[tried].max()), 1e-13)
-            gone = tried[[int(fit_without(state, tried, goal).argmin())]]
+            target = max(1e-2 * float(losses(state)[tried].max()), 1e-13)  # precise enough to compare them
+            gone = tried[[int(fit_without(state, tried, target).argmin())]]
         dropped.append(left[gone])
         left = np.delete(left, gone)
         state = search._drop(state, gone, loss).with_factor()

@@ -1,11 +1,12 @@
-"""How large a basis grows: a number, a criterion that each parameter must pay for, or what predicts held-out data best.
+"""How large a basis grows: to a number, while a criterion falls, or to the size that predicts held-out data best.
 
-Of counts each event is held out once, and its loss is minus its log-likelihood. Of other tensors each cell is: fits to
-the remaining cells predict it, because a model has values at cells that it was not fitted to. Its loss is its part of
-the I-divergence, ``p log(p / q) - p + q``. Where X has zeros that is often infinite, because a fit may give probability
-0 to what it did not see; the loss is then the squared error, as a share of the sum of squares of X. That is always
-finite, so that cells with none of X above them, such as the border of an image, are candidates too; where events are
-held out they are not.
+Cross-validation divides the data into folds, holds each fold out once, and grows a basis on the others. If X holds
+counts, events are held out, and the loss of an event is minus its log-likelihood. Otherwise cells are held out, and
+fits to the other cells predict them: a model has values at cells that it was not fitted to. The loss of a cell is its
+term of the I-divergence, ``p log(p / q) - p + q``. If X has zeros, that is often infinite, because a fit may give
+probability 0 to what it did not see; the loss is then the squared error, as a share of the sum of squares of X. That
+is always finite, so cells with none of X above them, such as the border of an image, can be candidates. If events are
+held out, they are not.
 """
 
 from __future__ import annotations
@@ -33,26 +34,27 @@ from legendre.fitting.growing.grow import Search, grow, measure, order_features
 from legendre.fitting.growing.state import DataGrid, Inverse, State
 from legendre.results.growth_path import Grown, GrowthStep, keep_rounds
 
-LEAST_HELD_OUT = 5  # events, or cells, of each fold
+LEAST_HELD_OUT = 5  # the fewest events, or cells, in a fold
 
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """The end of growing: the features in the order of their choice, a start for their fit, and the rounds."""
+    """What growing found: the features in the order of their choice, a start for their last fit, and the rounds."""
 
     terms: Terms
     theta: FloatArray
     rounds: tuple[GrowthStep, ...]
-    recession: FloatArray  # a direction in theta that makes cells vanish
-    inverse: Inverse | None = None  # near that of the Fisher matrix; None where it does not save time
-    grown: Grown | None = None  # where cells can be put in order
-    negentropy: float | None = None  # of sums of X over boxes, where it was coarsened
+    recession: FloatArray  # a direction in theta that makes cells vanish, see `State.recession`
+    inverse: Inverse | None = None  # a preconditioner near the inverse Fisher matrix; None where it saves no time
+    grown: Grown | None = None  # what `order_basis` needs; None for boxes, which it does not order
+    negentropy: float | None = None  # that of X summed over boxes, if the basis grew on a coarser grid
 
 
 def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> Growth:
-    """Grow a basis on X.
+    """Grow a basis on X by a recipe; `say` shows progress.
 
-    Where X is not in memory, or very large, the cells are chosen among the corners of a coarser grid.
+    If X is not in memory or very large, it is summed onto a coarser grid, and the cells are chosen among the corners of
+    that grid.
     """
     counts = isinstance(recipe.n, str) and data.counts
     if recipe.n in ("aic", "bic") and not counts:
@@ -67,6 +69,7 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
     elif too_large(data):
         boxes, recipe, totals = coarsen(data, recipe)
         growth = _grow(recipe, boxes, data.labels, counts, say)
+        # back from coordinates of the coarser grid to cells of X
         corners = zip(totals.quotient.cuts, growth.terms.cells.T, strict=True)
         terms = Terms(np.stack([cut[column] for cut, column in corners], axis=1))
         assert growth.grown is not None
@@ -78,7 +81,12 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
 
 
 def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say | None) -> Growth:
-    """Grow by the recipe's criterion; `counts` says whether it has counts to weigh: sums over boxes do not show it."""
+    """Grow a basis on X in memory, to the size or by the criterion that the recipe names.
+
+    `counts` says whether there is a criterion and X holds counts; it is an argument, because X may have been summed
+    over boxes, which no longer show it.
+    """
+    # grow with modes in an order that X decides (see `canonical`), and bring the cells that the caller named to it
     named = [None if cells is None else as_basis(cells).select(data) for cells in (recipe.include, recipe.candidates)]
     data, axes = sort_modes(data)
     include, candidates = (None if cells is None else Cells(cells[:, axes]) for cells in named)
@@ -88,13 +96,15 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say 
             search = search.exclude_certain() if counts else search
             if recipe.n == "cv":
                 curve = _cross_validate(search, recipe.folds, counts, say)
-                # with sizes that are tried one after the other all of the curve is in the path
+                # size_given=False repeats the small rounds of the cross-validation for cells, so that the path has all
+                # sizes of the curve
                 search = replace(search, most=best_size(curve), size_given=counts)
             else:
                 search = replace(search, price=_price(recipe, data, search) / (2.0 * data.total))
         state, rounds = grow(search, recipe, say)
         state, inverse = search.finish(state)
         rounds = keep_rounds([*rounds, measure(state)])
+        # back to the caller's order of modes
         lo, hi = (corner[:, np.argsort(axes)] for corner in state.grid.corners(state.features))
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
     noted = tuple(rounds) if curve is None else add_losses(rounds, curve, data.total)
@@ -103,9 +113,10 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say 
 
 
 def _price(recipe: Adaptive, data: Dense, search: Search) -> float:
-    """Return what a parameter costs on the scale of the deviance: 2, or for bic more, as the best of M is taken.
+    """Return the penalty of a parameter on the scale of the deviance: 2 for aic, ``log N + 2 log M`` for bic.
 
-    M is the number of cells to choose from; of boxes there are n (n + 1) / 2 intervals for each mode of n levels.
+    The latter is the extended BIC (Chen and Chen 2008), because the best of M candidates is taken. N is the sum of X. M
+    is the number of cells to choose from; if boxes grow, a mode of n levels has n (n + 1) / 2 intervals.
     """
     if recipe.n == "aic":
         return 2.0
@@ -117,7 +128,11 @@ def _price(recipe: Adaptive, data: Dense, search: Search) -> float:
 
 
 def order_basis(data: Observation, cells: IntArray, theta: FloatArray, grown: Grown) -> IntArray:
-    """Return the positions of cells, so that for every m the first m are a good basis; those included come first."""
+    """Return the positions of a grown basis's cells, so that for every m the first m are a good basis.
+
+    Cells that were included come first. `Decomposition.order` asks for it. If the basis grew on boxes of X, it is
+    ordered on the same boxes.
+    """
     if grown.totals is not None:
         data, cells = observe_boxes(data, grown.totals), grown.totals.quotient.boxes(cells)
     dense, axes = sort_modes(in_memory(data, "adaptive"))
@@ -129,7 +144,7 @@ def order_basis(data: Observation, cells: IntArray, theta: FloatArray, grown: Gr
 
 
 Curve = dict[int, list[float]]
-"""The losses of the folds, by the number of parameters."""
+"""A validation curve: the loss on each held-out fold, by the number of parameters, rising."""
 
 
 def best_size(curve: Curve) -> int:
@@ -138,12 +153,15 @@ def best_size(curve: Curve) -> int:
 
 
 def standard_error(losses: Sequence[float]) -> float:
-    """Return the standard error of the sum of the losses of the folds."""
+    """Return the standard error of the sum of the losses of the folds; NaN if one is infinite.
+
+    The losses are taken as n independent draws, so their sum has sqrt(n) times the deviation of one.
+    """
     return math.sqrt(len(losses)) * float(np.std(losses, ddof=1)) if all(map(math.isfinite, losses)) else math.nan
 
 
 def add_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tuple[GrowthStep, ...]:
-    """Write losses and their standard errors, divided by `unit`, into the rounds of sizes that were tried."""
+    """Return the rounds with held-out losses and their standard errors, divided by `unit`; NaN for sizes not tried."""
     losses = [curve.get(step.n_params, [math.nan]) for step in rounds]
     return tuple(
         replace(step, held_out=sum(some) / unit, spread=standard_error(some) / unit)
@@ -152,16 +170,23 @@ def add_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tuple
 
 
 def hold_out_cells(data: Dense, most: int, folds: int, say: Say | None = None) -> Curve:
-    """Return the losses of cells, or of boxes of cells, that are held out of fits with up to `most` parameters."""
+    """Cross-validate bases of up to `most` parameters by holding cells out, for `decompose` without a basis.
+
+    The cells may be those of X or of a coarser grid.
+    """
     with limit_blas():
         return _cross_validate(Search.of(sort_modes(data)[0], Adaptive("cv", max_params=most)), folds, False, say)
 
 
 def _cross_validate(search: Search, folds: int, counts: bool, say: Say | None) -> Curve:
-    """Grow without each part of the events, or of the cells, all paths side by side, until the best size is behind."""
+    """Cross-validate: grow one basis without each fold, all at the same pace, until the best size has been passed.
+
+    Folds are of events if `counts`, else of cells. Sizes are compared after each round, and growing ends once the size
+    exceeds the best one by half and 12 more, which saves the fits of larger bases.
+    """
     parts = (_split_events if counts else _split_cells)(search.grid.data, folds)
     curve, paths = Curve(), [held_out_path(search, part) for part in parts]
-    for stage in zip(*paths, strict=False):  # the shortest path ends the race
+    for stage in zip(*paths, strict=False):  # one round of each fold; when one of them cannot grow, all end
         size = stage[0][0].theta.size
         curve[size] = [loss for _, loss in stage]
         if say is not None:
@@ -172,9 +197,9 @@ def _cross_validate(search: Search, folds: int, counts: bool, say: Say | None) -
 
 
 def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float]]:
-    """Yield fits grown without a part of X, round by round, and their losses on it.
+    """Grow a basis without a part of X; yield the fit of each round and its loss on that part.
 
-    A part is an array of counts, the events that are held out, or of booleans: the cells that are.
+    `part` has the shape of X. It holds the counts of the events that are held out, or is True for cells that are.
     """
     data, of_cells = search.grid.data, part.dtype == np.bool_
     if of_cells:
@@ -197,15 +222,22 @@ def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float
 
 
 def _event_loss(state: State, counts: FloatArray) -> float:
-    """Return minus the log-likelihood of held-out events; infinity where a fit rules one out."""
+    """Return minus the log-likelihood of held-out events, in nats; infinity if the fit gives one probability 0.
+
+    `counts` are the numbers of held-out events, over the flat grid.
+    """
     with np.errstate(divide="ignore"):
         return -float(counts[counts > 0] @ np.log(state.q[counts > 0]))
 
 
 def _cell_loss(state: State, data: Dense, cells: BoolArray) -> float:
-    """Return the I-divergence of held-out cells from their predictions, or the squared error: see above."""
+    """Return the loss on held-out cells: the I-divergence from their predictions, or the squared error if X has zeros.
+
+    `data` is X, and `cells` is True for the cells held out. Both losses are on the scale of X: divided by the sum of X
+    they are those that the top of this module defines.
+    """
     values, total = data.values[cells].astype(np.float64), state.grid.data.total
-    # a fit to the other cells sums to 1 there
+    # q sums to 1 over the other cells, and `total` is the sum of X there, so total * q predicts X on all cells
     log_q = state.grid.spread(state.features, state.theta)[cells.ravel()] - state.psi
     if data.base is not None:
         log_q += np.log(data.base[cells])
@@ -220,7 +252,10 @@ def _cell_loss(state: State, data: Dense, cells: BoolArray) -> float:
 
 
 def _split_events(data: Dense, folds: int) -> list[AnyArray]:
-    """Deal every count out to the folds, each event to one of them with equal chances; always the same way."""
+    """Split counts into `folds` arrays of counts that add up to X, each event going to any fold with equal chances.
+
+    The seed is fixed, so that a basis is the same each time.
+    """
     if not LEAST_HELD_OUT * folds <= data.total < 2.0**53:
         raise InvalidBasis(
             f"adaptive('cv'): X sums to {data.total:g}; {folds} folds take from {LEAST_HELD_OUT * folds} to 2^53 "
@@ -228,15 +263,19 @@ def _split_events(data: Dense, folds: int) -> list[AnyArray]:
         )
     rng, parts = np.random.default_rng(0), []
     left = np.where(data.support.on_grid() & ~np.isnan(data.values), data.values, 0).astype(np.int64)
-    for fold in range(folds, 0, -1):
-        dealt = rng.binomial(left, 1.0 / fold)
-        left -= dealt
-        parts.append(dealt.astype(np.float64))
+    for folds_left in range(folds, 0, -1):  # of the events left, each goes to this fold or to one of those after it
+        taken = rng.binomial(left, 1.0 / folds_left)
+        left -= taken
+        parts.append(taken.astype(np.float64))
     return parts
 
 
 def _split_cells(data: Dense, folds: int) -> list[AnyArray]:
-    """Deal the cells of the support out to the folds, about as many to each; always the same way."""
+    """Split the cells of the support at random into `folds` boolean arrays of about equal numbers of cells.
+
+    The seed is fixed, so that a basis is the same each time. Refused are folds that are too small, or that hold all
+    cells with X > 0, as nothing would be left to fit.
+    """
     places, parts = np.random.default_rng(0).permutation(np.flatnonzero(data.support.on_grid())), []
     for fold in range(folds):
         part = np.zeros(data.shape, dtype=np.bool_)

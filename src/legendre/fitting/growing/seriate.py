@@ -1,11 +1,11 @@
 """Seriation: an order for levels that have none of their own, such as names of places, carriers, people.
 
-A parameter of a grown basis acts on all levels from one on, so that the order of levels decides what few parameters can
-say. Levels without an order are put beside those that they resemble: a tree of their slices by Hellinger distance and,
-a little, by their sums, its branches turned so that neighbours are close (Bar-Joseph, Gifford and Jaakkola 2001). Very
-many levels have no tree, because it needs the distances of all pairs; they are put on the main axis of their slices.
-Which end comes first is settled by growing a small basis both ways. The arrangement is a function of X alone, whatever
-order its levels come in.
+A parameter of a grown basis acts on a level and all levels after it, so the order of levels decides what few parameters
+can describe. Levels without an order are put beside those that they resemble. The slices of X at the levels are
+clustered by Hellinger distance and, a little, by their sums, and the branches of the tree are turned so that neighbours
+are close (Bar-Joseph, Gifford and Jaakkola 2001). That needs the distances of all pairs, so if there are very many
+levels, they are put on the main axis of their slices, as in correspondence analysis. To decide which end comes first, a
+small basis is grown for both directions. The order depends on X alone, not on the order in which its levels come.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
 def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> Observation:
     """Return X with the levels of its unordered modes in an order that the data choose, or that the caller gives.
 
-    If the caller names no modes, those whose levels are names are unordered, where X is in memory or sparse.
+    If the caller names no modes, those whose levels are names are unordered, if X is in memory or sparse; ordered
+    categories (`origin.ranked`) are not.
     """
     if isinstance(unordered, Mapping):
         return _add_note(data.reorder(_read_orders(data.labels, unordered)), "as given")
@@ -57,7 +58,8 @@ def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> 
     if say is not None:
         say("arranging levels")
     if not data.whole and data.entries is None:
-        data = data.reorder([None] * len(data.shape))  # as it stands, but in memory, where it ends anyway
+        data = data.reorder([None] * len(data.shape))  # in the same order, but in memory: reordering needs that
+    # sort the levels by hashes first, so that the order in which X has them does not matter, then seriate
     hashes = hash_levels(data, modes)
     axes = order_modes(hashes)
     order: list[IntArray | None] = [
@@ -69,9 +71,10 @@ def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> 
 
 
 def are_names(labels: AnyArray) -> bool:
-    """Whether labels are names: texts that are no numbers, dates, times, days of the week or months in their order.
+    """Whether the labels of a mode are names, which have no natural order.
 
-    Of objects those are names that are no dates, times, numbers, nor periods and intervals of pandas.
+    Strings are names unless they have a natural order, such as numbers, dates, days of the week (`is_ascending`).
+    Other objects are names unless all are dates, times, numbers, or pandas periods and intervals.
 
     >>> [are_names(np.array(texts)) for texts in (["BOS", "LAX"], ["7", "10"], ["18-24", "65+"], ["Mon", "Tue"])]
     [True, False, False, False]
@@ -86,7 +89,10 @@ def are_names(labels: AnyArray) -> bool:
 
 
 def _read_orders(labels: Labels, orders: Mapping[Any, Any]) -> list[IntArray | None]:
-    """Read orders of levels, by labels or by indices."""
+    """Read a caller's orders: for each mode, the positions of its levels in the new order; ``None`` if not named.
+
+    A mode's levels are given by labels or by indices, and each must occur once.
+    """
     found: list[IntArray | None] = [None] * len(labels.shape)
     for mode, given in orders.items():
         k = labels.find_mode(mode, "unordered", InvalidSetting)
@@ -102,16 +108,16 @@ def _read_orders(labels: Labels, orders: Mapping[Any, Any]) -> list[IntArray | N
 
 
 def _add_note(data: Observation, how: str) -> Observation:
-    """Say in summaries which modes were arranged."""
+    """Add a note, which summaries print, on the modes whose levels were arranged and `how`."""
     names = [data.labels.mode(k) for k, by in enumerate(data.labels.order or ()) if by is not None]
     note = f"levels of {', '.join(names)} arranged {how}; see fit.arrangement"
     return replace(data, origin=replace(data.origin, notes=(*data.origin.notes, note)))
 
 
 def seriate(data: Observation, mode: int, axes: Sequence[int] | None = None) -> IntArray:
-    """Put the levels of a mode in an order in which neighbours have similar slices; empty ones come last.
+    """Return the levels of a mode in an order in which neighbours have similar slices; empty ones come last.
 
-    Modes are visited in the order of `axes`, so that rounding errors do not depend on the order of X's modes.
+    The other modes are summed in the order of `axes`, so that rounding errors do not depend on X's order of modes.
 
     Examples
     --------
@@ -124,16 +130,17 @@ def seriate(data: Observation, mode: int, axes: Sequence[int] | None = None) -> 
     full = np.flatnonzero(sums > 0)
     find_order = _order_by_tree if len(full) <= limits.MOST_LEAVES else _order_on_axis
     with limit_blas():
-        roots = np.sqrt(slices[full] / sums[full, None])
+        roots = np.sqrt(slices[full] / sums[full, None])  # rows of length 1: their distances are Hellinger's
         # a tree of two leaves has no order to find
         order = np.arange(len(full)) if len(full) <= 2 else find_order(roots, sums[full])
     return np.concatenate((full[order], np.flatnonzero(sums == 0))).astype(np.int64)
 
 
 def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
-    """Whether neighbouring levels are no more alike than any two, though each has others like it.
+    """Whether neighbouring levels are no more alike than any two levels, though each has others like it.
 
-    Few levels, and more than have a tree, are not looked at.
+    A first fit then suggests `unordered=`. With fewer levels than `fewest` it may be chance, and more than
+    `limits.MOST_LEAVES` would take too long; for these the answer is False.
 
     Examples
     --------
@@ -154,16 +161,18 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
         apart = np.sqrt(np.clip(2.0 - 2.0 * roots @ roots.T, 0.0, None))
     beside, others = apart.diagonal(1).mean(), apart[np.triu_indices(len(apart), 1)].mean()
     np.fill_diagonal(apart, np.inf)
-    # by chance a mean over n neighbours differs by about 1 / sqrt(n); below 1e-3 slices are equal but for rounding
+    # by chance a mean over n neighbours differs by about 1 / sqrt(n); below 1e-3 slices are equal up to rounding
     mixed = beside > (1.0 - 1.0 / np.sqrt(len(apart))) * others > 1e-3
+    # slices of pure noise are all equally far apart: only if the nearest is clearly nearer, an order can help
     return bool(mixed and apart.min(axis=1).mean() < 0.7 * others)
 
 
 def _order_by_tree(roots: FloatArray, sums: FloatArray, by_size: float = 0.1) -> IntArray:
-    """Order by the leaves of a tree of similarity.
+    """Order levels as the leaves of a tree of average linkage, turned so that neighbours are close.
 
-    A factor of e between the sums of two slices adds `by_size` to their distance, which is 0 for slices of one shape
-    and the square root of 2 for slices that share no cell.
+    `roots` has a row for each level, the square roots of its slice's shares; `sums` are the sums of the slices. The
+    distance of two levels is the hypotenuse of two parts: the Hellinger distance, from 0 for proportional slices to the
+    square root of 2 for slices without a common cell; and `by_size` times the difference of the logarithms of the sums.
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
 
@@ -176,10 +185,10 @@ def _order_by_tree(roots: FloatArray, sums: FloatArray, by_size: float = 0.1) ->
 def _order_on_axis(roots: FloatArray, sums: FloatArray) -> IntArray:
     """Order very many levels by their places on the main axis of their slices, and levels at one place by their sums.
 
-    The places are those of the second eigenvector of the similarities ``roots @ roots.T``, scaled so that the first is
-    the same for all levels; they grow towards larger sums. It is found on the smaller side of the slices, a matrix.
-    Slices that are all alike have no axis, and go by sums. Rows are summed one by one, not by BLAS, so that slices of
-    one shape have one place to the last bit.
+    As in correspondence analysis, the places are the second eigenvector of the similarities ``roots @ roots.T``, scaled
+    by their row sums so that the first eigenvector is constant. The matrix of similarities is never formed: the
+    eigenvector follows from that of the Gram matrix of the smaller side of `roots`. The axis points to larger sums. If
+    all slices are alike, there is no axis, and levels are ordered by sums.
     """
     from scipy.linalg import eigh
 
@@ -190,16 +199,20 @@ def _order_on_axis(roots: FloatArray, sums: FloatArray) -> IntArray:
         return np.argsort(sums, kind="stable")
     gram = scaled @ scaled.T if wide else scaled.T @ scaled
     values, vectors = eigh(gram, subset_by_index=[size - 2, size - 1], overwrite_a=True)
-    if values[0] <= rounding_level(size, scaled.size):
+    if values[0] <= rounding_level(size, scaled.size):  # the second eigenvalue is 0 if all slices are proportional
         return np.argsort(sums, kind="stable")
     axis = vectors[:, 0] @ scaled if wide else vectors[:, 0]
+    # each row is summed in the same way, unlike in BLAS, so that proportional slices have equal places to the last bit
     places = (scaled * axis).sum(axis=1) / side
     return np.lexsort((sums, places if (places * sums).sum() >= 0 else -places))
 
 
 def _slices(data: Observation, mode: int, axes: Sequence[int]) -> FloatArray:
-    """Return X with a row for each level of a mode; the other modes are merged where X is large."""
-    # levels are compared by at most 2^22 cells (32 MiB), merged where X has more
+    """Return X as a matrix with a row for each level of a mode; the other modes are in the order of `axes`.
+
+    The matrix has at most 2^22 entries (32 MiB), unless the mode alone has more levels. If X has more cells, the
+    longest of the other modes is cut into half as many pieces, again and again, and X is summed over these.
+    """
     room, pieces = max(1, (1 << 22) // data.shape[mode]), list(data.shape)
     pieces[mode] = 1
     while np.prod([float(n) for n in pieces]) > room:
@@ -215,7 +228,10 @@ def _slices(data: Observation, mode: int, axes: Sequence[int]) -> FloatArray:
 
 
 def _orient(data: Observation, order: Orders, modes: list[int]) -> Observation:
-    """Turn arranged modes around, one after the other, where a small basis is better then."""
+    """Reverse the order of arranged modes, one after another, wherever a small basis then fits better.
+
+    Seriation gives an order up to its direction, but a parameter acts on a level and those after it.
+    """
     best = data.reorder(order)
     least = _small_fit_kl(best)
     for k in modes:
@@ -227,7 +243,8 @@ def _orient(data: Observation, order: Orders, modes: list[int]) -> Observation:
 
 
 def _small_fit_kl(data: Observation, most: int = 24) -> float:
-    """Return KL of a basis of at most an eighth of the cells, up to `most`."""
+    """Return KL of a small grown basis on X: one cell for each eight of the support, at most `most`."""
     grown = grow_basis(Adaptive(max(1, min(most, data.support.n_cells // 8)), swaps=0), data)
     kl = grown.rounds[-1].kl
+    # if it grew on boxes, KL within the boxes is missing, see `measure_rounds`
     return kl if grown.negentropy is None else kl + data.negentropy - grown.negentropy

@@ -10,7 +10,7 @@ are not searched for: `DataGrid.vanishing` takes out cells that surely vanish, a
 makes dependent parameters harmless. When growing has ended, `fit_on` fits the basis and does these searches.
 
 The Fisher matrix is kept as correlations and standard deviations of the features, ``G_ij = C_ij s_i s_j``: correlations
-change slowly from step to step, so an old factor of C with the present s is nearly as good as a new one.
+change more slowly than standard deviations, so an old factor of C with the present s still proposes good steps.
 """
 
 from __future__ import annotations
@@ -753,8 +753,8 @@ class State:
         direction = self.factored.factor.backward(self.whitened) * self.scale
         log_weights = self.log_density(self.theta + direction, self.vanished)
         mean, change = float(self.mean @ direction), log_weights - self.log_weights
-        # log q changes by `change` minus the rise of psi, which is `mean` to first order. The largest fall is taken over
-        # all cells at first (cells that vanish have NaN, which fmin skips); if it is too large, over those with data
+        # log q changes by `change` minus the rise of psi, which is `mean` to first order. The largest fall is first
+        # taken over all cells (cells that vanish have NaN, which fmin skips); if it is too large, over those with data
         fall = mean - float(np.fmin.reduce(change))
         if fall > deepest and self.grid.observed is not None:
             fall = mean - float(change[self.grid.observed].min())
