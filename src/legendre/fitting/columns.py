@@ -1,14 +1,16 @@
 """Rows of many columns: the graph of those that interact, tables on it, rows with gaps, and classes of rows.
 
 The graph is chordal and grows edge by edge. What an edge between a and b gains depends only on their common neighbours
-S: N I(a; b | S). The graph stays chordal exactly if S separates a from b. A new edge changes S only for pairs of one of
-its ends with a neighbour of the other, so only these are scored again; it can make other pairs inadmissible, never
-admissible, so admissibility is tested again when a pair comes up. Pairs without common neighbours join two
-components, so of these only the edges of the maximum spanning forest can be taken.
+S: N I(a; b | S), the number of rows times the conditional mutual information. The graph stays chordal if and only if S
+separates a from b; such a pair is *admissible*. A new edge changes S only for pairs of one of its ends with a neighbour
+of the other, so only these are scored again. It can make other pairs inadmissible, never admissible, so admissibility
+is tested again when a pair's turn comes. An admissible pair without common neighbours joins two components, so of such
+pairs only the edges of the maximum spanning forest can be taken.
 
-A distribution on a chordal graph is a table for each mode given those before it. What was not observed is found by
-expectation-maximisation: values that some rows lack, and the class of a row, which all rows lack. Values are taken to
-be missing at random (Little and Rubin): whether one is missing may depend on what was observed, not on the value.
+A distribution on a chordal graph is a product of tables, one for each column given its parents in a perfect ordering of
+the graph. What was not observed is found by expectation-maximisation (EM): values that some rows lack, and the class of
+a row, which all rows lack. Values are taken to be missing at random (Little and Rubin): whether one is missing may
+depend on what was observed, not on the value itself.
 """
 
 from __future__ import annotations
@@ -37,31 +39,35 @@ from legendre.results.graph import InteractionGraph
 class Columns:
     """Rows of levels, column by column; a value at or above a column's number of levels is missing."""
 
-    codes: AnyArray  # columns x rows, unsigned
-    weights: FloatArray  # of the rows
+    codes: AnyArray  # columns x rows, unsigned integers: the levels, counted from 0
+    weights: FloatArray  # how often each row counts
     sizes: IntArray  # the number of levels of each column
 
     @classmethod
     def of(cls, rows: IntArray, weights: FloatArray | None, shape: tuple[int, ...]) -> Columns:
-        """Store rows (n x N) of levels column by column, in the smallest unsigned integers; below 0 is missing."""
-        kind = np.min_scalar_type(max(shape) + 2)  # in which -1 and -2 become the two largest numbers
+        """Store rows (n x N) of levels column by column, in the smallest unsigned integers that suffice.
+
+        A missing value is -1, and a value that is not a level is -2; both count as missing. Without weights each row
+        counts once.
+        """
+        kind = np.min_scalar_type(max(shape) + 2)  # unsigned, so that -1 and -2 become its two largest numbers
         codes = np.ascontiguousarray(rows.T.astype(kind))
         each = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
         return cls(codes, each, np.array(shape, dtype=np.int64))
 
     def take(self, rows: AnyArray | slice, weights: FloatArray | None = None) -> Columns:
-        """Return some rows, with other weights if these are given."""
+        """Return some rows (positions, marks or a slice), with other weights if these are given."""
         own = self.weights[rows] if weights is None else weights
         return Columns(np.ascontiguousarray(self.codes[:, rows]), own, self.sizes)
 
     def merge(self) -> Columns:
-        """Replace equal rows by one with the sum of their weights.
+        """Replace equal rows by one with the sum of their weights, so that repeated passes over them are shorter.
 
         Rows are compared as strings of bytes, which is far faster than np.unique along an axis for many columns.
         """
         rows = np.ascontiguousarray(self.codes.T)
-        whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
-        _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+        as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
+        _, first, place = np.unique(as_bytes, return_index=True, return_inverse=True)
         return self.take(first, np.bincount(place.ravel(), self.weights).astype(np.float64))
 
     @cached_property
@@ -76,7 +82,10 @@ class Columns:
 
     @cached_property
     def margins(self) -> list[FloatArray]:
-        """The share of each level of each column, with one pseudo-count."""
+        """The share of each level of each column, an array for each column; missing values do not count.
+
+        One pseudo-count is spread over the levels of a column, so that no share is 0.
+        """
         out = []
         for codes, size in zip(self.codes, self.sizes.tolist(), strict=True):
             counts = np.bincount(codes[codes < size], self.weights[codes < size], size) + 1.0 / size
@@ -85,7 +94,11 @@ class Columns:
 
 
 def rows_as_tensor(X: Any) -> Any:
-    """Count rows: an array of two modes, a data frame or columns by name; other kinds of X come back as they are."""
+    """Count rows with `from_rows` if X looks like rows; return any other X as it is.
+
+    If the basis is ``graph(...)``, which is for rows of many columns, then a two-dimensional array, a list, a data
+    frame or a mapping of columns is taken as rows, not as a tensor of two modes.
+    """
     framed = isinstance(X, (list, Mapping)) or hasattr(X, "columns") or hasattr(X, "column_names")
     return from_rows(X) if framed or (isinstance(X, np.ndarray) and X.ndim == 2) else X
 
@@ -94,7 +107,7 @@ def rows_as_tensor(X: Any) -> Any:
 
 
 def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
-    """Find the graph of a tensor that has been read: its rows are its cells with their counts."""
+    """Find the graph of the modes of a tensor that has been read: its cells with X > 0 are rows, weighted by X."""
     if (entries := data.entries) is not None:
         cells, counts = entries.cells, entries.values
     elif (dense := data.as_dense()) is not None:
@@ -107,7 +120,7 @@ def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
 
 
 def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
-    """Find the graph of columns by the criterion of a recipe, and say what is odd about them."""
+    """Find the graph of columns by the criterion of a recipe, with notes on the columns that can have no edge."""
     share = _best_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
     found = _grow_graph(columns, recipe, labels, share)
     constant, identifiers = _mark_useless(columns)
@@ -117,9 +130,10 @@ def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
 
 
 def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
-    """Mark columns that cannot have edges: those in which one level is seen, and identifiers.
+    """Mark two kinds of columns that get no edges: constant ones, of one level, and identifiers, (columns,) each.
 
-    An identifier has a different level in each row; with `few` rows or less that may be chance.
+    An identifier has a different level in each row, so that it would determine every other column. With `few` rows or
+    less that may be chance, and it is not marked.
     """
     n_rows = columns.codes.shape[1]
     constant = columns.codes.min(axis=1) == columns.codes.max(axis=1)
@@ -127,14 +141,15 @@ def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray
 
 
 def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
-    """Find the share of BIC's penalty whose graph best predicts every tenth row when the others are fitted.
+    """Return the share of BIC's penalty whose graph best predicts held-out rows, every tenth one, from the others.
 
-    Of equally good shares it is the largest, which has the fewest edges.
+    More edges than BIC's may predict better. Of equally good shares the largest is returned, with the fewest edges.
     """
     held = np.arange(columns.codes.shape[1]) % 10 == 9
     fitted, other = (columns.take(some) for some in (~held, held))
 
     def score(share: float) -> float:
+        """Return the log-likelihood of the held-out rows; tables are smoothed, so that it is finite."""
         network = Network.count(_grow_graph(fitted, recipe, labels, share), fitted).smooth(8.0, fitted.margins)
         return float(other.weights @ network.log_prob(other))
 
@@ -142,11 +157,13 @@ def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
 
 
 def _grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -> InteractionGraph:
-    """Add the edge with the highest score, as long as that is positive: its gain less a penalty for each parameter.
+    """Grow a chordal graph: add the admissible edge with the highest score, while there is one with a positive score.
 
-    The penalty is a `share` of what the criterion asks. Pairs wait in a heap with their scores and the common
-    neighbours with which these were computed; a pair whose common neighbours have changed was put there once more.
-    Scores are rounded to 1e-5, so that columns which determine each other tie, and the lowest pair comes first.
+    The score is the gain in log-likelihood minus a penalty for each parameter, a `share` of the criterion's: 1 for aic,
+    log(N) / 2 for bic, or a number. Pairs wait in a heap with their scores and the common neighbours for which these
+    were computed. A pair whose common neighbours have changed since is in the heap once more, and the old entry is
+    skipped. Scores are rounded to 1e-5: if columns determine each other, rounding errors must not decide, and of equal
+    scores the pair with the lowest numbers comes first.
     """
     from legendre.core.sums.kernels.columns import edge_gain, separates
 
@@ -161,9 +178,9 @@ def _grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 
     scores = np.round(gains - penalty * dfs, 5)
     heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _spanning_forest(scores)]
     heapify(heap)
-    near: list[set[int]] = [set() for _ in range(n)]
+    near: list[set[int]] = [set() for _ in range(n)]  # the neighbours of each column
     listed, degrees = np.empty((n, n), dtype=np.int32), np.zeros(n, dtype=np.int64)  # the same, for compiled code
-    ends: list[tuple[int, int]] = []
+    ends: list[tuple[int, int]] = []  # the edges, in the order of their choice
 
     def is_admissible(a: int, b: int, shared: frozenset[int]) -> bool:
         return bool(separates(listed, degrees, np.array([*shared], dtype=np.int64), a, b))
@@ -171,7 +188,7 @@ def _grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 
     while heap:
         _, a, b, shared = heappop(heap)
         if b in near[a] or shared != near[a] & near[b]:
-            continue  # it was scored with other neighbours
+            continue  # it is an edge already, or was scored with other common neighbours
         if shared and not is_admissible(a, b, shared):
             continue
         ends.append((a, b))
@@ -179,6 +196,7 @@ def _grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 
             near[u].add(v)
             listed[u, degrees[u]] = v
             degrees[u] += 1
+        # score the pairs of one end with the other end's neighbours again: the new edge changed what they share
         for u, v in ((a, b), (b, a)):
             for x in near[v] - near[u] - {u}:
                 shared, pair = frozenset(near[u] & near[x]), (max(u, x), min(u, x))
@@ -196,12 +214,13 @@ def _grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 
 
 
 def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
-    """Return N I(a; b) of each pair of columns a > b and its degrees of freedom, both n x n.
+    """Return N I(a; b) of each pair of columns a > b and its degrees of freedom, both (columns x columns).
 
-    An indicator is a row of 0 and 1 that marks where a column has a level; the product of all indicators with each
-    other has the tables of all pairs. Without missing values level 0 needs no indicator, which saves three quarters of
-    the work for binary columns: its sums are what the other levels leave of a row of ones, which comes first. `block`
-    bounds the entries of indicators that are formed at a time.
+    An indicator of a level is 1 for the rows that have it, else 0. The product of the matrix of all indicators with its
+    transpose, one call of BLAS, has the cross tables of all pairs of columns.
+    Without missing values level 0 needs no indicator, which saves three quarters of the work for binary columns: its
+    counts are those of a row of ones, which comes first, minus those of the other levels. `block` bounds the entries of
+    indicators that are formed at a time.
     """
     from legendre.core.sums.kernels import columns as kernels
 
@@ -209,38 +228,46 @@ def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntA
     starts = np.concatenate([[0], np.cumsum(sizes)])
     width, complete = int(starts[-1]), not columns.lacking.any()
     check_room(width * width, 4 * 8, "graph: tables of all pairs of levels", "Merge rare levels, or leave columns out.")
+    # the column and the level of each indicator; levels count from `complete`, 1 if level 0 is left out, else 0
     owner, level = np.nonzero(np.arange(complete, sizes.max(initial=0)) < sizes[:, None])
     both = np.zeros((1 + len(owner),) * 2)
     for start in range(0, n_rows, step := 1 + block // len(both)):
         rows = slice(start, start + step)
         marks = columns.codes[:, rows][owner] == complete + level[:, None]
+        # each factor of the product gets the square root of a row's weight
         ones = np.vstack([np.ones(marks.shape[1]), marks]) * np.sqrt(columns.weights[rows])
         with limit_blas(width):
             both += ones @ ones.T
 
     def restore(sums: FloatArray) -> FloatArray:
-        """Insert level 0 of each column, along the first axis, where it was left out."""
+        """Drop the row of ones, and insert level 0 of each column, along the first axis, if it was left out."""
         if not complete or not n:
             return sums[1:]
-        first = starts[:-1] - np.arange(n)
+        first = starts[:-1] - np.arange(n)  # where each column begins without the levels 0
         return np.insert(sums[1:], first, sums[0] - np.add.reduceat(sums[1:], first), axis=0)
 
     both = restore(restore(both).T)
-    both[both < 1e-12 * columns.total] = 0.0  # rounding of sums and differences
+    both[both < 1e-12 * columns.total] = 0.0  # rounding errors of sums and differences
     gains, dfs = np.zeros((n, n)), np.zeros((n, n), dtype=np.int64)
     kernels.pair_gains(both, starts, gains, dfs)
     return gains, dfs
 
 
 def _spanning_forest(scores: FloatArray) -> list[tuple[int, int]]:
-    """List the edges of the maximum spanning forest of the positive scores, the larger number of each pair first."""
+    """List the edges of the maximum spanning forest of the positive scores, the larger number of each pair first.
+
+    `scores` (columns x columns) counts below the diagonal. These edges are all that can be taken among pairs without
+    common neighbours (Chow and Liu 1968).
+    """
     from scipy.sparse.csgraph import minimum_spanning_tree
 
     positive = np.tril(scores, -1) > 0
     if not positive.any():
         return []
     order = np.argsort(-scores[positive], kind="stable")
-    ranks = np.zeros(scores.shape)  # 0 where there is no edge; no two others are equal, so the tree is unique
+    # SciPy has the minimum: ranks, 1 for the highest score. 0 means no edge; no two ranks are equal, so the forest is
+    # unique
+    ranks = np.zeros(scores.shape)
     ranks[positive] = 1 + np.argsort(order)
     tree = minimum_spanning_tree(ranks).tocoo()
     return list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
@@ -251,15 +278,20 @@ def _spanning_forest(scores: FloatArray) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Tables over the families of a perfect ordering, a mode with its parents: counts, or log p(v | parents of v)."""
+    """Tables over the families of a perfect ordering of a chordal graph, from counts to a distribution.
 
-    sizes: IntArray
-    families: Sequence[IntArray]  # the columns of each family, its own one last
-    tables: Sequence[FloatArray]  # with a mode for each column
+    A family is a column v with its parents, the neighbours before it in the ordering, which are a clique. The tables
+    hold counts (from `count` and `expect`), or log p(v | parents of v) (from `smooth` and `with_pseudo_counts`); with
+    the latter the network is a distribution of rows.
+    """
+
+    sizes: IntArray  # the number of levels of each column
+    families: Sequence[IntArray]  # the columns of each family, v last; families are in perfect order
+    tables: Sequence[FloatArray]  # an axis for each column of the family, in its order
 
     @classmethod
     def count(cls, graph: InteractionGraph, columns: Columns) -> Network:
-        """Count rows in the tables of all families: each mode of the graph with its parents."""
+        """Count rows in the tables of all families of a graph; a row with a gap is left out of tables that need it."""
         from legendre.core.sums.kernels.columns import count_table
 
         families = [np.array([*parents, v]) for v, parents in graph.families]
@@ -270,15 +302,15 @@ class Network:
         return cls(columns.sizes, families, tables)
 
     def smooth(self, strength: float, base: Sequence[FloatArray]) -> Network:
-        """Turn counts into conditional tables, each shrunk to the one without its last parent by pseudo-counts.
+        """Turn counts into log p(v | parents), each table shrunk to the one without its last parent by pseudo-counts.
 
-        ``p(v | pa_1, ..., pa_k) = (n + c p(v | pa_1, ..., pa_k-1)) / (N + c)`` with c = `strength`. The table without
-        parents is shrunk to `base`, which has the shares of the levels of each column. The result is a density, since
-        the ordering is perfect.
+        ``p(v | pa_1, ..., pa_k) = (n + c p(v | pa_1, ..., pa_k-1)) / (N + c)`` with c = `strength`: where there are few
+        rows, the table with fewer parents decides. The table without parents is shrunk to `base`, which has the shares
+        of the levels of each column. So no probability is 0 if `base` has none.
         """
         parts = []
         for family, table in zip(self.families, self.tables, strict=True):
-            counts = [table]  # and those without the last parents
+            counts = [table]  # then without the last parent, without the last two, ..., of v alone
             while counts[-1].ndim > 1:
                 counts.append(np.add.reduce(counts[-1], axis=-2))
             p = base[family[-1]]
@@ -289,7 +321,10 @@ class Network:
         return replace(self, tables=parts)
 
     def with_pseudo_counts(self, alpha: float) -> Network:
-        """Turn counts into conditional tables, after `alpha` more observations are spread evenly over all cells."""
+        """Turn counts into log p(v | parents), after `alpha` more rows are spread evenly over the cells of a table.
+
+        With alpha = 0 these are the maximum likelihood estimates.
+        """
         parts = []
         for table in self.tables:
             own = table + alpha / table.size
@@ -300,10 +335,10 @@ class Network:
         return replace(self, tables=parts)
 
     def left_out_loss(self, alpha: float) -> float:
-        """Return minus the sum over rows of the log-probability of a row under the tables fitted to all other rows.
+        """Return the leave-one-out loss: minus the sum over rows of log p(row) under the tables of all other rows.
 
-        Its smallest value chooses `alpha`, the pseudo-count that is spread evenly over all cells. No table is fitted
-        again: without a row, each count that it belongs to is smaller by 1.
+        The tables must be counts. `alpha` is the pseudo-count of `with_pseudo_counts`; its caller takes the one with
+        the smallest loss. No table is fitted again: without a row, each count that it belongs to is smaller by 1.
         """
         loss = 0.0
         for table in self.tables:
@@ -314,7 +349,10 @@ class Network:
         return loss
 
     def log_prob(self, columns: Columns) -> FloatArray:
-        """Return the log-probability of the values that each row has; missing ones are summed out."""
+        """Return the log-probability of the values that each row has, (rows,); missing values are summed out.
+
+        For complete rows it is a sum of table entries; only rows with gaps need messages in the junction tree.
+        """
         from legendre.core.sums.kernels.columns import add_entries
 
         out, lacking = np.zeros(len(columns.weights)), columns.lacking
@@ -327,19 +365,20 @@ class Network:
 
     @cached_property
     def _tree(self) -> list[tuple[list[int], list[int], tuple[int, ...]]]:
-        """The junction tree: for each family its members, the axes of its table, and the axes that its parent sums out.
+        """The junction tree of the families; for each one: its members, a permutation of axes, and axes to sum out.
 
-        Members are places in the perfect ordering, rising; the axes are permuted to that order. The parent of a family
-        in the tree is that of its last member but one, which contains all members but the last; summing its other axes
-        out leaves a table over what the two share. A family of one member is a root.
+        Members are positions in the perfect ordering, rising; the permutation brings the axes of its table to that
+        order. The family of its last member but one contains all members but the last, because parents are a clique,
+        so that family is its parent in the tree. Summing the third item's axes out of the parent's table leaves a table
+        over the members that the two share, the separator. A family of one member is a root.
         """
         place = {int(family[-1]): f for f, family in enumerate(self.families)}
         listed = [[place[k] for k in family.tolist()] for family in self.families]
         out = []
-        for at in listed:
-            above = sorted(listed[sorted(at)[-2]]) if len(at) > 1 else []
-            lost = tuple(axis for axis, f in enumerate(above) if f not in at)
-            out.append((sorted(at), np.argsort(at).tolist(), lost))
+        for members in listed:
+            above = sorted(listed[sorted(members)[-2]]) if len(members) > 1 else []
+            lost = tuple(axis for axis, f in enumerate(above) if f not in members)
+            out.append((sorted(members), np.argsort(members).tolist(), lost))
         return out
 
     def _condition(
@@ -347,9 +386,11 @@ class Network:
     ) -> Iterator[tuple[Columns, FloatArray, list[FloatArray]]]:
         """Condition on the values that rows have, by messages from the leaves of the junction tree to its roots.
 
-        Rows come in pieces, so that tables of all families hold at most about `block` entries. For each piece yield its
-        rows, the log-probability of the values that each row has, and a table for each family: p(own column | parents,
-        values of the row), with axes for the family in perfect order and a last one for the rows.
+        It is the upward pass of belief propagation, which is exact on a tree; `_join` is the downward pass. Rows are
+        done in pieces, so that the tables of all families together hold about `block` entries, with 64 rows at least.
+        For each piece this yields its rows, the log-probability of the values that each row has, and a table for each
+        family: p(v | parents of v, values of the row), with axes for the family in perfect order, and a last one for
+        the rows.
         """
         given = [np.exp(table).transpose(order) for table, (_, order, _) in zip(self.tables, self._tree, strict=True)]
         step = max(64, block // sum(table.size for table in given))
@@ -358,21 +399,25 @@ class Network:
             logs, values = np.zeros(len(some.weights)), []
             for family, table in zip(self.families, given, strict=True):
                 codes, size = some.codes[family[-1]], table.shape[-1]
+                # 0 where v has another level than the row; a row without a value of v keeps all levels
                 values.append(table[..., None] * ((codes == np.arange(size)[:, None]) | (codes >= size)))
+            # children come after their parents in the ordering, so from the last family to the first
             for value, (places, _, lost) in reversed(list(zip(values, self._tree, strict=True))):
-                message = value.sum(axis=-2)
+                message = value.sum(axis=-2)  # v is summed out: a table over its parents, for each row
                 largest = message.max(axis=tuple(range(message.ndim - 1)))
                 with np.errstate(divide="ignore"):
                     logs += np.log(largest)
                 value /= np.where(message > 0, message, 1.0)[..., None, :]
-                if len(places) > 1:  # scaled, so that it does not underflow
+                # messages are scaled to a largest entry of 1, so that they do not underflow; `logs` has the scales
+                if len(places) > 1:
                     values[places[-2]] *= np.expand_dims(message / np.where(largest > 0, largest, 1.0), lost)
             yield some, logs, values
 
     def _join(self, conditionals: list[FloatArray]) -> list[FloatArray]:
-        """Turn the conditional tables of `_condition` into the joint distribution of each family given a row's values.
+        """Turn the tables of `_condition` into the joint distribution of each family given a row's values; same axes.
 
-        From the roots on: the joint distribution of the parents is a sum over the parent family in the tree.
+        It is the downward pass, from the roots on: the joint distribution of v's parents is a sum over the family's
+        parent in the tree, and times p(v | parents) it is that of v's family.
         """
         out: list[FloatArray] = []
         for own, (places, _, lost) in zip(conditionals, self._tree, strict=True):
@@ -380,7 +425,10 @@ class Network:
         return out
 
     def expect(self, columns: Columns) -> tuple[Network, float]:
-        """E step: return the expected counts of all families, and the log-likelihood of the values that rows have."""
+        """E step of EM: return the expected counts of all families, and the log-likelihood of the values in the rows.
+
+        A row with gaps counts in each cell by the probability of that cell, given the values that it has.
+        """
         counts, value = [np.zeros_like(table) for table in self.tables], 0.0
         for some, logs, conditionals in self._condition(columns):
             value += float(some.weights @ logs)
@@ -390,22 +438,24 @@ class Network:
 
     def predict(self, columns: Columns) -> FloatArray:
         """Return the distribution of each column given the values that a row has: rows x levels of all columns."""
-        order, out = np.argsort([family[-1] for family in self.families]).tolist(), []
+        order, out = np.argsort([family[-1] for family in self.families]).tolist(), []  # of families, by column
         for _, _, conditionals in self._condition(columns):
             joints = self._join(conditionals)
+            # the parents are summed out; what is left has axes for the levels of v and for the rows
             out.append(np.vstack([joints[f].sum(axis=tuple(range(joints[f].ndim - 2))) for f in order]))
         return np.hstack(out).T
 
     def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
-        """Fill in the missing values of each row by a draw from their joint distribution, given the others.
+        """Return the rows (rows x columns) with missing values drawn from their joint distribution given the others.
 
-        Columns are drawn in perfect order, each given its parents.
+        Columns are drawn in perfect order, each given its parents; values that a row has are drawn with probability 1.
         """
         order, out = np.argsort([family[-1] for family in self.families]), []
         for some, _, conditionals in self._condition(columns):
             rows = np.arange(len(some.weights))
             drawn = np.zeros((len(order), len(rows)), dtype=np.int64)  # in perfect order
             for f, (own, (places, _, _)) in enumerate(zip(conditionals, self._tree, strict=True)):
+                # p(v | parents as drawn), levels x rows, cumulated: the level is the first beyond a uniform number
                 p = np.cumsum(np.moveaxis(own, -2, 0)[(slice(None), *drawn[places[:-1]], rows)], axis=0)
                 drawn[f] = (p[:-1] <= p[-1] * generator.random(len(rows))).sum(axis=0)
             out.append(drawn[order])
@@ -414,10 +464,10 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Rows come from classes, each with a distribution of its own; which class a row is of was not observed."""
+    """A mixture model: each row comes from one of some classes, which was not observed; each class is a network."""
 
-    log_weights: FloatArray
-    parts: Sequence[Network]
+    log_weights: FloatArray  # logarithms of the shares of the classes
+    parts: Sequence[Network]  # a distribution for each class
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -425,17 +475,20 @@ class Mixture:
         return tuple(self.parts[0].sizes.tolist())
 
     def joint(self, columns: Columns) -> FloatArray:
-        """Return the log-probability of what each row shows together with each class, rows x classes."""
+        """Return the log-probability of the values that each row has, together with each class, rows x classes."""
         return np.stack([part.log_prob(columns) for part in self.parts], axis=1) + self.log_weights
 
     def log_prob(self, columns: Columns) -> FloatArray:
-        """Return the log-probability of what each row shows."""
+        """Return the log-probability of the values that each row has, (rows,)."""
         from scipy.special import logsumexp
 
         return np.asarray(logsumexp(self.joint(columns), axis=1))
 
     def posterior(self, columns: Columns) -> FloatArray:
-        """Return the probability of each class given what a row shows; even where no class allows it."""
+        """Return the probability of each class given the values that a row has, rows x classes.
+
+        If no class allows these values, all classes get the same probability.
+        """
         from scipy.special import softmax
 
         logs = self.joint(columns)
@@ -448,7 +501,7 @@ class Mixture:
         return np.asarray(sum(shares[:, k, None] * part.predict(columns) for k, part in enumerate(self.parts)))
 
     def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
-        """Fill in the missing values of each row by a draw: first of its class, then of the values."""
+        """Return the rows (rows x columns) with missing values drawn: first the class of a row, then its values."""
         shares = np.cumsum(self.posterior(columns), axis=1)[:, :-1]
         chosen = (shares < generator.random(len(shares))[:, None]).sum(axis=1)
         out = np.empty((len(chosen), len(self.shape)), dtype=np.int64)
@@ -458,9 +511,9 @@ class Mixture:
         return out
 
     def _list_rows(self, at: Mapping[int, int], kept: Sequence[int] = ()) -> tuple[Columns, FloatArray]:
-        """Make a row for each combination of levels of the columns that are kept, and find its log-probability.
+        """Make a row for each combination of levels of the columns `kept`, in C order; return them and their log p.
 
-        All rows have the levels `at` of other columns, and lack the rest. An event without probability is refused.
+        All rows have the levels `at` of other columns, and lack the rest. An event of probability 0 is refused.
         """
         shape = [self.shape[k] for k in kept]
         rows = np.full((math.prod(shape), len(self.shape)), -1, dtype=np.min_scalar_type(-max(self.shape)))
@@ -473,13 +526,13 @@ class Mixture:
         return columns, logs
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
-        """Return the distribution of some columns given the levels of others."""
+        """Return the distribution of the columns `kept`, an axis for each, given levels `at` of others."""
         from scipy.special import softmax
 
         return np.asarray(softmax(self._list_rows(at, kept)[1])).reshape([self.shape[k] for k in kept])
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] | None = None) -> IntArray:
-        """Draw rows, or rows with the levels of some columns given: a class first, then a row of it."""
+        """Draw n rows (n x columns), with the levels `at` of some columns given: complete rows that lack the rest."""
         row, _ = self._list_rows(at or {})
         return self.complete(row.take(np.zeros(n, dtype=np.int64)), generator)
 
@@ -489,11 +542,11 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """A fit to rows with gaps by expectation-maximisation: a stationary point, as the likelihood is not concave."""
+    """A fit to rows with gaps by EM: a stationary point of the likelihood, which is not concave."""
 
     network: Network
-    log_likelihood: float  # of what the rows show
-    residual: float  # by how much the largest share of a family's cell changed at last: 0 at a stationary point
+    log_likelihood: float  # of the values that the rows have, before the last step
+    residual: float  # the largest change of a cell's expected share in the last step; 0 at a stationary point
     n_iter: int
 
 
@@ -504,10 +557,11 @@ def fit_tables(
     tol: float = 1e-10,
     max_iter: int = 2000,
 ) -> Completed:
-    """Maximise the likelihood of rows with gaps over the distributions on a graph, by expectation-maximisation.
+    """Maximise the likelihood of rows with gaps over the distributions on a graph, by EM, starting from even tables.
 
-    The start has even tables. The M step has a closed form: `smooth` turns expected counts into tables. It ends when no
-    expected count changes by more than tol times the number of rows.
+    `smooth` is the M step, which has a closed form: it turns expected counts into tables log p(v | parents), such as
+    `Network.smooth` with its arguments. It ends when no expected count changes by more than `tol` times the sum of the
+    weights.
     """
     network = Network.count(graph, columns.take(slice(0))).with_pseudo_counts(1.0)
     before, residual, n_iter, value = network.tables, np.inf, 0, -np.inf
@@ -541,13 +595,14 @@ def learn_classes(
     most: int = 128,
     strengths: tuple[float, ...] = (8.0, 32.0),
 ) -> list[Tried]:
-    """Double the number of classes as long as held-out rows gain, with each of the strengths; list what was tried.
+    """Learn a mixture: double the number of classes while held-out rows gain, for each strength; list what was tried.
 
-    Each class has its own graph and tables. The likelihood is not concave, so what is found depends on where
-    it starts. The start is deterministic: one class is split in two along the leading principal component of its rows,
-    and so are all classes, as long as held-out rows are predicted better; of a given number of classes the last split
-    is of those with the most rows. Without held-out rows every tenth row is. The last entry of the list is the best,
-    learned once more from all rows.
+    Each class has its own graph and tables. The likelihood is not concave, so the result depends on the start, which
+    is deterministic: one class is split in two along the leading principal component of its rows, then each of these,
+    and so on. With ``classes="auto"`` this ends when held-out rows are predicted no better, or at `most` classes. If
+    the number of classes is given, the last splits are of the classes with the most rows. If `valid` has no held-out
+    rows, every tenth row is held out. `strengths` are those of `Network.smooth`. The last entry of the list is the
+    best one, learned once more from all rows.
     """
     every = columns
     if valid is None:
@@ -562,14 +617,16 @@ def learn_classes(
         while True:
             found = _run_em(columns, valid, recipe, strength, weights)
             tried.append(found)
+            # EM may have dropped the classes that a split added, or held-out rows gained nothing
             if last is not None and (
                 found.n_classes <= last.n_classes or (classes == "auto" and found.held_out <= last.held_out)
             ):
                 break
             last = found
             weights = _split_classes(columns, found.mixture, most if classes == "auto" else classes)
-            if weights.shape[1] == found.n_classes:
+            if weights.shape[1] == found.n_classes:  # nothing was split: there are enough classes
                 break
+    # if a number of classes was asked for, runs that have it come before all others
     best = max(tried, key=lambda run: (classes in ("auto", run.n_classes), run.held_out))
     tried.remove(best)
     if columns.total < every.total:  # rows were held out
@@ -582,10 +639,10 @@ def _run_em(
     columns: Columns, valid: Columns, recipe: Graph, strength: float, weights: FloatArray,
     most: int = 30, rise: float = 2e-3, least: float = 20.0,
 ) -> Tried:  # fmt: skip
-    """Take M and E steps while the mean log-likelihood of held-out rows rises by at least `rise`; return the best.
+    """Run EM while the mean log-likelihood of held-out rows rises by more than `rise`, in nats; return the best fit.
 
     `weights` (rows x classes) says how much of each row belongs to each class at the start. Classes of fewer than
-    `least` rows are dropped.
+    `least` rows, or of half of all rows if that is less, are dropped. At most `most` M steps are taken, at least two.
     """
     tried: list[Tried] = []
     while len(tried) < most and (len(tried) < 2 or tried[-1].held_out > tried[-2].held_out + rise):
@@ -600,10 +657,10 @@ def _run_em(
 def _maximise(
     columns: Columns, weights: FloatArray, recipe: Graph, strength: float, share: float = 0.5, least: float = 0.01
 ) -> Mixture:
-    """M step: learn graph and tables of each class from its share of the rows, margins shrunk to those of all rows.
+    """M step: learn the graph and tables of each class from its `weights` (rows x classes).
 
-    A parameter must gain a `share` of what the criterion asks. Rows that belong to a class by less than `least` are
-    left out, so the likelihood may fall.
+    Tables without parents are shrunk to the margins of all rows. A parameter must gain a `share` of the penalty that
+    the criterion sets. Rows whose weight in a class is at most `least` are left out, so the likelihood may fall.
     """
     labels, base, parts = Labels(tuple(columns.sizes.tolist())), columns.margins, []
     for own in weights.T:
@@ -618,7 +675,10 @@ def _maximise(
 
 
 def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArray:
-    """Split classes in two, the largest first, until there are `classes`; return the new weights, rows x classes."""
+    """Split classes in two, the largest first, until there are `classes`; return the new weights, rows x classes.
+
+    Each class is split at most once, so there are at most twice as many afterwards.
+    """
     weights = mixture.posterior(columns) * columns.weights[:, None]
     order = np.argsort(-weights.sum(axis=0), kind="stable").tolist()
     parts: list[AnyArray] = []
@@ -628,12 +688,14 @@ def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArr
 
 
 def _split_class(columns: Columns, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
-    """Divide the weights of rows among two classes that lie along the leading principal component of the rows.
+    """Divide the weights of rows, (rows,), between two classes along the leading principal component of the rows.
 
-    The variables are the indicators of all levels but the first, with the mean for missing values. Power iteration from
-    a fixed start finds the component. A row at `place` on it belongs to the first class by a logistic function of its
-    place, in units of a third of the standard deviation: rows in the middle belong to both.
+    The variables are the indicators of all levels but the first, with the mean for missing values. Power iteration of
+    `steps` steps from a fixed start finds the component; it need not be exact, as EM follows. A row at `place` on it
+    belongs to the first class by a logistic function of its place, in units of a third of the standard deviation: rows
+    in the middle belong to both.
     """
+    # rows with hardly any weight in this class do not decide about the component, and go to the second class
     rows = np.flatnonzero(weights > 1e-3 * float(weights.max()))
     own = weights[rows].astype(np.float32)
     column, level = np.nonzero(np.arange(1, columns.sizes.max()) < columns.sizes[:, None])
@@ -642,8 +704,9 @@ def _split_class(columns: Columns, weights: FloatArray, steps: int = 30) -> list
         (held == 1 + level[:, None]).astype(np.float32),
         (held < columns.sizes[column, None]).astype(np.float32),
     )
+    # indicators minus their means; missing values become 0, the mean
     levels = (marks - (marks @ own / np.maximum(seen @ own, 1e-30))[:, None]) * seen
-    axis = np.sqrt(levels**2 @ own)
+    axis = np.sqrt(levels**2 @ own)  # the start: the deviation of each indicator
     for _ in range(steps):
         axis = levels @ (own * (axis @ levels))
         axis /= float(np.linalg.norm(axis)) + 1e-30

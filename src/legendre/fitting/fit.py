@@ -1,4 +1,8 @@
-"""`decompose`: settings, the plan (face, rank, engine, solvers), the run, and the decomposition that comes of it."""
+"""`decompose`: settings, the plan (face, rank, engine, solvers), the run of the solvers, and the result.
+
+The *face* is the set of cells that keep positive probability. On it, parameters may be dependent; a basis of the
+independent ones is fitted, because Newton steps need a Fisher matrix of full rank. See CONTRIBUTING.md for the words.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +54,8 @@ if TYPE_CHECKING:
 class Settings:
     """How to fit: the arguments of `decompose` and the tasks, checked.
 
-    With ``ranked = False`` large sets of margins are taken as they are: scaling does not need to know which parameters
-    are independent, and finding out takes longer.
+    With ``ranked = False``, the rank of a large set of margins is not computed if scaling can fit it: scaling accepts
+    dependent parameters, and finding the independent ones takes longer.
     """
 
     solver: Solver | None = None  # None leaves the choice to `solvers.choose`
@@ -68,7 +72,7 @@ class Settings:
         max_iter: int | None = None,
         callback: Callback | None = None,
     ) -> Settings:
-        """Read a caller's arguments; refuse what is not valid before X is read."""
+        """Check a caller's arguments and return them as settings; wrong ones are refused before X is read."""
         if not ((type(tol) is float or is_real(tol)) and tol >= 0):
             raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
         if max_iter is not None:
@@ -82,8 +86,9 @@ class Settings:
 class Plan:
     """A problem, the face that its minimum is on, its independent parameters, an engine and the solvers that will run.
 
-    Print it to see what a fit will cost. With `scales_first`, some parameters are dependent but the basis is a set of
-    margins: scaling, which takes dependent parameters, is then tried first on the problem with all parameters.
+    Print it to see what a fit will cost. `problem` has all parameters, `target` what the solvers fit: the independent
+    parameters on the face. With `scales_first`, some parameters are dependent but the basis is a set of margins:
+    scaling, which accepts dependent parameters, is then tried first on all of them.
 
     See Also
     --------
@@ -107,19 +112,21 @@ class Plan:
 
     @property
     def columns(self) -> IntArray:
-        """The independent parameters."""
+        """The positions of the independent parameters among all, which the solvers fit."""
         return np.arange(self.problem.model.n_params) if self.target.columns is None else self.target.columns
 
     @cached_property
     def rank(self) -> Rank:
-        """How many parameters are independent on the face."""
+        """How many parameters are independent on the face: an upper bound if the plan did not find out."""
         model, alive = self.problem.model, self.face.alive
-        if alive is None and model.plain:
+        if alive is None and model.plain:  # nothing that could make parameters dependent
             return Rank(len(self.problem.eta_hat))
+        # the condition under which `_plan` looked for the independent parameters
         known = self.settings.solver is not None or self.settings.ranked or not scaling_pays(self.problem)
         return rank_of(model.on_face(alive), self.columns if known else None)
 
     def __repr__(self) -> str:
+        """Describe size, solvers, engine and cost of the fit in a few lines, as `plan` prints them."""
         model, k = self.problem.model, len(self.columns)
         engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
         names = [*(["scaling"] if self.scales_first else []), *(solver.name for solver in self.solvers)]
@@ -182,10 +189,13 @@ def plan(
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """What growing a basis, or an earlier fit, has found out about X and the basis: it saves a fit some work."""
+    """What growing a basis, or an earlier fit, has found out about X and the basis: it saves a fit some work.
 
-    boxes: BoxTotals | None = None  # sums of X, from which those that the fit needs may follow
-    inverse: Preconditioner | None = None  # something near the inverse of the Fisher matrix where the fit begins
+    The answer does not depend on it.
+    """
+
+    boxes: BoxTotals | None = None  # X summed over boxes: if the basis cuts it no finer, X is not read again
+    inverse: Preconditioner | None = None  # near the inverse of the Fisher matrix where the fit begins
     recession: FloatArray | float = 0.0  # a direction in theta along which cells without data vanish
 
 
@@ -193,19 +203,24 @@ NO_WARM_START = WarmStart()
 
 
 def plan_on(data: Observation, recipe: Basis, settings: Settings, known: WarmStart = NO_WARM_START) -> Plan:
-    """Plan for a tensor that has been read; cells that vanish are not searched for, see `with_face_search`."""
+    """Plan the fit of a tensor that has been read.
+
+    Cells that surely vanish, because a sum of X is 0, are left out. The expensive search for others is not made here,
+    see `with_face_search`.
+    """
     terms = recipe.terms(data)
     problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
-    face = Face(None, np.zeros(len(problem.eta_hat)))
+    face = Face(None, np.zeros(len(problem.eta_hat)))  # no cell vanishes
     if not problem.known_to_exist:
         face = structural_face(problem, known.recession)
     return _plan(problem, recipe, settings, face, known.inverse)
 
 
 def with_face_search(plan: Plan) -> Plan:
-    """Search for cells that vanish, unless it is certain already which ones do; plan anew if some are found.
+    """Search for all cells that vanish, unless the plan is certain about them; plan again if more are found.
 
-    The plan has left out what empty margins force to vanish. The search decides the rest, but takes a linear program.
+    The plan has left out the cells that empty margins force to vanish. The search decides on the others, but takes a
+    linear program, so `_solve` asks for it only if it pays.
     """
     face = plan.face if plan.face.certain else search_face(plan.problem, plan.face)
     if face.alive is plan.face.alive:
@@ -216,21 +231,25 @@ def with_face_search(plan: Plan) -> Plan:
 def _plan(
     problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
 ) -> Plan:
-    """Plan the fit on a face: find the independent parameters, choose the solvers and an engine for them."""
+    """Plan the fit on a face: find the independent parameters, choose the solvers and an engine for them.
+
+    `inverse` is a preconditioner for all parameters; it is of no use if only some of them are fitted.
+    """
     every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
     full = problem if face.alive is None else problem.reduce(face.alive, every)
     model = full.model
-    if auto and not settings.ranked and scaling_pays(problem):
+    if auto and not settings.ranked and scaling_pays(problem):  # scaling alone, on all parameters
         target = Target(choose_engine(model), full, tol, attained=face.certain)
         return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
-    # a product of tables has a closed form in all parameters, whether or not they are independent on the face
+    # on a face, a model in tables over cliques is a product of them, with a closed form in all parameters, whether
+    # or not these are independent
     product = isinstance(model, Cliques) and not model.whole
     if model.plain or (product and (settings.solver is None or settings.solver.accepts_dependent)):
         columns = every
     else:
         with limit_blas(len(every)):
             columns = independent(model)
-    some = len(columns) < len(every)
+    some = len(columns) < len(every)  # only some parameters are independent
     reduced = problem.reduce(face.alive, columns) if some else full
     solvers = choose(reduced, seen=face.certain) if settings.solver is None else [settings.solver]
     inverse = None if some else inverse
@@ -249,9 +268,10 @@ def fit_recipe(
     *,
     start: ArrayLike | None = None,
 ) -> Decomposition:
-    """Fit a tensor that has been read to a basis, which is grown first where it grows; no warning is given.
+    """Fit a tensor that has been read, by any recipe: a graph or a growing basis is chosen by the data first.
 
-    `say` shows a text meanwhile, see `show_progress`; the other arguments are those of `fit_on`.
+    `say` shows progress, see `show_progress`; the other arguments are those of `fit_on`. No warning is given; callers
+    use `warn_if_not_converged`.
     """
     if isinstance(recipe, Graph):
         from legendre.fitting.columns import find_graph
@@ -280,10 +300,11 @@ def fit_on(
     start: ArrayLike | None = None,
     known: WarmStart = NO_WARM_START,
 ) -> Decomposition:
-    """Fit a tensor that has been read to a basis that does not grow; no warning is given.
+    """Fit a tensor that has been read, by a recipe whose cells do not have to be chosen first; no warning is given.
 
-    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`. If the fit then does not
-    converge, it is repeated with the independent parameters.
+    `start` is theta to start from, and `known` what earlier work found out; the answer depends on neither. With
+    ``settings.ranked = False`` the rank may be an upper bound, see `Settings`; if that fit does not converge, it is
+    repeated with the independent parameters.
     """
     plan = plan_on(data, recipe, settings, known)
     with limit_blas(len(plan.problem.eta_hat)):
@@ -293,7 +314,8 @@ def fit_on(
     problem, face, point = plan.problem, plan.face, outcome.full
     for array in (point.theta, point.eta, face.recession):
         array.setflags(write=False)
-    alone = replace(settings, max_iter=None, callback=None)  # for fits that the caller did not begin
+    # settings of refits that methods of the result start: limit and callback were meant for this fit alone
+    alone = replace(settings, max_iter=None, callback=None)
     return Decomposition(
         model=problem.model,
         theta=point.theta,
@@ -327,10 +349,10 @@ def refit(
     columns: IntArray,
     counts: FloatArray | None = None,
 ) -> Decomposition:
-    """Fit some parameters of a basis again: to X, or to other counts on the same sample space.
+    """Fit again with only some `columns` of a basis's parameters: to X, or to other counts on the same sample space.
 
-    Tests that compare nested bases use it, and the bootstrap, which gives counts and no warnings. `boxes` are sums of X
-    that an earlier fit has computed.
+    Tests that compare nested bases use it, and the bootstrap, which passes counts; then no warning is given. `boxes`
+    has sums of X from an earlier fit.
     """
     kept = terms.of_columns(columns)
     basis = Cells(kept.cells, kept.ties)
@@ -342,10 +364,10 @@ def refit(
 def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
     """Run the solvers on the face that the minimum is on, and decide whether a finite theta attains it.
 
-    Where it is open which cells vanish, the search for them comes first if it takes less than a few steps do. Newton
-    steps run to the boundary in some thirty steps, and prove on arrival that none vanish where none do. Other methods
-    creep towards a boundary, or need a point inside: the search comes first for them too. Where the end of a fit proves
-    nothing, the search follows, and the fit is repeated without the cells that it finds.
+    If it is not known which cells vanish, there are two ways to find out: a search (a linear program), or a fit. Newton
+    steps reach a boundary in about thirty steps; if no cell vanishes, the end of their fit proves it. So the search is
+    made first only if it is cheap, or if the solver takes other steps, which approach a boundary slowly. If the end of
+    the fit proves nothing, the search follows, and the fit is repeated without the cells that it finds.
     """
     model = plan.problem.model
     newton = isinstance(plan.solvers[-1], (Natural, NaturalCG))
@@ -368,10 +390,12 @@ def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
 
 
 def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
-    """Whether the end of a fit proves that, but for the cells left out, none vanish.
+    """Whether the end of a fit proves that no cell vanishes except those left out.
 
-    A positive distribution with the data's expectations proves it; solving for the Newton step exactly computes one,
-    see `State`. A solver that does not is given one factorisation of the Fisher matrix.
+    A positive distribution with the data's expectations proves it. One exact Newton step gives a distribution with
+    these expectations, Q times 1 plus a combination of the features. It is positive if that combination, the *tilt*,
+    is less than 1 in every cell, see `limits.PROOF_TILT`. `Natural` and `Closed` report the tilt; for other solvers it
+    takes one factorisation of the Fisher matrix, if that is not too large.
     """
     if isinstance(outcome.solver, (Natural, Closed)):
         return outcome.tilt <= limits.PROOF_TILT
@@ -388,8 +412,8 @@ def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
 def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
     """Run the solvers of a plan from theta (of all parameters) until one converges.
 
-    If some parameters are dependent, scaling comes first where it pays, because it can fit all of them; the solvers
-    fit the independent ones. If the solvers do not converge from a start that a caller gave, they run again from 0: the
+    If some parameters are dependent, scaling runs first if it pays, because it can fit all of them; the other solvers
+    fit the independent ones. If they do not converge from a start that was `given`, they run again from 0, because the
     answer must not depend on the start.
     """
     target, max_iter, callback = plan.target, plan.settings.max_iter, plan.settings.callback
@@ -399,7 +423,9 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
         if outcome.status in (Status.CONVERGED, Status.STOPPED):
             return outcome
     start = theta
-    if target.columns is not None:  # parameters of +80 and -80 may cancel each other: one of them alone is a bad start
+    # the start has dependent parameters too. Its part on the independent ones alone may be a bad start: values of +80
+    # and -80 that cancel may be separated. Of several starts the one with the least KL is taken
+    if target.columns is not None:
         starts = [np.zeros(len(target.columns)), theta[target.columns]]
         if theta.any() and isinstance(plan.solvers[-1], Natural):
             starts.append(_move_to_independent(target, theta))
@@ -414,11 +440,11 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
 
 
 def _move_to_independent(target: Target, theta: FloatArray) -> FloatArray:
-    """Find values of the independent parameters that give the same Q as all parameters do at `theta`.
+    """Return values of the independent parameters that give the same Q as all parameters do at `theta`.
 
-    On a face a feature may be a combination of others, and a basis that was grown spreads theta over all of them. Least
-    squares in the Fisher metric moves it to the independent ones. Otherwise a fit that starts at its answer would begin
-    anew.
+    On a face a feature may be a linear combination of others, and growing a basis spreads theta over all of them. Least
+    squares in the Fisher metric, ``G_II x = G_I theta`` with I the independent parameters, moves it to these. Without
+    it, a fit that could start at its answer would begin from 0.
     """
     assert target.full is not None
     assert target.columns is not None
@@ -427,7 +453,7 @@ def _move_to_independent(target: Target, theta: FloatArray) -> FloatArray:
 
 
 def _read_start(start: ArrayLike | None, k: int) -> FloatArray:
-    """Read a caller's theta of k parameters; by default 0, where Q is uniform or the base measure."""
+    """Check a caller's start, theta of k parameters; by default 0, where Q is uniform or the base measure."""
     if start is None:
         return np.zeros(k)
     theta = read_array(start, "start", InvalidSetting)
@@ -439,8 +465,12 @@ def _read_start(start: ArrayLike | None, k: int) -> FloatArray:
 
 
 def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
-    """Warn of a fit that did not reach its certificate, and of one to which the support left no parameter."""
+    """Return the fit; warn if it did not converge, or if the basis has no cell on the support, so nothing was fitted.
+
+    `stacklevel` is that of `warnings.warn`: the warning should point at the caller's line.
+    """
     support = fit.model.support
+    # a named basis may lose all of its cells on a small support without the caller noticing
     named = fit.reason is None and not fit._rounds and not fit.recipe.startswith("cells(")
     if named and not (len(fit.theta) or support.full) and support.n_cells > 1:
         text = (
@@ -459,7 +489,8 @@ def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposit
 def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[tuple[Callback | None, Say | None]]:
     """Show on standard error how much of X has been read, then step and residual, while the block runs.
 
-    The block gets the function to call after each step, and one that shows any text. ``None``: on a terminal only.
+    The block gets two functions: a callback for each step, which also calls the caller's own, and one that shows any
+    text (``None`` if nothing is shown). With ``progress=None`` it is shown only if standard error is a terminal.
     """
     shown = sys.stderr.isatty() if progress is None else progress
     if shown is False or not check_flag(shown, "progress"):
