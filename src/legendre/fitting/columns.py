@@ -137,6 +137,7 @@ def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray
     """
     n_rows = columns.codes.shape[1]
     constant = columns.codes.min(axis=1) == columns.codes.max(axis=1)
+    # as many levels as rows, and each row counts once
     return constant, ~constant & (columns.sizes == n_rows) & (n_rows > few) & (columns.total == n_rows)
 
 
@@ -217,10 +218,9 @@ def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntA
     """Return N I(a; b) of each pair of columns a > b and its degrees of freedom, both (columns x columns).
 
     An indicator of a level is 1 for the rows that have it, else 0. The product of the matrix of all indicators with its
-    transpose, one call of BLAS, has the cross tables of all pairs of columns.
-    Without missing values level 0 needs no indicator, which saves three quarters of the work for binary columns: its
-    counts are those of a row of ones, which comes first, minus those of the other levels. `block` bounds the entries of
-    indicators that are formed at a time.
+    transpose, by BLAS, has the cross tables of all pairs of columns. Without missing values level 0 needs no indicator,
+    which saves three quarters of the work for binary columns: its counts are those of a row of ones, which comes first,
+    minus those of the other levels. `block` bounds the entries of indicators that are formed at a time.
     """
     from legendre.core.sums.kernels import columns as kernels
 
@@ -315,7 +315,7 @@ class Network:
                 counts.append(np.add.reduce(counts[-1], axis=-2))
             p = base[family[-1]]
             for n in reversed(counts):
-                before = p if p.ndim == n.ndim else p[..., None, :]
+                before = p if p.ndim == n.ndim else p[..., None, :]  # p with one parent fewer, for all of its levels
                 p = (n + strength * before) / (np.add.reduce(n, axis=-1, keepdims=True) + strength)
             parts.append(np.log(p))
         return replace(self, tables=parts)
@@ -342,10 +342,10 @@ class Network:
         """
         loss = 0.0
         for table in self.tables:
-            above = table.sum(axis=-1, keepdims=True)
+            parents = table.sum(axis=-1, keepdims=True)  # counts of the parents' levels
             own = np.maximum(table - 1, 0) + alpha / table.size
-            total = np.maximum(above - 1, 0) + alpha / above.size
-            loss -= float((table * np.log(own / total)).sum())
+            total = np.maximum(parents - 1, 0) + alpha / parents.size
+            loss -= float((table * np.log(own / total)).sum())  # each cell as often as rows are in it
         return loss
 
     def log_prob(self, columns: Columns) -> FloatArray:
@@ -699,19 +699,19 @@ def _split_class(columns: Columns, weights: FloatArray, steps: int = 30) -> list
     rows = np.flatnonzero(weights > 1e-3 * float(weights.max()))
     own = weights[rows].astype(np.float32)
     column, level = np.nonzero(np.arange(1, columns.sizes.max()) < columns.sizes[:, None])
-    held = columns.codes[:, rows][column]  # levels x rows
+    codes = columns.codes[:, rows][column]  # indicators x rows: the value of the indicator's column
     marks, seen = (
-        (held == 1 + level[:, None]).astype(np.float32),
-        (held < columns.sizes[column, None]).astype(np.float32),
+        (codes == 1 + level[:, None]).astype(np.float32),
+        (codes < columns.sizes[column, None]).astype(np.float32),
     )
-    # indicators minus their means; missing values become 0, the mean
-    levels = (marks - (marks @ own / np.maximum(seen @ own, 1e-30))[:, None]) * seen
-    axis = np.sqrt(levels**2 @ own)  # the start: the deviation of each indicator
+    # indicators minus their means; missing values become 0, the mean. 1e-30 and 1e-12 avoid a division by 0
+    centred = (marks - (marks @ own / np.maximum(seen @ own, 1e-30))[:, None]) * seen
+    axis = np.sqrt(centred**2 @ own)  # the start: the deviation of each indicator
     for _ in range(steps):
-        axis = levels @ (own * (axis @ levels))
+        axis = centred @ (own * (axis @ centred))
         axis /= float(np.linalg.norm(axis)) + 1e-30
-    place = (axis @ levels).astype(np.float64)
-    width = float(np.sqrt(own @ place**2 / own.sum())) + 1e-12
-    half = np.zeros(len(weights))
-    half[rows] = 1.0 / (1.0 + np.exp(-3.0 * place / width))
-    return [weights * half, weights * (1.0 - half)]
+    place = (axis @ centred).astype(np.float64)
+    deviation = float(np.sqrt(own @ place**2 / own.sum())) + 1e-12
+    share = np.zeros(len(weights))  # of each row in the first class
+    share[rows] = 1.0 / (1.0 + np.exp(-3.0 * place / deviation))
+    return [weights * share, weights * (1.0 - share)]

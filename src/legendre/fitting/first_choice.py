@@ -100,6 +100,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
         end = " If X holds counts, as rows and tables of pandas are taken to do, pass counts=True."
     most = max(1, min(most, data.support.n_cells // 4))  # at least four cells for each parameter
     coarse = too_large(data)
+    # what is held out: cells of X, or of X summed over boxes
     seen = coarsen(data, Adaptive(most))[0] if coarse else in_memory(data, "adaptive")
     if (why_not := why_none_held_out(seen)) is not None:
         fit = fit_recipe(data, adaptive(most), settings, say)

@@ -392,10 +392,10 @@ def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
 def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
     """Whether the end of a fit proves that no cell vanishes except those left out.
 
-    A positive distribution with the data's expectations proves it. One exact Newton step gives a distribution with
-    these expectations, Q times 1 plus a combination of the features. It is positive if that combination, the *tilt*,
-    is less than 1 in every cell, see `limits.PROOF_TILT`. `Natural` and `Closed` report the tilt; for other solvers it
-    takes one factorisation of the Fisher matrix, if that is not too large.
+    A positive distribution m with the data's expectations proves it. An exact Newton step gives an m with these
+    expectations (see `newton_gap`), which is positive if the *tilt*, the largest |m / q - 1|, is less than 1;
+    `limits.PROOF_TILT` leaves room for rounding. `Natural` and `Closed` report the tilt; for other solvers it takes one
+    factorisation of the Fisher matrix, if that is not too large.
     """
     if isinstance(outcome.solver, (Natural, Closed)):
         return outcome.tilt <= limits.PROOF_TILT
@@ -591,7 +591,7 @@ def decompose(
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")
-    quiet = progress is None and asked is not None
+    quiet = progress is None and asked is not None  # a fit to a named basis is usually short
     with show_progress(False if quiet else progress, settings.callback) as (step, say):
         settings = replace(settings, callback=step)
         rankings = None if asked is None else asked.rankings
@@ -607,6 +607,7 @@ def decompose(
         if asked is None:
             from legendre.fitting.first_choice import first_basis, first_fit
         recipe = first_basis(data) if asked is None else asked
+        # the order of levels matters most to a growing basis; a named one keeps X's order unless the caller asks
         if unordered is not None or recipe.growing is not None:
             from legendre.fitting.growing.seriate import arrange
 

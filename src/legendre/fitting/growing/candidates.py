@@ -103,6 +103,7 @@ def pick(
         if score[best] <= price:
             break
         deviation = np.sqrt(variance[best])
+        # a step of Cholesky: the covariances with `best`, without what the choices before explain
         row = (left[best] - rows[:done, best] @ rows[:done]) / deviation
         rows[done], gains[done] = row, score[best]
         gradient -= row * (gradient[best] / deviation)

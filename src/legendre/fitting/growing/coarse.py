@@ -55,7 +55,7 @@ def coarsen(data: Observation, recipe: Adaptive) -> tuple[Dense, Adaptive, BoxTo
     named = None if recipe.candidates is None else as_basis(recipe.candidates).select(data)
     fixed, _ = Quotient.of(data.shape, start if named is None else np.vstack([start, named]))
     most = limits.COARSE_BOXES
-    if fixed.n_merged > 8 * most:
+    if fixed.n_merged > 8 * most:  # a caller may ask for some more boxes than are chosen here
         raise InvalidBasis(
             f"{recipe!r}: the cells it names cut the grid into {fixed.n_merged:.2g} boxes; on a grid as large as "
             f"X's, {data.shape}, at most {8 * most:,} can be scored. Name fewer coordinates."
@@ -112,7 +112,7 @@ def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
         for _, k, number in listed:
             if math.prod(tried) <= most:
                 break
-            if tried[k] > 2:
+            if tried[k] > 2:  # two intervals of a mode stay
                 tried[k] -= 1
                 # a cut goes if both cuts next to it stay
                 kept[k][number] = not kept[k][number - 1 : number + 2].all()

@@ -82,7 +82,10 @@ class Search:
         return state.kl + self.price * state.theta.size
 
     def fit_start(self) -> State:
-        """Return the fit with the features of the start alone, from which growing begins; it has a factor."""
+        """Return the fit with the features of the start alone, from which growing begins; it has a factor.
+
+        It is more precise than fits between rounds, whose precision depends on the gain of a round.
+        """
         return State.of(self.grid, self.start, np.zeros(len(self.start))).fit(1e-10, 60)[0].with_factor()
 
     @property
@@ -163,7 +166,7 @@ class Search:
             tried = tried[estimate[tried] < 4.0 * self.price]  # beyond that a feature surely pays: no fit
             loss[tried] = fit_without(now, tried, sharply * self.price) - now.kl
             count = int((loss < self.price).sum())
-            if not count:
+            if not count:  # back on the grid of the given state
                 return State.of(state.grid, state.features.take(kept), now.theta).with_factor()
             while True:  # drop several together if that lowers the cost; else half as many, at last only one
                 gone = select_to_drop(now, loss, count, self.price)
@@ -181,6 +184,7 @@ class Search:
         last fit will find which cells vanish.
         """
         fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
+        # constant features have a scale of 0, which would make the preconditioner singular
         if fit.theta.size < limits.INVERSE_KEPT or not (fit.scale > 0.0).all():
             return fit, None
         sharp = fit.factored.damping <= DAMPING[fit.factored.factor.kind]
@@ -223,6 +227,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
             state, rounds = other, more
         if state.theta.size < size:  # no candidate is left or none pays, so no larger size is reached either
             break
+    # grow past the size and cut back, unless candidates ran out before the size was reached
     if int(over * most) > most == state.theta.size:
         other, more = forward(state, rounds, int(over * most))
         while other.theta.size > most:
@@ -277,11 +282,11 @@ def losses(state: State) -> FloatArray:
     by a correction: the exact rise over Wald's form if no other parameter moves. With f the feature, of mean eta, that
     is ``log E exp(-theta f) + theta eta`` over ``theta^2 var(f) / 2``.
     """
-    theta, eta, scale, half = state.theta, state.mean, state.scale, state.factored.factor.inverse
+    theta, eta, scale, inverse_factor = state.theta, state.mean, state.scale, state.factored.factor.inverse
     with np.errstate(all="ignore"):
         scaled = np.where(scale > 0, theta / scale, 0.0)  # theta in units of 1 / standard deviation
-        # `half` is the inverse of the factor L; sums of squares of its columns are the diagonal of the inverse of L L'
-        wald = scaled**2 / (2.0 * np.einsum("ij,ij->j", half, half))
+        # the squares in each column of the inverse of L sum to the diagonal of the inverse of L L', the correlations
+        wald = scaled**2 / (2.0 * np.einsum("ij,ij->j", inverse_factor, inverse_factor))
         alone = np.logaddexp(np.log1p(-eta), np.log(eta) - theta) + theta * eta
         # near theta = 0 the correction tends to 1, but is computed from rounding errors
         ratio = np.where(np.abs(theta) > 1e-3, 2.0 * alone / scaled**2, 1.0)
@@ -299,12 +304,13 @@ def select_to_drop(state: State, loss: FloatArray, count: int, below: float = ma
     """
     # only the least useful features are examined, a few more than can be chosen: `inverse` stays small
     listed = np.argsort(loss, kind="stable")[: int(1.3 * count) + 8]
-    theta, half = state.theta[listed], state.factored.factor.inverse[:, listed]
-    inverse = (half.T @ half) * np.outer(state.scale[listed], state.scale[listed])
-    spread, now = inverse.diagonal().copy(), loss[listed].copy()
+    theta, inverse_factor = state.theta[listed], state.factored.factor.inverse[:, listed]
+    # C, rows and columns of the listed features: the variances and covariances of the estimates of theta
+    inverse = (inverse_factor.T @ inverse_factor) * np.outer(state.scale[listed], state.scale[listed])
+    variance, now = inverse.diagonal().copy(), loss[listed].copy()
     with np.errstate(all="ignore"):
         # the loss over Wald's form, which stays as it is; 0 where the loss is infinite or theta is 0
-        ratio = np.nan_to_num(2.0 * spread * now / theta**2, posinf=0.0)
+        ratio = np.nan_to_num(2.0 * variance * now / theta**2, posinf=0.0)
     count = min(count, len(listed))
     rows, gone = np.empty((count, len(theta))), list[int]()
     while len(gone) < count:
@@ -317,9 +323,10 @@ def select_to_drop(state: State, loss: FloatArray, count: int, below: float = ma
         rows[done] = row / np.sqrt(row[u]) if row[u] > 0 else 0.0
         if row[u] > 0:
             theta = theta - row * (theta[u] / row[u])
-            spread = spread - rows[done] ** 2
-            free = np.isfinite(now) & (spread > 0) & (ratio > 0)
-            now[free] = theta[free] ** 2 / (2.0 * spread[free]) * ratio[free]
+            variance = variance - rows[done] ** 2
+            # infinite losses, of features that stay or are gone, are left as they are
+            free = np.isfinite(now) & (variance > 0) & (ratio > 0)
+            now[free] = theta[free] ** 2 / (2.0 * variance[free]) * ratio[free]
     return listed[gone]
 
 
@@ -345,7 +352,7 @@ def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
         if state.theta.size <= 0.7 * merged_at:  # fewer features cut the grid into fewer boxes
             merged_at = state.theta.size
             state = state.on_merged_grid().with_factor()
-        loose, loss = state.theta.size - first, search.estimate_losses(state)
+        loose, loss = state.theta.size - first, search.estimate_losses(state)  # `loose` features may be dropped
         gone = select_to_drop(state, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
         if not len(gone):
             # at most 24 features are tried, fewer on a large grid, which bounds the time

@@ -166,7 +166,7 @@ class DataGrid:
     def spread(self, features: Features, values: FloatArray) -> FloatArray:
         """Return for each cell the sum of the values of the boxes that contain it: from theta, log(q / r) + psi.
 
-        It is the transpose of `means`: values are put at the corners of their boxes, and summed up once.
+        It is the transpose of `means`: signed values are put at the corners of their boxes, then prefix sums are taken.
         """
         out = np.zeros(self.eta_hat.size)
         for sign, places in self._signed_corners(features):
@@ -175,7 +175,7 @@ class DataGrid:
         return out
 
     def _signed_corners(self, features: Features) -> Iterator[tuple[float, IntArray]]:
-        """Yield 2^N times a sign and the places of one corner of each box, (k,).
+        """For each of the 2^N corners of a box, yield its sign and its places, one for each of the k boxes, (k,).
 
         By inclusion and exclusion, the sum over a box is the signed sum of the suffix sums at its corners. For the box
         of a cell all suffix sums but the first are 0, so only its first corner is yielded.
@@ -214,6 +214,7 @@ class DataGrid:
         if self.log_measure is not None:
             measure = quotient.merge(np.exp(self.log_measure).reshape(self.shape))
         seen = None if self.seen is None else self.seen.reshape(self.shape)[first]
+        # cells with data: where X > 0 on Omega all with a measure, else those that contain some (Moebius inversion)
         if observed is not None:
             observed = np.flatnonzero(measure if seen is None else moebius_adjoint(seen))
         with np.errstate(divide="ignore"):
@@ -264,8 +265,9 @@ class DataGrid:
 
         nothing = (slice(0),) * len(self.shape)
         regions: list[Region] = [(box(i), nothing, i, 0) for i in np.flatnonzero(new & (counts == 0)).tolist()]
-        # of a box inside another, the data are the same if the counts are: pairs of equal counts are compared. In order
-        # of counts these stand in runs, and where no two that are `apart` places apart are equal, no farther ones are
+        # A box inside another has the same data if it has the same count, so only pairs of equal counts are compared.
+        # Sorted by count they stand in runs: if no two boxes `apart` positions apart have equal counts, none farther
+        # apart do.
         some = np.flatnonzero(counts > 0)
         some = some[np.argsort(counts[some], kind="stable")]
         for apart in range(1, len(some)):
