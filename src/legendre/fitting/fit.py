@@ -393,9 +393,9 @@ def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
     """Whether the end of a fit proves that no cell vanishes except those left out.
 
     A positive distribution m with the data's expectations proves it. An exact Newton step gives an m with these
-    expectations (see `newton_gap`), which is positive if the *tilt*, the largest |m / q - 1|, is less than 1;
-    `limits.PROOF_TILT` leaves room for rounding. `Natural` and `Closed` report the tilt; for other solvers it takes one
-    factorisation of the Fisher matrix, if that is not too large.
+    expectations (see `newton_gap`), which is positive if the *tilt*, the largest |m / q - 1|, is less than 1. It must
+    be at most `limits.PROOF_TILT`, as it tends to 1 where cells vanish. `Natural` and `Closed` report it; for other
+    solvers it takes one factorisation of the Fisher matrix, if that is not too large.
     """
     if isinstance(outcome.solver, (Natural, Closed)):
         return outcome.tilt <= limits.PROOF_TILT

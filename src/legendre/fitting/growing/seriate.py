@@ -163,7 +163,7 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
     np.fill_diagonal(apart, np.inf)
     # by chance a mean over n neighbours differs by about 1 / sqrt(n); below 1e-3 slices are equal up to rounding
     mixed = beside > (1.0 - 1.0 / np.sqrt(len(apart))) * others > 1e-3
-    # slices of pure noise are all equally far apart: only if the nearest is clearly nearer, an order can help
+    # slices of pure noise are all equally far apart; an order can help only if each has others that are clearly nearer
     return bool(mixed and apart.min(axis=1).mean() < 0.7 * others)
 
 
@@ -176,7 +176,7 @@ def _order_by_tree(roots: FloatArray, sums: FloatArray, by_size: float = 0.1) ->
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
 
-    alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
+    alike = np.clip(roots @ roots.T, 0.0, 1.0)  # cosines: 1 for proportional slices
     (first, second), log_sums = np.triu_indices(len(alike), 1), np.log(sums)
     apart = np.hypot(np.sqrt(2.0 - 2.0 * alike[first, second]), by_size * (log_sums[first] - log_sums[second]))
     return np.asarray(leaves_list(linkage(apart, "average", optimal_ordering=True)), dtype=np.int64)
@@ -186,9 +186,9 @@ def _order_on_axis(roots: FloatArray, sums: FloatArray) -> IntArray:
     """Order very many levels by their places on the main axis of their slices, and levels at one place by their sums.
 
     As in correspondence analysis, the places are the second eigenvector of the similarities ``roots @ roots.T``, scaled
-    by their row sums so that the first eigenvector is constant. The matrix of similarities is never formed: the
-    eigenvector follows from that of the Gram matrix of the smaller side of `roots`. The axis points to larger sums. If
-    all slices are alike, there is no axis, and levels are ordered by sums.
+    by their row sums so that the first eigenvector is constant. It is found on the smaller side of `roots` (levels x
+    cells), so a number for each pair of levels is needed only if there are more cells than levels. The axis points to
+    larger sums. If all slices are alike, there is no axis, and levels are ordered by sums.
     """
     from scipy.linalg import eigh
 

@@ -59,8 +59,8 @@ def inverse_deviation(mean: FloatArray) -> FloatArray:
 class Features:
     """The boxes of k features, by two opposite corners. Arrays are (modes, k).
 
-    A coordinate is stored multiplied by the stride of its mode, so that the sum over modes is a place in the flat grid,
-    and the sum of the largest of two is the place of a join.
+    A coordinate is stored multiplied by the stride of its mode. Summed over modes, these are the place of a corner in
+    the flat grid; if the larger of two is taken in each mode, the place of the join of two corners.
     """
 
     low: NDArray[np.int32]
@@ -453,7 +453,7 @@ class FactoredCorrelations:
         """Factorise the correlations with damping, in float32 if `single`.
 
         If rounding makes that fail, it is tried in float64 with ten times more damping each time. If all attempts fail,
-        as they do when eta has NaN, the identity is used: each parameter then moves by its own variance alone.
+        as they do when eta has NaN, the identity is used: each parameter then takes a Newton step of its own.
         """
         attempts = [("f", DAMPING["f"]), *(("d", 10.0**power) for power in range(-9, -1))]
         for kind, damping in attempts if single else attempts[1:]:
@@ -568,9 +568,10 @@ class State:
 
     @cached_property
     def whitened(self) -> FloatArray:
-        """The gradient, (k,), in coordinates in which the factor's Fisher matrix is the identity.
+        """The negative gradient, ``data_mean - mean``, in coordinates in which the Fisher matrix is the identity, (k,).
 
-        Its squared length is the squared Newton decrement; half of that is the decrease in KL that a step promises.
+        The Fisher matrix is taken as the factor's correlations with the present `scale`. The squared length is the
+        squared Newton decrement; half of that is the decrease in KL that a step promises.
         """
         return self.factored.factor.forward((self.data_mean - self.mean) * self.scale).astype(np.float64)
 
@@ -626,6 +627,7 @@ class State:
         positive distribution, but where probabilities differ by many powers of ten, rounding hides it.
         """
         measure = self.grid.log_measure
+        # a measure of 1 on Omega, and `seen` as if all cells had data, so that none vanishes
         grid = replace(
             self.grid, seen=None, log_measure=None if measure is None else np.where(measure > -np.inf, 0.0, measure)
         )
@@ -748,9 +750,9 @@ class State:
     def _search(self, slope: float, deepest: float = 3.0) -> State | None:
         """Take the step that the factor proposes, shortened by a line search; ``None`` if no step is good.
 
-        `slope` is the derivative of the objective along it, minus the squared Newton decrement. The first length that
-        is tried lets log q fall by at most about `deepest` at cells with data: a far longer step can make their q so
-        small that the means no longer feel them, and later steps do not bring them back.
+        `slope` is the derivative of the objective along it, the squared Newton decrement with a minus sign. The first
+        length that is tried lets log q fall by at most about `deepest` at cells with data: a far longer step can make
+        their q so small that it no longer counts in the means, and later steps do not bring it back.
         """
         direction = self.factored.factor.backward(self.whitened) * self.scale
         log_weights = self.log_density(self.theta + direction, self.vanished)
@@ -767,9 +769,11 @@ class State:
             after = self.at(self.theta + step * direction, self.vanished, log_weights if step == 1.0 else None)
             return after.objective - self.objective, float((after.mean - self.data_mean) @ direction), after
 
+        # a direction as long as 1e100 comes from variances that are rounding errors
         if not (np.isfinite(direction).all() and np.abs(direction).max(initial=0.0) < 1e100):
             return None
-        # the rounding error of the objective, as in `solvers.linesearch.search`
+        # `noise` is the rounding error of the objective, as in `solvers.linesearch.search`. The search ends at a short
+        # step already, because a new factor then brings more than a tiny step
         noise = 8 * float(np.finfo(np.float64).eps) * (abs(self.psi) + float(np.abs(self.theta) @ self.data_mean) + 1.0)
         found = backtrack(phi, slope, first=first, shortest=1e-4 * first, noise=noise)
         return None if found is None else found[1]
