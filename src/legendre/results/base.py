@@ -1,4 +1,4 @@
-"""What results share: a summary in text and in a notebook, a file, and the certificate of a fit in plain words."""
+"""What all results share: a summary as text and in notebooks, a file, and the certificate of a fit in plain words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Printed(ABC):
-    """A result that prints as its tables, which it can also write for a notebook and for a paper."""
+    """A result whose summary is a list of tables, printed as text, HTML (notebooks), Markdown or LaTeX."""
 
     @abstractmethod
     def tables(self) -> list[Table]:
@@ -49,7 +49,7 @@ class Printed(ABC):
         return "\n\n".join(map(latex, self.tables()))
 
     def _repr_html_(self) -> str:
-        """Return the same for a notebook."""
+        """Return the summary as HTML; notebooks call this method."""
         return fragment(self.tables())
 
     def __repr__(self) -> str:
@@ -57,10 +57,10 @@ class Printed(ABC):
 
 
 class Storable(Printed):
-    """A result with a summary in text that can be written to a file, which `legendre.load` reads."""
+    """A result that can also be written to a file, which `legendre.load` reads."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to an npz file, which `legendre.load` reads; if writing fails, an old file stays.
+        """Write the result to an npz file, which `legendre.load` reads; if writing fails, an existing file is kept.
 
         X itself is not written, unless it is part of the result. A result that is read from a file has NumPy arrays.
         """
@@ -80,7 +80,7 @@ class Result(Storable):
     theta: FloatArray  # natural parameters on B
     eta: FloatArray  # expectations on B, eq. (3)
     status: Status
-    if TYPE_CHECKING:  # a dataclass would take it as a default
+    if TYPE_CHECKING:  # at run time a subclass that is a dataclass would take this property as the field's default
 
         @property
         def history(self) -> tuple[Step, ...]:
@@ -92,7 +92,8 @@ class Result(Storable):
 
     def without_labels(self) -> Self:
         """Return the same result without labels: answers are NumPy arrays, modes and levels are numbers."""
-        result: Any = self  # a dataclass with an origin of its own, or with a fit that has one
+        # the labels are in `origin`; a result of a task has no origin of its own, but that of the `fit` it holds
+        result: Any = self
         if hasattr(self, "fit"):
             return cast(Self, replace(result, fit=result.fit.without_labels()))
         return cast(Self, replace(result, origin=result.origin.drop_labels()))
@@ -113,7 +114,7 @@ class Result(Storable):
         return fragment(self.tables(), [self.certificate().text()])
 
     def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
-        """Write one HTML page with everything about the result; it loads nothing and opens in any browser.
+        """Write one HTML page with everything about the result; it needs no network and opens in any browser.
 
         It shows the settings and results, the certificate in words, effects, slices of X and Q, the worst residuals,
         the path of a basis that grew, the parameters, and how to repeat the fit. If X is large, the page shows a part,
@@ -122,7 +123,7 @@ class Result(Storable):
         Parameters
         ----------
         path
-            Where to write it; an existing file is replaced. If writing fails, it stays.
+            Where to write it; an existing file is replaced. If writing fails, that file is kept.
         data
             X, for a decomposition that was read from a file, which does not hold it.
 
@@ -141,11 +142,11 @@ class Result(Storable):
 
     @abstractmethod
     def _content(self, data: TensorLike | None = None) -> ReportContent:
-        """Gather what the page shows."""
+        """Gather what the report page shows; `data` is X, for a result that does not hold it."""
 
     @abstractmethod
     def _small_effects(self) -> list[Effect]:
-        """List effects of single modes and of pairs, for pictures; none where they would be too many."""
+        """List the effects of single modes and of pairs, which the report page draws; none if they are too many."""
 
     @property
     def n_params(self) -> int:
@@ -164,13 +165,13 @@ class Result(Storable):
 
 
 def of_fit(name: str, doc: str) -> property:
-    """Make an attribute of a result that is the one of its `fit`."""
+    """Make a property of a result that returns the attribute `name` of its `fit`, with docstring `doc`."""
     return property(attrgetter(f"fit.{name}"), doc=doc)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelResult(Result):
-    """A result that is one member of a model, with the expectations that it should have."""
+    """A result that is one member of a model: its parameters, its expectations, and those that it should have."""
 
     model: Model
     theta: FloatArray
@@ -194,18 +195,20 @@ class ModelResult(Result):
         return self.model.support.shape
 
     def _small_effects(self) -> list[Effect]:
-        """List what single modes and pairs do to ``log(Q / base)``; nothing where effects would be too many.
+        """List the effects of single modes and of pairs on ``log(Q / base)``, which the report page draws.
 
-        The variance of log Q, which shares refer to, is a sum over pairs of parameters if larger sets of modes are left
-        out. That takes seconds for many parameters: then it is the sum over all effects, which are computed instead.
+        Each effect has its share of the variance of log Q. If larger sets of modes are not asked for, that variance is
+        a sum over all pairs of parameters. For many parameters it is cheaper to compute the effects of all sets and to
+        add up their variances. The list is empty if the tables of effects would be too large.
         """
         from legendre.results.effects import effects_of
 
+        # a product for each pair of parameters and each mode: 1e9 take seconds
         quick = self.n_params**2 * len(self.shape) <= 1e9
         fit: Any = self  # a decomposition or a balanced tensor
         try:
             found = effects_of(fit, "fitted", 2 if quick else None)
-        except LegendreError:
+        except LegendreError:  # such as TooLarge; the page is then written without effects
             return []
         return [effect for effect in found if len(effect.modes) <= 2]
 
@@ -217,7 +220,7 @@ class ModelResult(Result):
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of a result: a verdict in one sentence, and why."""
+    """What has been proved about a result: a verdict in one sentence, and the reasons, in further sentences."""
 
     good: bool  # whether what was asked for has been reached
     verdict: str
@@ -229,17 +232,17 @@ class Certificate:
 
 
 def count_name(n: int) -> str:
-    """Write a number of cells, one beyond 10^12 as a power of ten."""
+    """Write a number of cells for a summary: its digits, or from 10^12 on as a power of ten."""
     return str(n) if n < 10**12 else size_name(n)
 
 
 def rank_name(fit: Any) -> str:
-    """Write the number of independent parameters, or that it is only known to be no larger."""
+    """Write the number of independent parameters; "at most" if only an upper bound is known."""
     return f"rank at most {fit.rank}" if fit.rank_is_bound else f"rank {fit.rank}"
 
 
 def modes_row(labels: Labels) -> list[tuple[str, str]]:
-    """Name the modes, where they have names, with their numbers of levels."""
+    """Return the row "modes" of a summary: names and numbers of levels. No row if the modes have no names."""
     if labels.names is None:
         return []
     pairs = zip(labels.names, labels.shape, strict=True)
@@ -247,12 +250,12 @@ def modes_row(labels: Labels) -> list[tuple[str, str]]:
 
 
 def import_pandas(caller: str) -> Any:
-    """Import pandas for a function that makes a data frame."""
+    """Import pandas, or raise an error that says how to install it; `caller` is the method that needs it."""
     check_installed(caller, ["pandas"], "pandas")
     return import_module("pandas")
 
 
 def to_frame(columns: Mapping[str, Any], names: Sequence[str], title: str) -> Any:
-    """Make a pandas data frame with a row for each name."""
+    """Make a pandas data frame with a row for each name; `title` heads the index, in which the names are."""
     pandas = import_pandas("to_frame()")
     return pandas.DataFrame(dict(columns), index=pandas.Index(names, name=title))

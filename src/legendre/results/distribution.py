@@ -1,9 +1,11 @@
 """Q as a distribution and as a tensor: log probabilities, marginals, conditionals, expectations, samples.
 
-`GridDistribution` serves sample spaces that are a grid (full, masked, with a base measure). Its table has an entry for
-each merged box, whose cells have the same probability, or for each cell where there is a mask or a base measure.
-`ListDistribution` serves lists of cells, and `CliqueDistribution` grids that cannot be formed: it passes messages
-between the tables of the cliques.
+`GridDistribution` serves sample spaces that are a grid (full, masked, with a base measure). It forms a table of log q,
+with an entry for each merged box, whose cells have equal probability; or for each cell, if there is a mask or a base
+measure. `ListDistribution` serves lists of cells. `CliqueDistribution` serves grids that are too large to be formed: it
+passes messages between the tables of a junction tree's cliques.
+
+In this module `at` maps a mode to the index at which it is fixed: the event on which an answer is conditioned.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ Function = ArrayLike | Callable[..., ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class GridDistribution:
-    """A member of a model on a grid."""
+    """Q on a grid, a member of a model."""
 
     model: Model  # on its full sample space
     theta: FloatArray
@@ -57,7 +59,10 @@ class GridDistribution:
     alive: BoolArray | None = None  # True for the merged cells that carry probability; None when all of Omega does
 
     def log_prob(self, cells: IntArray) -> FloatArray:
-        """Add up theta below each cell (n x N); ``-inf`` outside the support and where Q vanishes."""
+        """Return log q of each cell (n x N): the sum of theta at or below it minus psi, plus log of the base measure.
+
+        It is ``-inf`` outside the support and where Q vanishes.
+        """
         model = self.model
         boxes = model.quotient.boxes(cells)
         log_q = model.below_at(self.theta, boxes) - self.psi
@@ -69,17 +74,18 @@ class GridDistribution:
             inside = inside & model.carries(boxes, self.alive)
         return np.where(inside, log_q, -np.inf)
 
-    def _table(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
-        """Form log q, and how many levels of each mode an entry stands for; a mode that is given has one entry.
+    def _form_table(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
+        """Form the table of log q that marginals, samples and the most probable cell are computed from.
 
-        Every other answer about a grid is a sum, a draw or a maximum over this table. On a full grid without a base
-        measure the entries are merged boxes, elsewhere cells.
+        An entry is the log probability of one cell. On a full grid without a base measure it stands for all cells of a
+        merged box, otherwise for a single cell. The second value is, for each mode, how many levels each index of the
+        table stands for. A mode that is fixed by `at` has a single index, of its fixed level.
         """
         model = self.model
         log_q, lengths = model.below(self.theta) - self.psi, list(model.quotient.lengths)
         if self.alive is not None or model.measure is not None:
             log_q[~(model.alive if self.alive is None else self.alive)] = -np.inf
-        if model.measure is not None:
+        if model.measure is not None:  # cells of a box differ: expand the table to cells
             log_q, lengths = _repeat(log_q, lengths), [np.ones(n) for n in model.support.shape]
             if model.base is not None:
                 with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
@@ -90,74 +96,77 @@ class GridDistribution:
             log_q, lengths[k] = log_q.take([entry], axis=k), np.ones(1)
         return log_q, lengths
 
-    def _boxes(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
-        """Compute numbers in proportion to the probabilities of the table's entries, all cells of each together.
+    def _weigh_boxes(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
+        """Compute the probability, up to a common factor, of each merged box (or cell) of the table.
 
-        The second array is that of `_table`: how many levels of each mode an entry stands for.
+        The second value is that of `_form_table`: how many levels each index of a mode stands for.
         """
-        log_q, lengths = self._table(at)
+        log_q, lengths = self._form_table(at)
         q = _exponentiate(log_q)
-        for sides in np.ix_(*lengths):
+        for sides in np.ix_(*lengths):  # times the number of cells of the box, mode by mode
             if sides.max() > 1:
                 q *= sides
         return q, lengths
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
-        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
-        q, lengths = self._boxes(at)
+        """Return the probabilities over the modes `kept`, in that order, given the event `at`."""
+        q, lengths = self._weigh_boxes(at)
         return _share_out(sum_others(q, kept) / q.sum(), [lengths[k] for k in kept])
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
-        """Draw n cells (n x N), with the indices of some modes given: an entry of the table, then a cell of it."""
-        q, lengths = self._boxes(at)
+        """Draw n cells (n x N) given the event `at`: first a box, then one of its cells, which are equally probable."""
+        q, lengths = self._weigh_boxes(at)
         drawn = _draw(q.reshape(1, -1), np.zeros(n, dtype=np.int64), generator)
         return _draw_within(np.array(np.unravel_index(drawn, q.shape)), lengths, generator, at)
 
     def most_probable(self) -> tuple[int, ...]:
-        """Find the most probable cell, the first in C order of equal ones."""
-        log_q, lengths = self._table({})
+        """Find the most probable cell; of equally probable ones (up to TIE) the first in C order."""
+        log_q, lengths = self._form_table({})
         place = np.unravel_index(int(np.argmax(log_q >= log_q.max() - TIE)), log_q.shape)
-        # first cells of boxes are in the order of the boxes
+        # the first box holds the first such cell, its lowest corner: corners have the same C order as boxes
         return tuple(int(sides[:i].sum()) for sides, i in zip(lengths, place, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class ListDistribution(GridDistribution):
-    """A member of a model whose sample space is a list of cells."""
+    """Q on a sample space that is a list of cells: answers are sums over the list, and no grid is formed."""
 
     @cached_property
     def listed(self) -> tuple[IntArray, FloatArray]:
-        """The cells of the list, and their log probabilities."""
+        """The cells of the list (n x N), and their log probabilities (n)."""
         points = self.model.support.cells()
         return points, self.log_prob(points)
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
-        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        """Return the probabilities over the modes `kept`, in that order, given the event `at`."""
         shape = tuple(self.model.support.shape[k] for k in kept)
         points, q = self._list_given(at)
+        # for each cell the place of its levels in the answer; without modes to keep the answer is a single number
         flat = np.ravel_multi_index(tuple(points[:, kept].T), shape) if kept else np.zeros(len(q), dtype=np.int64)
         return np.bincount(flat, q / q.sum(), math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
-        """Draw cells of the list, with the indices of some modes given."""
+        """Draw n cells of the list (n x N) given the event `at`."""
         points, q = self._list_given(at)
         return np.asarray(points[_draw(q[None], np.zeros(n, dtype=np.int64), generator)])
 
     def _list_given(self, at: Mapping[int, int]) -> tuple[IntArray, FloatArray]:
-        """List the cells that have the given indices, and numbers in proportion to their probabilities."""
+        """Return the cells of the list in the event `at`, and their probabilities up to a common factor."""
         points, log_q = self.listed
         inside = (points[:, list(at)] == list(at.values())).all(axis=1)
         return points[inside], _exponentiate(log_q[inside])
 
     def most_probable(self) -> tuple[int, ...]:
-        """Find the most probable cell, the first in C order where several are."""
+        """Find the most probable cell; of equally probable ones (up to TIE) the first in C order."""
         points, log_q = self.listed
         return tuple(points[int(np.argmax(log_q >= log_q.max() - TIE))].tolist())
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueDistribution:
-    """A member of a model on a full grid of any order; the messages are passed once and kept.
+    """Q on a full grid with any number of modes, as tables over the cliques of a junction tree.
+
+    Messages between the tables are passed once, at the first question, and kept (`beliefs`).
 
     >>> from legendre.data.observation import Support
     >>> q = CliqueDistribution(Model.of(Support((2, 3)), None, np.array([[1, 0]])), np.log([3.0]))
@@ -165,13 +174,13 @@ class CliqueDistribution:
     ([0.25, 0.75], [0.333333333333, 0.333333333333, 0.333333333333])
     """
 
-    model: Model  # on a full grid without a base measure, and the tables of its cliques fit
+    model: Model  # on a full grid without a base measure; the tables of its cliques fit in memory
     theta: FloatArray
-    parts: tuple[Part, ...] = ()  # the tables in which cells have no probability
+    parts: tuple[Part, ...] = ()  # where Q is 0: modes, and which of their merged cells carry probability
 
     @cached_property
     def tables(self) -> Tables:
-        """The tables of the model's cliques."""
+        """The layout of the tables of the model's cliques, with the cells where Q is 0 marked."""
         model = self.model
         if isinstance(model, Cliques):
             return with_parts(model.tables, self.parts)
@@ -179,29 +188,38 @@ class CliqueDistribution:
 
     @cached_property
     def beliefs(self) -> tuple[float, Beliefs]:
-        """Psi, and Q on the cliques."""
+        """psi, and Q on each clique: its margin, and its own modes given those it shares with its parent."""
         return propagate(self.tables, self.theta)
 
     def _lay_out(self, tree: CliqueTree) -> Tables:
+        """Lay out tables over the cliques of a junction tree, and mark the cells where Q is 0 in them."""
         return with_parts(Tables(self.model.quotient, self.model.positions, tree), self.parts)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
-        """Add up theta below each cell (n x N), clique by clique; ``-inf`` where Q vanishes."""
+        """Return log q of each cell (n x N): theta at or below it, summed clique by clique, minus psi.
+
+        It is ``-inf`` where Q vanishes.
+        """
         sums = self.tables.sums_below(self.theta)
         if self.tables.alive is not None:
             sums[~self.tables.alive] = -np.inf
         return self.tables.at(sums, cells) - self.beliefs[0]
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
-        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        """Return the probabilities over the modes `kept`, in that order, given the event `at`.
+
+        They are read from the table of a clique that holds these modes. If there is none, a junction tree is built that
+        has one, and messages are passed in it; that is refused if its tables are too large.
+        """
         if at:
             return self.restrict(at).marginal(kept, {})
         quotient, tables, beliefs = self.model.quotient, self.tables, self.beliefs[1]
         coupled = [k for k in kept if quotient.merged_shape[k] > 1]  # Q is uniform over the levels of the others
-        joint = np.ones([quotient.merged_shape[k] for k in kept])
+        joint = np.ones([quotient.merged_shape[k] for k in kept])  # the answer on merged levels
         if coupled:
             home = tables.tree.home_of(coupled)
             if not set(coupled) <= set(tables.tree.cliques[home].modes):
+                # the usual limit, except that an answer which is itself large may have a tree of twice its size
                 tree = cliques_of(self.model.positions, quotient.merged_shape, coupled)
                 if tree.n_cells > max(limits.LARGEST_CLIQUES, 2 * joint.size):
                     raise InvalidQuery(
@@ -217,10 +235,15 @@ class CliqueDistribution:
         return _share_out(joint, [quotient.lengths[k] for k in kept])
 
     def restrict(self, at: Mapping[int, int]) -> CliqueDistribution:
-        """Return Q given the indices of some modes: all boxes but those of the given levels lose their probability."""
+        """Return Q given the event `at`: merged cells without the fixed levels get probability 0.
+
+        A fixed level may share its merged level with others, among which Q is uniform. That does not change Q on the
+        other modes, which `marginal` and `sample` ask for.
+        """
         quotient = self.model.quotient
         boxes = {k: quotient.boxes_along(k, np.array(level)) for k, level in at.items()}
         events = [((k,), np.arange(quotient.merged_shape[k]) == box) for k, box in boxes.items()]
+        # a mode with a single merged level is in no clique, and fixing it changes nothing
         parts = (*self.parts, *(event for event in events if event[1].size > 1))
         q = replace(self, parts=parts)
         if q.beliefs[0] == -np.inf:
@@ -228,32 +251,39 @@ class CliqueDistribution:
         return q
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
-        """Draw cells, with the indices of some modes given: each clique's own modes given those it shares."""
+        """Draw n cells (n x N) given the event `at`: ancestral sampling along the junction tree, then within boxes."""
         beliefs = (self.restrict(at) if at else self).beliefs[1]
-        boxes = self._walk(beliefs.given, n, lambda q, rows: _draw(q, rows, generator))
+        boxes = self._choose_boxes(beliefs.given, n, lambda q, rows: _draw(q, rows, generator))
         return _draw_within(boxes, self.model.quotient.lengths, generator, at)
 
     def most_probable(self) -> tuple[int, ...]:
-        """Find a most probable cell: from the roots on, the first level at which each clique attains the maximum."""
+        """Find a most probable cell by max-sum messages (Viterbi): from the roots on, a maximum of each clique.
+
+        Of equally probable cells (up to TIE) each clique takes its first one.
+        """
         sums = largest_sum(self.tables, self.tables.sums_below(self.theta))[1]
 
         def first_largest(table: FloatArray, rows: IntArray) -> IntArray:
+            """Return the column of the first entry within TIE of the maximum, in each of `rows`."""
             peaks = table[rows].max(axis=1, keepdims=True)
             return np.asarray(np.argmax(table[rows] >= peaks - TIE, axis=1))
 
-        boxes = self._walk(sums, 1, first_largest)[:, 0].tolist()
+        boxes = self._choose_boxes(sums, 1, first_largest)[:, 0].tolist()
         return tuple(int(cut[i]) for cut, i in zip(self.model.quotient.cuts, boxes, strict=True))
 
-    def _walk(self, values: FloatArray, n: int, choose: Callable[[FloatArray, IntArray], IntArray]) -> IntArray:
+    def _choose_boxes(self, values: FloatArray, n: int, choose: Callable[[FloatArray, IntArray], IntArray]) -> IntArray:
         """Choose n merged boxes (N x n), from the roots on: in each clique its own modes, given those it shares.
 
-        `choose` takes the table of the clique, a row for each state of what is shared, and the rows of interest.
+        `values` holds a number for each cell of each clique's table. As a matrix, a table has a row for each cell of
+        the modes shared with the parent, and a column for each cell of the clique's own modes. ``choose(table, rows)``
+        returns a column for each of the n rows, in which the shared modes have the levels chosen before.
         """
         boxes = np.zeros((len(self.model.support.shape), n), dtype=np.int64)
         for c, table in enumerate(self.tables.matrices(values)):
             clique = self.tables.tree.cliques[c]
             rows = self.tables.flat(c, boxes) // table.shape[1]  # own modes are still 0
             chosen = choose(table, rows)
+            # own modes are the last axes of the table in C order: split the column number into their levels
             for axis in reversed(range(clique.shared, len(clique.modes))):
                 chosen, boxes[clique.modes[axis]] = np.divmod(chosen, clique.shape[axis])
         return boxes
@@ -263,16 +293,20 @@ Distribution = GridDistribution | CliqueDistribution
 
 
 def distribution_of(fit: Decomposition) -> Distribution:
-    """Return Q in the form in which it answers questions."""
+    """Return Q as the kind of distribution that its sample space needs: on cliques, on a grid, or on a list."""
     space = fit.model.on_face(fit._alive)
     if isinstance(space, Cliques):
+        # ties are resolved: theta of each cell of B, instead of one of each parameter
         return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), parts_of(space.tables))
     form = GridDistribution if fit.model.support.points is None else ListDistribution
     return form(fit.model, fit.theta, fit.psi, fit._alive)
 
 
 def _exponentiate(log_q: FloatArray) -> FloatArray:
-    """Turn logarithms, in place, into numbers in proportion to probabilities; refuse an event without probability."""
+    """Turn log probabilities, in place, into probabilities up to a common factor; the largest becomes 1.
+
+    Raise `ImpossibleEvent` if all are -inf. Without the shift, all probabilities of an unlikely event could underflow.
+    """
     peak = float(log_q.max(initial=-np.inf))
     if peak == -np.inf:
         raise ImpossibleEvent("the event has probability 0")
@@ -281,7 +315,10 @@ def _exponentiate(log_q: FloatArray) -> FloatArray:
 
 
 def _share_out(q: FloatArray, lengths: Sequence[FloatArray]) -> FloatArray:
-    """Divide the probability of each box evenly among its cells, and return the table of the cells."""
+    """Divide the probability of each merged box evenly among its cells; return the table of the cells.
+
+    `q` has an axis for each mode; `lengths` says how many levels each index of a mode stands for.
+    """
     for sides in np.ix_(*lengths):
         if sides.max() > 1:
             q = q / sides
@@ -289,13 +326,13 @@ def _share_out(q: FloatArray, lengths: Sequence[FloatArray]) -> FloatArray:
 
 
 def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
-    """Sum a table over all modes but some, which stay in the order given."""
+    """Sum a table (an axis for each mode) over all modes but `modes`; the answer has these as axes, in that order."""
     sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))
     return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 
 def _repeat(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
-    """Copy each entry of a table to the cells that it stands for."""
+    """Expand a table from merged boxes to cells: copy each entry along each axis as often as `lengths` says."""
     check_room(math.prod(int(sides.sum()) for sides in lengths), 8, "a table of probabilities", "Ask for fewer modes.")
     for axis, sides in enumerate(lengths):
         if (sides > 1).any():
@@ -304,12 +341,14 @@ def _repeat(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
 
 
 def _draw(q: FloatArray, rows: IntArray, generator: np.random.Generator) -> IntArray:
-    """Invert the distribution function of the row of q that each of `rows` names, by bisection in all rows at once.
+    """Draw a column of q for each of `rows`, with probabilities in proportion to that row of q.
 
-    ``random() < 1``, so that no entry of probability 0 is ever drawn.
+    It inverts the cumulative sums at a uniform random number, by bisection for all draws at once. Since
+    ``random() < 1`` and the comparison is strict, no entry of probability 0 is ever drawn.
     """
     cumulated = np.cumsum(q, axis=1)
     target = generator.random(len(rows)) * cumulated[rows, -1]
+    # the answer, the first column whose cumulative sum is above the target, is always between low and high
     low, high = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), q.shape[1] - 1)
     while (low < high).any():
         middle = (low + high) // 2
@@ -322,7 +361,10 @@ def _draw(q: FloatArray, rows: IntArray, generator: np.random.Generator) -> IntA
 def _draw_within(
     boxes: IntArray, lengths: Sequence[FloatArray], generator: np.random.Generator, at: Mapping[int, int]
 ) -> IntArray:
-    """Draw a cell of each box (N x n), all of its cells alike, and return them as n x N; some modes are given."""
+    """Draw a cell of each merged box (N x n, changed in place), each with the same probability; return n x N indices.
+
+    `lengths` has the number of levels of each interval, mode by mode. A mode that is fixed by `at` gets its index.
+    """
     for k, sides in enumerate(lengths):
         if (sides > 1).any():
             ends = np.cumsum(sides.astype(np.int64))
@@ -333,21 +375,22 @@ def _draw_within(
 
 
 def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 0, copies: int = 1) -> None:
-    """Refuse to form what does not fit in memory, or has more modes than an array can.
+    """Refuse to form an array that does not fit in memory, or has more modes than NumPy arrays can have.
 
     Parameters
     ----------
     shape, name, way_out
-        The array's shape; the question that asks for it; a sentence that names a smaller one.
+        The array's shape; the query that asks for it, named in the error; a sentence that says what to ask instead.
     merged
         The number of merged cells, where their grid is formed first: three arrays of that size.
     copies
-        How many arrays of that shape there are at a time.
+        How many arrays of that shape are in memory at the same time.
     """
     n_cells = math.prod(shape)
     if len(shape) > limits.MOST_AXES:
         where = f"{size_name(n_cells)} cells in {len(shape)} modes"
         raise InvalidQuery(f"{name}: a table of {where} is never formed. {way_out}")
+    # bytes for each cell: 8 for each copy, and the three merged arrays divided among the cells
     check_room(n_cells, 8 * copies + 24 * merged // n_cells, f"{name}: an array", way_out)
 
 
@@ -355,7 +398,10 @@ def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 
 
 
 def find_modes(labels: Labels, modes: Any, caller: str, error: type[LegendreError] = InvalidQuery) -> list[int]:
-    """Read one mode or several different ones, by name or number; `caller` is named in errors."""
+    """Return the numbers of one mode or of several different ones, given by name or number, in the order given.
+
+    `caller` is named in errors, which are of type `error`.
+    """
     listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
     if listed is None:
         raise error(f"{caller}: {modes!r} is not a set of modes; pass a mode such as 0, or modes such as [0, 2].")
@@ -366,7 +412,11 @@ def find_modes(labels: Labels, modes: Any, caller: str, error: type[LegendreErro
 
 
 def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -> IntArray:
-    """Read a caller's cells (k x N, or one cell), by labels where there are some; columns of a frame by their names."""
+    """Return indices (k x N, in the order of levels of the fit) of the cells that a caller names.
+
+    They are given as rows (k x N, or one cell) or as columns of a frame or mapping, which are found by the names of the
+    modes. Entries are labels, or indices in X if `indices` is True or X has no labels. `caller` is named in errors.
+    """
     framed = isinstance(cells, Mapping) or hasattr(cells, "columns") or hasattr(cells, "column_names")
     if framed:
         table = read_table(cells, "cells").by_name([labels.mode(k) for k in range(len(labels.shape))], "cells")
@@ -382,13 +432,17 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
         column = table.column(name)
         if column.mark_absent().any():
             raise InvalidQuery(f"{caller}: row {int(column.codes.argmin())} has no value of {labels.mode(k)}.")
+        # each different value of the column is looked up once; `codes` says which of them each row has
         levels = [labels.find_level(k, value, caller) for value in column.values]
         found[:, k] = np.array(levels, dtype=np.int64)[column.codes]
     return found
 
 
 def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
-    """Read a caller's cells (k x N, or one cell) that are given by indices."""
+    """Check cells that are given by indices (k x N, or one cell); return them as k x N integers.
+
+    Raise `InvalidBasis` for other shapes, for entries that are not integers, and for cells outside the grid.
+    """
     index = np.atleast_2d(np.asarray(cells))
     if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != len(shape):
         hint = " They are indices, counted from 0." if index.dtype.kind in "OUSM" else ""
@@ -401,14 +455,17 @@ def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
 
 
 def check_table(shape: tuple[int, ...], kept: Sequence[int]) -> None:
-    """Refuse a table over some modes that cannot be formed."""
+    """Refuse a marginal over the modes `kept` that does not fit in memory, and advise to ask for fewer modes."""
     name = f"the joint distribution of {f'modes {list(kept)}' if len(kept) <= 8 else f'{len(kept)} modes'}"
     fewer = "Ask for fewer modes, or for log_prob or samples."
     check_formed(tuple(shape[k] for k in kept), name, fewer, copies=2)  # the answer, and what it is copied from
 
 
 def read_event(labels: Labels, given: Mapping[Any, Any] | None, caller: str = "condition") -> dict[int, int]:
-    """Read an event, the levels of some modes: return the index of each mode that is fixed; none for ``None``."""
+    """Read an event, ``{mode: level}``; return the index at which each mode is fixed, by the number of the mode.
+
+    ``None`` is the event without conditions. `caller` is named in errors.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -425,7 +482,10 @@ def read_event(labels: Labels, given: Mapping[Any, Any] | None, caller: str = "c
 def marginal(
     q: Distribution, labels: Labels, modes: list[int] | None, given: Mapping[Any, Any] | None
 ) -> tuple[list[int], FloatArray]:
-    """Sum Q, given the levels of some modes, over all others but `modes`, by default over none; return these too."""
+    """Return probabilities over `modes` given the levels of other modes; and the modes, by default all not given.
+
+    It is the query behind `Decomposition.marginal` and `condition`: it checks what the caller asks for.
+    """
     at = read_event(labels, given)
     kept = [k for k in range(len(labels.shape)) if k not in at] if modes is None else modes
     for k in kept:
@@ -445,12 +505,16 @@ def marginal(
 
 
 def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequence[Mode] | None = None) -> float:
-    """Sum ``q f`` over the cells with probability."""
+    """Return the sum of ``q f`` over the cells with q > 0; f and modes are as in `Decomposition.expectation`.
+
+    On a list of cells, an f of all modes is evaluated at these cells alone. Otherwise it is evaluated on the grid of
+    the modes that it depends on, and summed with the marginal of Q over these.
+    """
     kept = list(range(len(labels.shape))) if modes is None else find_modes(labels, modes, "expectation")
     if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
     part, name = labels.part(kept), "expectation: what f returned" if callable(f) else "expectation: f"
-    columns: tuple[IntArray, ...]
+    columns: tuple[IntArray, ...]  # for each mode the indices at which f is evaluated; together they broadcast
     if modes is None and isinstance(q, ListDistribution):
         cells, log_q = q.listed
         table, columns = np.exp(log_q), tuple(cells.T)
@@ -486,7 +550,7 @@ def sample(q: Distribution, n: int, rng: int | np.random.Generator | None, at: M
     if not is_whole(n, 0):
         raise InvalidQuery(f"sample({n!r}): the number of cells must be an integer >= 0.")
     order = len(q.model.support.shape)
-    # the cells and their boxes, one number that is drawn, its place
+    # numbers of 8 bytes for each draw: the cell and its box (N each), a random number, the entry that it selects
     check_room(int(n), 8 * (2 * order + 2), "sample: a list", "Draw fewer at a time, and pass the same generator on.")
     return q.sample(int(n), generator_from(rng, InvalidQuery), at)
 
@@ -496,7 +560,10 @@ def sample(q: Distribution, n: int, rng: int | np.random.Generator | None, at: M
 
 @dataclass(frozen=True, eq=False)
 class FittedTensor:
-    """Q in X's units, in every form in which `Observation.squared_error` compares X with it."""
+    """Q in X's units, in each form in which `Observation.squared_error` needs it, which computes the RMSE of a fit.
+
+    A dense X asks for `rows`, a sparse one for `log_prob` and `sum_of_squares`, a distributed one for `on_blocks`.
+    """
 
     fit: Decomposition
 
@@ -506,7 +573,7 @@ class FittedTensor:
         return box_values(self.fit)
 
     def rows(self, rows: slice) -> FloatArray:
-        """Return Q on some rows of the grid."""
+        """Return Q, in X's units, on some rows of the grid: a slice of the first mode, and all of the others."""
         return grid_rows(self.fit.model, self._boxes, rows, self.fit.model.support.mask)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
@@ -514,35 +581,41 @@ class FittedTensor:
         return self.fit._distribution.log_prob(cells)
 
     def sum_of_squares(self) -> float:
-        """Return the sum of q^2 over all cells: ``exp(psi(2 theta) - 2 psi(theta))``."""
+        """Return the sum of q^2 over all cells, where q are probabilities: ``exp(psi(2 theta) - 2 psi(theta))``."""
         fit = self.fit
         return math.exp(choose_engine(fit.model.on_face(fit._alive)).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
 
     def on_blocks(self) -> FittedModel:
-        """Return Q as a function of the rectangle of the grid that is wanted."""
+        """Return a small object that computes Q on any rectangle of the grid, to be sent to where blocks of X are."""
         fit, space = self.fit, self.fit.model
         alive = None if fit._alive is None else space.on_grid(fit._alive)
         return FittedModel(fit.basis, space.on_cells(fit.theta), fit.psi, fit.total, space.quotient, alive)
 
 
 def box_values(fit: Decomposition, level: float = 1e-6) -> FloatArray:
-    """Compute Q over the base measure on merged cells, in Omega or not, in X's units; NaN where it has no limit.
+    """Compute Q divided by the base measure, in X's units, on every merged cell, also outside Omega.
 
-    A direction of recession comes from a linear program: it changes a cell by about 1, or by less than `level`.
+    At the boundary, Q is the limit of the member with parameters ``theta + t * recession``. Along that direction log q
+    of a cell changes at a constant rate, relative to cells that keep probability: Q is 0 where the rate is negative,
+    and NaN, because there is no limit, where it is positive (outside Omega only). The direction comes from a linear
+    program: its rates are about 1, or rounding errors below `level`.
     """
     space = fit.model.on_full_grid()
     log_q = space.below(fit.theta) - fit.psi
     if fit._alive is not None:
-        fall, alive = space.below(fit.recession), space.on_grid(fit._alive)
-        fall -= fall[alive].max()
-        fall[alive] = 0.0
-        log_q = np.where(fall < -level, -np.inf, np.where(fall > level, np.nan, log_q))
+        rate, alive = space.below(fit.recession), space.on_grid(fit._alive)
+        rate -= rate[alive].max()  # the same for all cells that keep probability, up to rounding
+        rate[alive] = 0.0
+        log_q = np.where(rate < -level, -np.inf, np.where(rate > level, np.nan, log_q))
     with np.errstate(over="ignore"):  # outside the support the model's value may be beyond float64
         return np.exp(log_q) * fit.total
 
 
 def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None) -> FloatArray:
-    """Expand values of the merged cells to some rows of the grid, times the base measure; 0 where not `visible`."""
+    """Expand values of the merged cells to some rows of the grid, times the base measure.
+
+    `rows` is a slice of the first mode. Cells that are not in `visible`, a mask of X's shape, are 0.
+    """
     q: FloatArray = model.quotient.spread(boxes, rows)
     if model.base is not None:
         with np.errstate(over="ignore", invalid="ignore"):  # outside Omega the base may be anything
@@ -553,7 +626,7 @@ def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray |
 
 
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
-    """Q in X's units: everywhere, or 0 outside the support and NaN where X was missing."""
+    """Return Q in X's units, levels in the order of the fit; `extend` and its meaning as in `Decomposition.tensor`."""
     way_out = "Ask for log_prob, marginal, sample or most_probable."
     check_formed(fit.shape, "tensor", way_out, fit.model.quotient.n_merged)
     points, mask = fit.model.support.points, fit.model.support.mask

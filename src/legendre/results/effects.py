@@ -1,8 +1,9 @@
 """Effects: log Q as a sum of what single modes do, pairs of modes, and so on (a functional analysis of variance).
 
-``log(Q / base)`` is a sum of steps, ``theta_u`` wherever a cell is at or above u. A step is a product over the modes in
-which u is not 0, and each factor is its mean plus a centred function of one mode. Multiplied out, every step gives
-something to each set of those modes: the effects, in time proportional to the basis, without a tensor of X's shape.
+``log(Q / base)`` is a sum of steps: each cell u of the basis adds theta_u to all cells at or above u. A step is a
+product over the modes k with u_k > 0 of the indicator "level >= u_k", and each indicator is its mean plus a centred
+function of the level. Multiplying out gives a term for each subset of these modes. The effect of a set of modes is the
+sum of its terms over all steps. This takes time proportional to the basis, and no tensor of X's shape is formed.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Effect:
     merged: FloatArray
     variance: float
     share: float
-    lengths: tuple[IntArray, ...]  # how many levels each interval has, for each of the modes
+    lengths: tuple[IntArray, ...]  # for each of the modes, the number of levels in each interval
     origin: Origin
 
     @property
@@ -69,7 +70,7 @@ class Effect:
         return self.origin.of(self.shape)
 
     def tensor(self) -> Any:
-        """Return `values` in the form of X: a DataArray, a Series or table of pandas, an array of its library."""
+        """Return `values` in the type of X: an xarray DataArray, a pandas Series or table, an array of its library."""
         return self.origin.give(self.arranged, what="effect")
 
     @property
@@ -87,7 +88,7 @@ class Effect:
 
     @property
     def arranged(self) -> FloatArray:
-        """The same with levels in the order of `labels`, which is not that of X where levels were arranged."""
+        """`values` with levels in the order of `labels`, which differs from X's for modes that were arranged."""
         check_room(math.prod(self.shape), 8, "an effect", "Use `merged` instead.")
         values = self.merged
         for axis, lengths in enumerate(self.lengths):
@@ -169,7 +170,8 @@ class Effects(Printed):
     def observed(self, mode: int | str) -> FloatArray:
         """Return the observed mean at each level of a mode, as a factor, to compare with ``exp(effects[mode].values)``.
 
-        1 is the geometric mean under the measure. The means are those of X over the base measure, on the sample space.
+        The mean at a level is the sum of X there, divided by the base measure of its cells in the sample space. Factors
+        are relative to the geometric mean over levels, weighted by the measure, which is 1.
         """
         (k,) = _read_modes(mode, self.fit.labels)
         logs = center_log_means(self.fit, k, self.measure)
@@ -211,8 +213,8 @@ class Effects(Printed):
         True
         """
         wanted = list(_read_modes(modes, self.fit.labels))
-        left_out = np.asarray((self.fit.basis[:, wanted] > 0).all(axis=1))
-        if self.fit.ties is not None:
+        left_out = np.asarray((self.fit.basis[:, wanted] > 0).all(axis=1))  # cells of B that involve all these modes
+        if self.fit.ties is not None:  # of tied parameters those that act on one of these cells or more
             left_out = self.fit.ties.mark_touching(left_out)
         kept = np.flatnonzero(~left_out)
         return max(self.fit._fit_part(kept).kl - self.fit.kl, 0.0)
@@ -247,8 +249,8 @@ class Effects(Printed):
 def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> Effects:
     """Compute the effects of all sets of at most `max_order` modes, and their shares of the variance of log Q.
 
-    `fit` is a decomposition, or a balanced tensor. Without vanishing cells the effects follow from theta in closed form
-    (`tables_of`); with them, log Q is -inf somewhere, and effects are fitted on the other cells (`_project`).
+    `fit` is a decomposition, or a balanced tensor. Effects follow from theta in closed form (`tables_of`). If cells
+    vanish, log Q is -inf there, and fitted effects come from least squares on the other cells (`_fit_on_alive`).
     """
     check_choice(measure, "effects: measure", get_args(Measure), InvalidQuery)
     if max_order is not None:
@@ -256,11 +258,12 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     quotient = fit.model.quotient
     weights = [mode_weights(fit, measure, k) for k in range(len(fit.shape))]
     theta = fit.model.on_cells(fit.theta)
-    if measure == "fitted" and _averages_alive(fit):
-        tables, variances, mean, total = _project(fit, max_order)
+    if measure == "fitted" and _can_fit_on_alive(fit):
+        tables, variances, mean, total = _fit_on_alive(fit, max_order)
     else:
         tables, mean = tables_of(quotient, fit.model.positions, theta, weights, max_order)
         variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
+        # if larger sets have effects too, the variances do not add up to that of log Q
         cut = max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
         total = total_variance(fit.model.positions, theta, weights) if cut else math.fsum(variances.values())
     parts = {
@@ -274,11 +277,15 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
         )
         for modes in sorted(tables, key=lambda modes: (len(modes), modes))
     }
-    return Effects(fit, measure, mean - fit.psi, total, parts)
+    return Effects(fit, measure, mean - fit.psi, total, parts)  # log(Q / base) is the sum of steps minus psi
 
 
-def _averages_alive(fit: Any) -> bool:
-    """Whether cells vanish, and the merged grid is small enough to average over the others alone."""
+def _can_fit_on_alive(fit: Any) -> bool:
+    """Decide whether effects are fitted on the cells that do not vanish: some vanish, and the merged grid is small.
+
+    Otherwise effects come from the finite theta: for a sample space that is a list of cells (`support.points`), which
+    has no grid, and for a balanced tensor, which has no attribute `_alive`.
+    """
     space = fit.model
     return (
         getattr(fit, "_alive", None) is not None
@@ -287,26 +294,31 @@ def _averages_alive(fit: Any) -> bool:
     )
 
 
-def _project(
+def _fit_on_alive(
     fit: Any, max_order: int | None, most: int = 200, tol: float = 1e-9
 ) -> tuple[dict[Modes, FloatArray], dict[Modes, float], float, float]:
     """Compute effects where cells vanish: the least squares fit to log Q, weighted by Q, on the cells that do not.
 
-    Functions of single modes are fitted first, then functions of pairs to what is left, and so on. Each fit takes means
-    of what is left over one set of modes after the other (backfitting), for at most `most` rounds, until no entry moves
-    by more than `tol`. Return tables and variances by set of modes, and mean and variance of log Q + psi.
+    Functions of single modes are fitted first, then functions of pairs to the residuals, and so on. Each fit is by
+    backfitting (Breiman and Friedman 1985): to the function of each set of modes in turn it adds the mean of the
+    residuals at each of its levels, for at most `most` rounds, until no entry changes by more than `tol`.
+
+    Return the table of each set of modes (on merged levels; NaN where all cells vanish), its variance, and the mean and
+    the variance of ``log(Q / base) + psi``, the sum of steps, as `tables_of` does.
     """
     space = fit.model
     alive = space.on_grid(fit._alive)
+    # all arrays are over the merged cells that do not vanish: their coordinates, log(q / base) and probabilities
     cells, log_q = np.nonzero(alive), (space.below(fit.theta) - fit.psi)[alive]
     mass = np.exp(log_q) * space.weights[alive]
     mean = float(mass @ log_q)
-    left = log_q - mean
-    total = float(mass @ left**2)
+    residuals = log_q - mean
+    total = float(mass @ residuals**2)
     groups, shape = _by_modes(space.positions), space.quotient.merged_shape
     _check_sizes(groups, shape, max_order)
     sets = sorted({kept for modes in groups for kept in _subsets(modes, max_order) if kept})
     sizes = {modes: tuple(shape[k] for k in modes) for modes in sets}
+    # for each set of modes: the entry of its table to which each cell belongs, and the probability of each entry
     codes = {modes: np.ravel_multi_index([cells[k] for k in modes], sizes[modes]) for modes in sets}
     sums = {modes: np.bincount(codes[modes], mass, math.prod(sizes[modes])) for modes in sets}
     tables = {modes: np.zeros(len(sums[modes])) for modes in sets}
@@ -314,11 +326,11 @@ def _project(
         for _ in range(most):
             change = 0.0
             for modes in (modes for modes in sets if len(modes) == order):
-                with np.errstate(invalid="ignore"):  # where no cell is left
-                    step = np.bincount(codes[modes], mass * left, len(sums[modes])) / sums[modes]
-                tables[modes] += step
-                left -= step[codes[modes]]
-                change = max(change, float(np.nanmax(np.abs(step))))
+                with np.errstate(invalid="ignore"):  # 0 / 0 = NaN at an entry whose cells all vanish
+                    means = np.bincount(codes[modes], mass * residuals, len(sums[modes])) / sums[modes]
+                tables[modes] += means
+                residuals -= means[codes[modes]]
+                change = max(change, float(np.nanmax(np.abs(means))))
             if change <= tol:
                 break
     variances = {modes: float(np.nansum(sums[modes] * table**2)) for modes, table in tables.items()}
@@ -326,14 +338,16 @@ def _project(
 
 
 def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray | None:
-    """Compute the log of the observed mean at each level of mode k, less its average under `measure`.
+    """Compute the log of the mean of X at each level of mode k, minus its average under `measure`.
 
-    Levels are in the order of `labels`. It is -inf at a level without data, NaN at a level without a cell in the sample
-    space; ``None`` if the fit holds no X, because it was loaded, or if X has another shape than the fit.
+    Pictures show it beside the effect of mode k, which is centred in the same manner. Levels are in the order of
+    `labels`. It is -inf at a level without data, and NaN at a level without a cell in the sample space. Return ``None``
+    if the fit does not hold X (it was loaded from a file), or if X has another shape than the fit.
     """
     if fit.data is None or fit.data.shape != fit.shape:
         return None
     sums, cells = margin_of(fit.data, (k,)), measure_of(fit.model, (k,))
+    # `measure` has weights for merged levels, so the average is over the means at these, where there are data
     merged, inside = (np.add.reduceat(part, fit.model.quotient.cuts[k]) for part in (sums, cells))
     seen = merged > 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -345,16 +359,16 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
     """List the sentences below a table of effects: how good the model is, and how effects may mislead.
 
     An effect of one mode is an average over the others. A reader is warned if averages under the other measure, or the
-    observed means, put two levels in the opposite order, by more than a factor of 1.1 in both. Modes with more than
-    `max_levels` levels are not looked at, because all pairs of levels are compared.
+    observed means, put two levels in the opposite order (`_reverses`). All pairs of levels are compared, so modes with
+    more than `max_levels` levels are skipped.
     """
     model = fit.model
     other: Measure = "uniform" if measure == "fitted" else "fitted"
     weights = [mode_weights(fit, other, k) for k in range(len(fit.shape))]
-    plain, _ = tables_of(model.quotient, model.positions, model.on_cells(fit.theta), weights, 1)
+    under_other, _ = tables_of(model.quotient, model.positions, model.on_cells(fit.theta), weights, 1)
     alone = [e for e in effects if len(e.modes) == 1 and e.shape[0] <= max_levels]
     notes = [f"The model explains {fit.explained}"]
-    if turned := [e.name for e in alone if _reverses(e.merged, plain[e.modes])]:
+    if turned := [e.name for e in alone if _reverses(e.merged, under_other[e.modes])]:
         notes.append(f"Levels of {list_words(turned)} are in another order under the {other} measure")
     means = [(e, center_log_means(fit, e.modes[0], measure)) for e in alone]
     if turned := [e.name for e, seen in means if seen is not None and _reverses(e.arranged, seen)]:
@@ -364,16 +378,19 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:
         subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
-        meaning = "averages are over the others, weighted by Q" if _averages_alive(fit) else "factors mean little"
+        meaning = "averages are over the others, weighted by Q" if _can_fit_on_alive(fit) else "factors mean little"
         notes.append(f"{subject}: log Q is -inf there; {meaning}")
     return notes
 
 
 def _reverses(one: FloatArray, other: FloatArray, least: float = 0.1) -> bool:
-    """Whether two levels are in another order in `other` than in `one`, by more than `least` in both."""
-    with np.errstate(invalid="ignore"):  # of levels without data
-        rise, fall = (np.subtract.outer(part, part) for part in (one, other))
-        return bool(((rise > least) & (fall < -least)).any())
+    """Decide whether some two levels are in opposite order in two vectors of log factors, one entry for each level.
+
+    Their difference must be more than `least` in both vectors, a factor of 1.1, so that ties and rounding do not count.
+    """
+    with np.errstate(invalid="ignore"):  # -inf minus -inf, at levels without data
+        in_one, in_other = (np.subtract.outer(logs, logs) for logs in (one, other))  # for each pair of levels
+        return bool(((in_one > least) & (in_other < -least)).any())
 
 
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
@@ -390,14 +407,14 @@ def _set_name(modes: Modes, labels: Labels) -> str:
 
 
 def mode_weights(fit: Any, measure: Measure, k: int) -> FloatArray:
-    """Return the weight of each merged level of mode k under the measure, with a sum of 1.
+    """Return the weight of each merged level of mode k under the measure; the weights add up to 1.
 
-    `fit` is a decomposition, or a balanced tensor, which holds its values instead of a distribution.
+    "fitted" is the margin of Q, "uniform" the number of levels that are merged.
     """
     lengths, cuts = fit.model.quotient.lengths[k], fit.model.quotient.cuts[k]
     if measure == "uniform":
         return np.asarray(lengths / lengths.sum())
-    if hasattr(fit, "_distribution"):
+    if hasattr(fit, "_distribution"):  # a decomposition; a balanced tensor holds its entries, `values`
         return np.add.reduceat(fit._distribution.marginal([k], {}), cuts)
     return np.add.reduceat(sum_others(fit.values, (k,)) / fit.values.sum(), cuts)
 
@@ -405,35 +422,52 @@ def mode_weights(fit: Any, measure: Measure, k: int) -> FloatArray:
 def tables_of(
     quotient: Quotient, positions: IntArray, theta: FloatArray, weights: list[FloatArray], max_order: int | None
 ) -> tuple[dict[Modes, FloatArray], float]:
-    """Compute the effects of all sets of at most `max_order` modes, and the mean, from theta in closed form.
+    """Compute the effects of all sets of at most `max_order` modes from theta, and the mean of the sum of steps.
 
-    The step of a parameter is theta times a product over its modes k of "level >= u_k", each its mean plus a centred
-    function. The product is multiplied out: the modes in `kept` have their centred functions, all others their means.
-    Return a table of merged levels for each set of modes. `positions` (n x N) are the parameters' cells on the merged
-    grid, `weights` the measure of each mode's intervals.
+    The step of a cell u is theta_u times the product over its modes k (those with u_k > 0) of the indicator
+    "level >= u_k", which is its mean plus a centred function. Multiplied out, the term of a subset `kept` has the
+    centred functions of the modes in it, and the means of the others.
+
+    Parameters
+    ----------
+    quotient, positions, theta
+        The merged grid; the cells of the basis on it, n x N; the theta of each.
+    weights
+        For each mode the measure of each merged level, with a sum of 1.
+    max_order
+        The size of the largest sets; ``None``: all.
+
+    Returns
+    -------
+    tuple
+        For each set of modes the table of its effect on merged levels; and the mean.
     """
-    beyond = [np.cumsum(w[::-1])[::-1] for w in weights]  # the measure at or above each interval
+    beyond = [np.cumsum(w[::-1])[::-1] for w in weights]  # the mean of "level >= i" for each merged level i
     steps: dict[Modes, FloatArray] = {}
     means = [0.0]
     groups = _by_modes(positions)
     _check_sizes(groups, quotient.merged_shape, max_order)
     for modes, rows in groups.items():
         for kept in _subsets(modes, max_order):
-            share = theta[rows].copy()
+            heights = theta[rows].copy()  # of the steps, averaged over the modes that are not kept
             for k in modes:
                 if k not in kept:
-                    share *= beyond[k][positions[rows, k]]
+                    heights *= beyond[k][positions[rows, k]]
             if kept:
                 table = steps.setdefault(kept, np.zeros(tuple(quotient.merged_shape[k] for k in kept)))
-                np.add.at(table, tuple(positions[rows, k] for k in kept), share)
+                np.add.at(table, tuple(positions[rows, k] for k in kept), heights)
             else:
-                means.append(float(share.sum()))
-    centred = {modes: _take_means(zeta(table), [weights[k] for k in modes]) for modes, table in steps.items()}
+                means.append(float(heights.sum()))
+    # zeta turns heights at the cells where steps begin into sums of steps; centring is linear, so it can come last
+    centred = {modes: _subtract_means(zeta(table), [weights[k] for k in modes]) for modes, table in steps.items()}
     return centred, math.fsum(means)
 
 
 def _by_modes(positions: IntArray) -> dict[Modes, list[int]]:
-    """Group the parameters by the modes in which their cells are not 0: each group gives to the same effects."""
+    """Group the cells of the basis (rows of `positions`, n x N) by the modes in which their coordinates are not 0.
+
+    All cells of a group contribute to the same effects: those of all subsets of these modes.
+    """
     groups: dict[Modes, list[int]] = {}
     for row, used in enumerate(positions > 0):
         groups.setdefault(tuple(np.flatnonzero(used).tolist()), []).append(row)
@@ -466,15 +500,18 @@ def _check_sizes(groups: Iterable[Modes], merged_shape: tuple[int, ...], max_ord
         )
 
 
-def _take_means(table: FloatArray, weights: list[FloatArray]) -> FloatArray:
-    """Subtract the weighted mean along each axis in turn: the part of a table that is no effect of fewer modes."""
+def _subtract_means(table: FloatArray, weights: list[FloatArray]) -> FloatArray:
+    """Subtract the weighted mean along each axis in turn, so that no effect of fewer modes is left in the table."""
     for axis, w in enumerate(weights):
         table = table - np.expand_dims(np.tensordot(table, w, axes=(axis, 0)), axis)
     return table
 
 
 def variance_of(table: FloatArray, weights: list[FloatArray]) -> float:
-    """Return the mean square of a table whose mean is 0."""
+    """Return the weighted mean square of a table, its variance, because the mean of an effect is 0.
+
+    `weights` has a vector for each axis, with a sum of 1.
+    """
     squares = table * table
     for w in reversed(weights):
         squares = squares @ w
@@ -482,17 +519,19 @@ def variance_of(table: FloatArray, weights: list[FloatArray]) -> float:
 
 
 def total_variance(positions: IntArray, theta: FloatArray, weights: list[FloatArray]) -> float:
-    """Compute the variance of log Q as a sum over pairs of parameters of theta_u theta_v times their covariance.
+    """Compute the variance of log Q: the sum of theta_u theta_v cov(f_u, f_v) over pairs of cells of the basis.
 
-    Shares refer to it. It is needed if sets of more than `max_order` modes have effects: their variances are not known.
-    The product of two steps is the step at the join of their cells, so its mean is the measure at or above the join.
+    f_u is the feature of u, 1 at or above u. The share of an effect is its part of this variance. The sum is needed if
+    sets of more than `max_order` modes have effects, because their variances are not computed. The product of two
+    features is the feature of the join, so its mean is the measure at or above the join. Arguments as in `tables_of`.
     """
-    beyond = [np.cumsum(w[::-1])[::-1] for w in weights]
-    means = np.prod([b[positions[:, k]] for k, b in enumerate(beyond)], axis=0)
+    beyond = [np.cumsum(w[::-1])[::-1] for w in weights]  # the measure at or above each merged level
+    means = np.prod([b[positions[:, k]] for k, b in enumerate(beyond)], axis=0)  # of the features
     total = 0.0
+    # a block of rows at a time, so that the matrix of all pairs is never held
     for rows in rows_of((len(theta), len(theta))):
         joint = np.ones((len(theta[rows]), len(theta)))
         for k, b in enumerate(beyond):
             joint *= b[np.maximum.outer(positions[rows, k], positions[:, k])]
         total += float(theta[rows] @ (joint - np.outer(means[rows], means)) @ theta)
-    return max(total, 0.0)
+    return max(total, 0.0)  # rounding may make it negative
