@@ -1,4 +1,4 @@
-"""The table of parameters: what each one says, how sure it is, and what would be lost without it."""
+"""The table of parameters: what each one acts on, its standard error, and how much KL(P, Q) rises without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Asked = Literal["auto", "refit", "estimate"]
 FEW_REFITS = 100  # parameters up to which a table of them may fit the model again without each in turn
-QUICK_COVARIANCE = 3_000  # parameters whose Fisher matrix is inverted without being asked for (2 s)
+QUICK_COVARIANCE = 3_000  # parameters up to which the Fisher matrix is inverted even if the user did not ask (2 s)
 COLUMNS = ("theta", "factor", "eta", "eta_hat", "standard_error", "kl_lost")
 
 
@@ -86,9 +86,9 @@ class Parameters:
     kl_lost: FloatArray
     exact: bool
     notes: tuple[str, ...]
-    recession: FloatArray
-    titles: tuple[str, ...] = ()  # names of tied parameters; empty for those that their cells name
-    boxed: bool = False  # whether one of them is a box with the first cell, whose eta is not that of the fit
+    recession: FloatArray  # as in `Decomposition`: its sign says to which infinity a diverging theta goes
+    titles: tuple[str, ...] = ()  # the name of each tied parameter; "" for one that its cell names
+    boxed: bool = False  # whether one acts on a box that holds the first cell: its eta is not that of the fit
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -107,19 +107,20 @@ class Parameters:
     def sorted_by(self, column: str) -> Parameters:
         """Return the same rows, those with the largest absolute values in a column first, those without one last.
 
-        Factors are as large as the theta that they come from.
+        Factors are sorted by |theta|, so that a factor of 1/8 counts as much as one of 8.
         """
         if column not in COLUMNS:
             raise InvalidQuery(unknown_name("column of parameters", str(column), COLUMNS))
         sizes = np.abs(getattr(self, "theta" if column == "factor" else column))
+        # NaN is sorted as -1, below every absolute value
         return self[np.argsort(-np.where(np.isnan(sizes), -1.0, sizes), kind="stable")]
 
     def __getitem__(self, rows: int | slice | Sequence[int] | IntArray) -> Parameters:
-        """Return some of the rows."""
+        """Return the table of some rows, given as an index of a NumPy array: a number, a slice, a list or a mask."""
         chosen = np.atleast_1d(np.arange(len(self))[rows])
         parts: dict[str, Any] = {}
         for name, values in vars(self).items():
-            if isinstance(values, np.ndarray):
+            if isinstance(values, np.ndarray):  # every array has an entry for each row
                 parts[name] = freeze(values[chosen])
             elif name in ("notes", "titles") and values:
                 parts[name] = tuple(values[i] for i in chosen)
@@ -132,6 +133,7 @@ class Parameters:
         if len(self.labels.shape) <= limits.MOST_AXES:
             for k, cells in enumerate(self.cells.T):
                 levels = self.labels.levels_of(k)[cells]
+                # tied parameters have no single cell: -1, which has no level
                 columns[self.labels.mode(k)] = levels if (cells >= 0).all() else np.where(cells < 0, None, levels)
         columns |= {name: getattr(self, name) for name in COLUMNS}
         return pandas.DataFrame(columns | {"note": list(self.notes)})
@@ -139,14 +141,14 @@ class Parameters:
     def summary(self, rows: int = 15) -> str:
         """Return the first rows as text; `sorted_by` chooses which come first.
 
-        Columns without any number are left out. Where a parameter diverges, theta is listed as infinite.
+        A column in which all entries are NaN is left out. A parameter that diverges is listed as infinite.
         """
         check_int(rows, "parameters().summary: rows", 1, InvalidQuery)
         head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
         if not len(self):
             return head
-        steep = np.array([note == INFINITE for note in self.notes])
-        theta = np.where(steep, np.copysign(np.inf, self.recession), self.theta)
+        diverges = np.array([note == INFINITE for note in self.notes])
+        theta = np.where(diverges, np.copysign(np.inf, self.recession), self.theta)
         with np.errstate(over="ignore"):
             shown = {"theta": theta, "factor": np.exp(theta), "s.e.": self.standard_error, "eta": self.eta}
         shown["KL lost" if self.exact else "KL lost (estimate)"] = self.kl_lost
@@ -167,38 +169,42 @@ class Parameters:
 
 
 def names_of(labels: Labels, cells: IntArray, titles: Sequence[str], signs: str = ">=<=") -> tuple[str, ...]:
-    """Say in words on which cells each parameter acts: its title, or the lowest level of its cell in each mode.
+    """Write for each parameter on which cells it acts: its title if it has one, else e.g. "hour >= 8, dest >= SFO".
 
-    A mode is not named where the parameter acts on all of its levels. `cells` is n x N; `signs` are the characters for
-    "at or above" and "at or below".
+    `cells` (n x N) are the parameters' cells. A mode in which the cell's coordinate is 0 is not named, because the
+    parameter acts on all of its levels. `signs` are the two signs for "at or above" and "at or below", of equal length.
     """
     named = [[labels.from_on(int(k), int(cell[k]), signs) for k in np.flatnonzero(cell)] for cell in cells]
     return tuple(title or ", ".join(parts) for title, parts in zip(titles or [""] * len(cells), named, strict=True))
 
 
 def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
-    """Make the table of a fit's parameters.
+    """Make the table of a fit's parameters, for `Decomposition.parameters`.
 
-    Standard errors, and `kl_lost` by estimate, need the inverse Fisher matrix, which is computed unless it is large.
-    `kl_lost` by refitting takes one fit for each parameter: "auto" does so only where that is quick.
+    Standard errors, and estimates of `kl_lost`, need the inverse Fisher matrix. It is computed for few parameters, or
+    if the caller asks for estimates. An exact `kl_lost` takes one fit for each parameter, which "auto" makes if that is
+    quick. If neither is computed, the column is NaN.
     """
     if kl_lost is not None:
         check_choice(kl_lost, "parameters: kl_lost", get_args(Asked), InvalidQuery)
     refits = kl_lost == "refit" or (kl_lost == "auto" and _quick_to_refit(fit))
     inverted = fit.n_params <= QUICK_COVARIANCE or kl_lost == "estimate"
-    found = information(fit) if inverted else None
+    found = information(fit) if inverted else None  # the covariance of theta, and which parameters have none
     reasons = ("",) * fit.n_params if found is None else found.reasons
     lost, errors = np.full((2, fit.n_params), np.nan)
     if refits:
         every = np.arange(fit.n_params)
         lost = np.array([max(fit._fit_part(np.delete(every, i)).kl - fit.kl, 0.0) for i in every.tolist()])
-    elif found is not None and kl_lost is not None:  # half the squared Wald statistic over N
+    elif found is not None and kl_lost is not None:
+        # KL is about quadratic near its minimum: it rises by theta^2 / (2 v), where v is the entry on the diagonal of
+        # the inverse Fisher matrix of one observation (half the squared Wald statistic, divided by the sum of X)
         variances = np.diagonal(found.covariance()) * fit.total
-        lost = np.where(np.array(reasons) == OPEN, 0.0, fit.theta**2 / (2.0 * variances))  # others take over
-    none = _no_errors(fit, found)
-    if not none and found is not None:
+        # without a parameter that is not identified, the others give the same Q
+        lost = np.where(np.array(reasons) == OPEN, 0.0, fit.theta**2 / (2.0 * variances))
+    why_none = _explain_no_errors(fit, found)
+    if not why_none and found is not None:
         errors = np.sqrt(np.diagonal(found.covariance()))
-    short = fit.model.terms.as_ties().shortfall
+    short = fit.model.terms.as_ties().shortfall  # from eta of a box to its probability: 1 if it holds the first cell
     return Parameters(
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),
@@ -210,25 +216,29 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
         standard_error=freeze(errors),
         kl_lost=freeze(lost),
         exact=refits,
-        notes=tuple(reason or none for reason in reasons),
+        notes=tuple(reason or why_none for reason in reasons),
         recession=fit.recession,
     )
 
 
 def _quick_to_refit(fit: Decomposition) -> bool:
-    """Whether one more fit for each parameter, without it, would take about a second in all."""
+    """Decide whether fitting once more without each parameter in turn would take about a second in all.
+
+    A fit reads X once, and then sweeps the merged grid.
+    """
     if fit.data is None or fit.n_params > FEW_REFITS:
         return False
     entries = fit.data.entries
     read = math.prod(fit.shape) if entries is None else len(entries.values)
-    # visits of cells of all those fits together: half a second
+    # 2^24 visits of cells, in all these fits together, take half a second
     return fit.n_params * max(read, fit.model.additions) <= 1 << 24
 
 
-def _no_errors(fit: Decomposition, found: Information | None) -> str:
-    """Say why no parameter of this fit has a standard error; return "" if they have them.
+def _explain_no_errors(fit: Decomposition, found: Information | None) -> str:
+    """Return the reason why no parameter of this fit has a standard error, or "" if the fit has standard errors.
 
-    `found` is None if the Fisher matrix was too large to be inverted without being asked for.
+    Standard errors treat X as counts and theta as the maximum likelihood estimate. `found` is None if the Fisher matrix
+    was not inverted, because it is large and the caller did not ask for it.
     """
     if fit.data is None:
         return "X is not available (this fit was loaded from a file)"

@@ -1,6 +1,6 @@
-"""Pictures: slices, residuals, margins and others of X and Q for every result; more for decompositions.
+"""Pictures of results: those that compare X with Q, which every result has, and more for decompositions.
 
-matplotlib is imported when a picture is drawn.
+matplotlib is imported when a picture is drawn, because it is optional and slow to import.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
     from legendre.results.inference.result import Inference
 
-EXACT = 1e-6  # residuals up to this (counts: in standard deviations, else in largest entries) are rounding errors
+EXACT = 1e-6  # residuals up to this are rounding errors; in standard deviations (counts), or relative to the largest X
 By = Literal["gain", "share", "kl"]
 Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
 QUANTITIES = {
@@ -78,8 +78,8 @@ QUANTITIES = {
 class Plots:
     """Pictures of a result: ``.slices()``, ``.residuals()``, ``.margins()``, ``.mosaic()``, ``.history()``.
 
-    A picture of one part draws into ``ax=`` where that is given, else into a new figure, and returns the axes; one of
-    several parts returns its figure. Modes and levels are named by their labels.
+    A picture with one panel is drawn into ``ax=`` if that is given, otherwise into a new figure; its axes are returned.
+    A picture with several panels returns its figure. Modes and levels are named by their labels.
     """
 
     result: Result
@@ -88,11 +88,12 @@ class Plots:
 
     @draw_literally
     def slices(self, mode: int | str | None = None, *, most: int = 3) -> Figure:
-        """Draw slices of X and of Q side by side, with the residuals; of a matrix all of it.
+        """Draw slices of X, of Q and of the residuals side by side; a matrix is drawn in one piece.
 
-        The slices with the largest totals and with the largest residuals are drawn. Of more than three modes three are
-        shown, and entries are sums over the others. Residuals of counts are in standard deviations. Beside a completion
-        without a basis is how wide the 90 % intervals of the missing cells are, if X has at most three modes.
+        The slices with the largest totals and with the largest residuals are drawn. If X has more than three modes,
+        three are shown, and entries are sums over the others. Residuals of counts are in standard deviations. A
+        completion without a basis also has the widths of the 90 % intervals of missing cells, if X has at most three
+        modes.
 
         Parameters
         ----------
@@ -115,16 +116,18 @@ class Plots:
         if len(labels.shape) == 2 and mode is not None:
             raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
         modes = slice_modes(labels.shape, None if mode is None else labels.find_mode(mode, "plot.slices"))
+        # slices x rows x columns; a matrix is a single slice
         x, q = (part.reshape(-1, *part.shape[-2:]) for part in pair.table(modes, "plot.slices"))
         largest = float(np.nanmax(x))
         chosen = _choose_slices(x, q, most)
         x, q = x[chosen], q[chosen]
-        left = residuals_of(pair, x, q)
+        residuals = residuals_of(pair, x, q)
         # a few large residuals would turn the others white: one in 200 is beyond the scale
-        span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * largest) or 1.0
+        span = max(float(np.nanquantile(np.abs(residuals), 0.995)), EXACT * largest) or 1.0
         values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
         unit, spread = ("count", "standard deviations") if pair.counts else ("entry", "difference")
-        parts = [(pair.seen, x, values, unit), (pair.made, q, values, unit), ("residual", left, shades, spread)]
+        # a column of panels for each: its name, the slices, the colours, and the unit at the colour bar
+        parts = [(pair.seen, x, values, unit), (pair.made, q, values, unit), ("residual", residuals, shades, spread)]
         if pair.width is not None and len(modes) == len(labels.shape) and np.isfinite(pair.width).any():
             width = pair.width.transpose(modes).reshape(-1, *x.shape[1:])
             parts.append(("width of 90 % interval", width[chosen], _colours(width), unit))
@@ -140,6 +143,7 @@ class Plots:
                 ax.set_title(name if len(modes) == 2 else f"{shorten(part, 28)}: {name}")
                 ax.label_outer()
                 if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
+                    # crosses where Q vanishes, dots where X is missing and Q is not
                     for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
                         down, across = np.nonzero(marked)
                         ax.plot(across, down, marker, color="white", markersize=5, linestyle="")
@@ -162,7 +166,7 @@ class Plots:
         """Draw X against Q, cell by cell, on logarithmic axes where entries differ much; name the worst cells.
 
         The worst are those with the largest residuals: for counts in standard deviations (signed square roots of the
-        terms of the deviance), otherwise in X's units. Of more than `max_dots` cells every n-th is drawn.
+        terms of the deviance), otherwise in X's units. If there are more than `max_dots` cells, every n-th is drawn.
 
         Examples
         --------
@@ -179,12 +183,13 @@ class Plots:
         worst = largest_places(np.abs(residuals), most, least).tolist()
         ax = axes_for("plot.residuals", ax, (10.5, 5.2))
         ax.use_sticky_edges = False  # the worst cells lie at the edges
-        step = -(-len(found.x) // max_dots) or 1
+        step = -(-len(found.x) // max_dots) or 1  # draw every step-th cell, at most max_dots
         _draw_dots(ax, pair, found.x, found.q, step)
         ax.plot(found.q[worst], found.x[worst], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
         listed = ["worst cells (sd: standard deviations)" if pair.counts else "worst cells"]
         words: dict[str, Any] = {"textcoords": "offset points", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
-        sides = ((-15, -4), (8, -4), (-4, 8), (-4, -15))  # in turn, so that numbers of neighbours keep apart
+        # offsets in points: the number of a cell is left, right, above or below in turn, to avoid overlap of neighbours
+        sides = ((-15, -4), (8, -4), (-4, 8), (-4, -15))
         for rank, i in enumerate(worst, start=1):
             ax.annotate(str(rank), (found.q[i], found.x[i]), xytext=sides[rank % 4], **words)
             name = fill(shorten(pair.labels.cell(found.cell(i)), 132), 44, subsequent_indent="    ")
@@ -199,16 +204,18 @@ class Plots:
 
     @draw_literally
     def margins(self, modes: Sequence[Any] | None = None, *, most: int = 6) -> Figure:
-        """Draw sums of X and of Q over all modes but one or two, and which share of the total Q has elsewhere.
+        """Draw sums of X and of Q over all modes but one or two; titles say which share of the total is misplaced.
 
-        Single modes are drawn as bars (X) with a line or dots (Q), pairs of modes as X against Q.
+        Misplaced is what lies in other entries in Q than in X: half the sum of absolute differences. Single modes are
+        drawn as bars (X) with a line or dots (Q), pairs of modes as X against Q.
 
         Parameters
         ----------
         modes
-            Modes and pairs of modes, e.g. ``["hour", ("carrier", "dest")]``. Default: those in which most is misplaced.
+            Modes and pairs of modes, e.g. ``["hour", ("carrier", "dest")]``. Default: those with the largest misplaced
+            shares.
         most
-            How many modes, and how many pairs.
+            The largest number of modes, and of pairs, that are drawn by default.
 
         Examples
         --------
@@ -224,10 +231,11 @@ class Plots:
         else:
             shape = pair.labels.shape
             tables = _choose_misplaced(pair, [(k,) for k in range(len(shape))], most)
-            among = range(len(shape)) if len(shape) <= 8 else sorted(k for (k,) in tables)  # all pairs of few modes
+            # all pairs of few modes; of more than 8, pairs of those that were chosen, to limit the sums over X
+            among = range(len(shape)) if len(shape) <= 8 else sorted(k for (k,) in tables)
             couples = [(i, j) for i, j in combinations(among, 2) if shape[i] * shape[j] <= limits.LARGEST_GRID]
             tables |= _choose_misplaced(pair, couples, most)
-        figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)
+        figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)  # four: 2 x 2
         legend: Any = None  # of the first single mode; the others have the same
         for ax, (group, table) in zip(axes, tables.items(), strict=True):
             if len(group) == 1:
@@ -247,11 +255,11 @@ class Plots:
 
     @draw_literally
     def mosaic(self, modes: Mode | Sequence[Mode] | None = None, ax: Axes | None = None) -> Axes:
-        """Draw a tile for each cell, its area the count, its shade the residual from the fit.
+        """Draw a mosaic plot: a tile for each cell, whose area is the count and whose shade is the residual of the fit.
 
         The first mode splits the square from left to right, the second from top to bottom, and so on. Shades begin
-        where a Pearson residual is beyond 2 and darken beyond 4. A cell without counts is a sliver; one outside the
-        support, a structural zero, is outlined.
+        where a Pearson residual is beyond 2, and are darker beyond 4 (Friendly 1994). A cell without counts is a
+        sliver; a cell outside the support, a structural zero, has a dashed outline.
 
         Parameters
         ----------
@@ -282,11 +290,12 @@ class Plots:
             )
         table = pair.table(kept, "plot.mosaic")
         residuals = table.x - table.q
-        if pair.counts:  # mosaics have always had Pearson residuals
+        if pair.counts:  # Pearson residuals, as is usual in mosaic plots; 0 where Q is 0
             residuals /= np.sqrt(np.where(table.q > 0, table.q, np.inf))
         starts, lengths = split_square(np.nan_to_num(table.x))
         ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
-        bounds = [-8.0, -4.0, -2.0, 2.0, 4.0, 8.0]  # beyond 2 unusual, beyond 4 very much so; between them grey
+        # five shades: grey between -2 and 2, one for unusual residuals and a dark one beyond 4, for each sign
+        bounds = [-8.0, -4.0, -2.0, 2.0, 4.0, 8.0]
         steps = colormaps[DIVERGING]([0.06, 0.27, 0.5, 0.73, 0.94])
         steps[2] = 0.9, 0.9, 0.9, 1.0
         shades = ScalarMappable(BoundaryNorm(bounds, 5), ListedColormap(steps))
@@ -295,10 +304,11 @@ class Plots:
             if np.isnan(table.x[cell]):  # a structural zero
                 tile.set(fill=False, linestyle="--", edgecolor="0.2", linewidth=1.2)
             else:
+                # beyond 8 the colour map has no shade, so larger residuals get the darkest
                 tile.set(facecolor=shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)))
             ax.add_patch(tile)
         _name_levels(ax, starts, starts + lengths, labels)
-        ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # edges are not cut
+        ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # room for the lines at the edges; y runs downwards
         ax.spines[:].set_visible(False)
         kind = "Pearson residual" if pair.counts else "difference"
         add_colour_bar([ax], shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
@@ -308,7 +318,7 @@ class Plots:
 
     @draw_literally
     def history(self, ax: Axes | None = None) -> Axes:
-        """Draw the certificate: how the residual, which is 0 at the minimum, fell from step to step.
+        """Draw the residual, which is 0 at the minimum, after each step, and the tolerance that it had to reach.
 
         Examples
         --------
@@ -331,22 +341,22 @@ class Plots:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitPlots(Plots):
-    """Pictures of a decomposition: those of `Plots`, and what needs its parameters.
+    """Pictures of a decomposition: those of `Plots`, and those that need its parameters.
 
     ``.effects()``, ``.graph()``, ``.odds()``, ``.boxes()`` and ``.path()``.
     """
 
     fit: Decomposition
-    tests: Inference | None = None  # by default those of X
+    tests: Inference | None = None  # for `odds`; by default ``fit.inference()``
 
     @draw_literally
     def effects(self, *, measure: Measure = "fitted", most: int = 6) -> Figure:
         """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
 
-        A line shows the factor by which a level multiplies the probability, on a logarithmic scale (dots, where levels
-        have no order), beside the observed means; a map the factor of a pair of levels beyond those of its modes, on
-        one scale for all maps. Titles give the share of the variance of log Q. The heading says where joint effects put
-        levels in another order than their observed means.
+        A line (dots, if levels have no order) shows the factor by which each level multiplies the probability, on a
+        logarithmic scale, beside the observed means. A map shows the factor of each pair of levels beyond the factors
+        of the two levels; all maps have the same colour scale. Titles give the share of the variance of log Q. The
+        heading says if levels of a mode are in another order than their observed means.
 
         Parameters
         ----------
@@ -376,7 +386,7 @@ class FitPlots(Plots):
         figure, axes = make_panels("plot.effects", len(drawn), 3)
         scarce = [scarce_levels(fit, effect) for effect in drawn]
         maps = [np.abs(e.merged[~few]) for e, few in zip(drawn, scarce, strict=True) if len(e.modes) == 2]
-        # one scale for all maps; one in 100 is beyond it
+        # one scale for all maps, from exp(-span) to exp(span); one entry in 100 is beyond it
         span = float(np.nanquantile(np.concatenate(maps), 0.99)) or 1.0 if maps else 1.0
         for ax, effect, few in zip(axes, drawn, scarce, strict=True):
             if len(effect.modes) == 1:
@@ -392,6 +402,7 @@ class FitPlots(Plots):
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
             notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
         lines = ["; ".join(notes), *notes_of(fit, measure, found)]
+        # about 45 letters have room above each panel
         figure.suptitle("\n".join(fill(line, 45 * min(len(drawn), 3)) for line in lines), fontsize=LARGE)
         return figure
 
@@ -419,11 +430,12 @@ class FitPlots(Plots):
         found = tests.odds(first, second, given, contrasts=contrasts, confidence=confidence)
         if len(found) > 60:
             raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most 60 can be read. Use given=.")
-        ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))
+        ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))  # inches: 0.32 for each row
         ax.axvline(1.0, color=GREY, linewidth=1)
         rows, known = np.arange(len(found)), np.isfinite(found.standard_error)
         ends = np.abs(np.stack([found.lower, found.upper]) - found.estimate)[:, known]
         ax.errorbar(found.estimate[known], rows[known], xerr=ends, fmt="o", color=BLUE, capsize=3)
+        # an odds ratio without a standard error has a word instead of a dot
         words = {np.inf: "infinite →", -np.inf: "← 0"}
         for i in np.flatnonzero(~known).tolist():
             text = words.get(float(found.estimate[i]), "open")
@@ -438,16 +450,17 @@ class FitPlots(Plots):
 
     @draw_literally
     def graph(self, ax: Axes | None = None, *, by: By | None = None, measure: Measure = "fitted") -> Axes:
-        """Draw modes as boxes and the joint effects of pairs as lines, the stronger the thicker; up to 15 have numbers.
+        """Draw modes as boxes and joint effects of pairs as lines, thicker if stronger; with numbers if at most 15.
 
         Parameters
         ----------
         ax
             Where to draw; a new figure by default.
         by
-            "share", the default: by the share of the variance of log Q. "kl": by how much KL(P, Q) rises without the
-            pair, and all larger sets that hold it; the model is fitted again for each line. "gain", the default for
-            `legendre.graph`: by what an edge gained; of more than 60 modes those of the strongest edges are drawn.
+            What the strength of a line is. "share", the default: the share of the variance of log Q. "kl": how much
+            KL(P, Q) rises without the pair and all larger sets that contain it; the model is refitted for each line.
+            "gain", the default for `legendre.graph`: how much log-likelihood the edge gained; if there are more than 60
+            modes, those of the strongest edges are drawn.
         measure
             What effects are centred under.
 
@@ -464,6 +477,7 @@ class FitPlots(Plots):
         check_installed("plot.graph", ["networkx"], "'legendre[plot]'")
         import networkx
 
+        # the strength of each edge, by its two modes; in `alone` the share of each single mode, if it is known
         modes, alone = list(range(len(fit.shape))), dict[int, float]()
         if unit == "gain" and fit.graph is not None:
             gained = sorted(zip(fit.graph.gains.tolist(), fit.graph.ends.tolist(), strict=True), reverse=True)
@@ -479,12 +493,14 @@ class FitPlots(Plots):
             if unit == "kl":
                 edges = {pair: effects.kl_lost(pair) for pair in edges}
                 words = "lines: KL(P, Q) lost without the pair, in nats"
-        many = len(modes) > 30 or not alone
+        many = len(modes) > 30 or not alone  # then boxes are small, and hold the name alone
         ax = axes_for("plot.graph", ax, (11.0, 9.0) if many else (7.0, 5.4))
         graph = networkx.Graph()
         graph.add_nodes_from(modes)
         graph.add_edges_from(edges)
-        # few modes and chains, which begin at an end, on a circle, coupled ones next to each other; others by springs
+        # Few modes, and chains (no mode has more than two neighbours), are put on a circle, in the order of a
+        # depth-first search from the mode with fewest neighbours, so that coupled modes are next to each other.
+        # Larger graphs are laid out by springs.
         if len(modes) <= 30 or max(degree for _, degree in graph.degree) <= 2:
             start = [k for end in sorted(graph, key=graph.degree) for k in networkx.dfs_preorder_nodes(graph, end)]
             places = networkx.circular_layout(list(dict.fromkeys(start)))
@@ -496,7 +512,8 @@ class FitPlots(Plots):
         networkx.draw_networkx_edges(graph, places, pairs, ax=ax, **style)
         if len(edges) <= 15:
             texts = {pair: f"{100 * v:.1f} %" if unit == "share" else f"{v:.3g}" for pair, v in edges.items()}
-            part = 0.5 if len(modes) < 4 else 0.76  # of a line, where its number stands: lines cross in the middle
+            # a number stands at the middle of its line; with more modes lines cross there, so nearer to one end
+            part = 0.5 if len(modes) < 4 else 0.76
             style = {"font_color": ORANGE, "font_size": SMALL, "rotate": False, "label_pos": part}
             networkx.draw_networkx_edge_labels(graph, places, texts, ax=ax, **style)
         names = {k: shorten(str(k) if many and fit.labels.names is None else fit.labels.mode(k), 14) for k in graph}
@@ -515,13 +532,14 @@ class FitPlots(Plots):
     def boxes(self, *, most: int = 15) -> Figure:
         """Draw which levels of each mode the parameters of `legendre.boxes` act on, and their factors.
 
-        A row is a box, its bars the levels that it holds: orange where it raises the probability, blue where it lowers
-        it. Levels are in the order in which the boxes grew: those that were arranged are named at the bars.
+        There is a panel for each mode and a row for each box. A bar shows the levels that the box holds: orange if it
+        raises the probability, blue if it lowers it. Levels are in the order that they had when the boxes grew, which
+        is not that of X for modes that were arranged; the text above a bar names the levels.
 
         Parameters
         ----------
         most
-            How many boxes are drawn: those with the largest factors, or the smallest.
+            How many boxes are drawn: those whose factors are furthest from 1.
 
         Examples
         --------
@@ -538,14 +556,14 @@ class FitPlots(Plots):
             raise InvalidQuery("plot.boxes: no parameter of this fit acts on a box; fit with boxes(...).")
         if len(fit.shape) > 6:
             raise InvalidQuery(f"plot.boxes draws up to 6 modes; this fit has {len(fit.shape)}.")
-        lo, hi = np.hsplit(ties.boxes, 2)
+        lo, hi = np.hsplit(ties.boxes, 2)  # boxes x modes: box i holds the levels lo[i, k] to hi[i, k] - 1 of mode k
         chosen = np.argsort(-np.abs(theta), kind="stable")[:most]
         n_modes = len(fit.shape)
         figure, axes = make_panels("plot.boxes", n_modes, n_modes, (4.2 + 2.0 / n_modes, 1.6 + 0.5 * len(chosen)))
         colours, rows = [ORANGE if theta[i] > 0 else BLUE for i in chosen], np.arange(len(chosen))
         for k, (ax, n) in enumerate(zip(axes, fit.shape, strict=True)):
             low, high = lo[chosen, k], hi[chosen, k]
-            ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)
+            ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)  # all levels, as a thin bar
             ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
             for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
                 text = "all" if end - first == n else shorten(fit.labels.name_levels(k, first, end), 26)
@@ -571,7 +589,7 @@ class FitPlots(Plots):
             Where to draw one quantity, "kl" unless another is named.
         quantity
             "kl", "rmse", "aic", "bic" or "held_out", the loss by which ``adaptive("cv")`` chose. Default: a figure of
-            the first two and, where they say something, of "bic" and "held_out".
+            the first two, of "bic" for counts, and of "held_out" if it was measured.
 
         Examples
         --------
@@ -598,7 +616,10 @@ class FitPlots(Plots):
 
 
 def _choose_slices(x: FloatArray, q: FloatArray, most: int) -> list[int]:
-    """Choose at most `most` slices (along axis 0): the one with the largest misfit, that with the largest total, ..."""
+    """Choose at most `most` slices of two arrays (slices x rows x columns); return their indices in rising order.
+
+    The one with the largest misfit is chosen first, then the one with the largest total, then the second of each, ...
+    """
     ranked = [np.argsort(-np.nansum(part, axis=(1, 2)), kind="stable") for part in (np.abs(x - q), x)]
     return sorted(list(dict.fromkeys(np.stack(ranked, axis=1).ravel().tolist()))[:most])
 
@@ -606,7 +627,9 @@ def _choose_slices(x: FloatArray, q: FloatArray, most: int) -> list[int]:
 def _colours(values: FloatArray) -> dict[str, Any]:
     """Choose a scale of colours for entries >= 0, as arguments of `imshow`.
 
-    Colours follow square or fourth roots where a few entries are far larger than the median, so that the others differ.
+    If a few entries are far larger than the median of the positive ones, all others would have nearly the same colour
+    on a linear scale. Colours then follow square roots (largest entry more than 4 times the median), or fourth roots
+    (more than 300 times).
     """
     from matplotlib.colors import PowerNorm
 
@@ -616,37 +639,44 @@ def _colours(values: FloatArray) -> dict[str, Any]:
 
 
 def _draw_table(ax: Axes, values: FloatArray, shape: tuple[int, ...], colours: dict[str, Any]) -> Any:
-    """Draw a table of numbers as an image, NaN in grey; return the image. Cells are square unless that made a strip.
+    """Draw a table of numbers as an image, NaN in grey; return the image.
 
-    `shape` is how many rows and columns the axes have. `values` may have fewer, if only some levels are drawn.
+    Cells are square, unless one side of the image would then be more than three times the other. `shape` is how many
+    rows and columns the axes have. `values` may have fewer, if only some levels are drawn (`thin_out`): the image is
+    then stretched, so that ticks are at the right levels. `colours` are arguments of `imshow`.
     """
     rows, columns = shape
     square = min(rows, columns) > 1 and max(rows, columns) <= 3 * min(rows, columns)
     ax.set_facecolor(LIGHT)
     style: dict[str, Any] = {"aspect": "equal" if square else "auto", "interpolation": "nearest"}
-    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)  # also where only some of many levels are drawn
+    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)  # level i is centred at i
     return ax.imshow(np.ma.masked_invalid(values), extent=extent, **style, **colours)
 
 
 def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1) -> None:
-    """Draw every `step`-th entry as a dot, X against Q; on the line both are equal. The more entries, the paler.
+    """Draw every `step`-th entry as a dot, X upwards and Q to the right, with the line on which both are equal.
 
-    Where entries differ by a factor of 30, both axes are logarithmic, and linear near 0.
+    If entries differ by a factor of 30 or more, both axes are logarithmic, and linear near 0, which is shown.
+    Dots are paler if there are more of them, so that one can see where they overlap.
     """
     positive, high = x[x > 0], max(x.max(initial=0.0), q.max(initial=0.0))
     if positive.size and positive.max() >= 30 * min(positive.min(), q.min()):
+        # the linear part reaches up to the smallest count, 1, or to about the smallest entries
         linear = 1.0 if pair.counts else float(np.quantile(positive, 0.02))
         for scale, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
             scale("symlog", linthresh=linear, linscale=0.6)
             axis.set_major_formatter(format_number)
-    pale = max(0.6 * min(1.0, 500 / max(len(x), 1)) ** 0.35, 0.05)
-    ax.plot(q[::step], x[::step], "o", color=BLUE, markersize=4, alpha=pale, markeredgewidth=0)
+    opacity = max(0.6 * min(1.0, 500 / max(len(x), 1)) ** 0.35, 0.05)  # 0.6 up to 500 entries, then down to 0.05
+    ax.plot(q[::step], x[::step], "o", color=BLUE, markersize=4, alpha=opacity, markeredgewidth=0)
     ax.plot([0.0, high], [0.0, high], color=GREY, linewidth=1)
     ax.set(xlabel=pair.made, ylabel=pair.seen)
 
 
 def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
-    """Read the argument `modes` of `margins`: a mode, or a list of modes and pairs; as a list of tuples of numbers."""
+    """Read the argument `modes` of `Plots.margins`: one mode, or a list of modes and pairs of modes.
+
+    Return a tuple of one or two numbers of modes for each.
+    """
     listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes)
     if not listed:
         raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
@@ -657,22 +687,28 @@ def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
 
 
 def _choose_misplaced(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Modes, PairTable]:
-    """Sum X and Q onto each set of modes; return those tables in which the largest shares are misplaced."""
+    """Sum X and Q onto each set of modes in `groups`; return the `most` tables with the largest misplaced shares.
+
+    The tables are in the order of their modes, not of the shares.
+    """
     tables = {group: pair.table(group, "plot.margins") for group in groups}
     kept = sorted(sorted(groups, key=lambda group: -tables[group].misplaced)[:most])
     return {group: tables[group] for group in kept}
 
 
 def _level_style(labels: Labels, k: int, many: int = 40) -> str:
-    """Choose how numbers of the levels of a mode are drawn: dots where these have no order, else a line.
+    """Return matplotlib's format for a number at each level of mode k: dots, or a line if levels have an order.
 
-    The line has dots too, unless there are `many` levels.
+    The line has dots too, unless there are more than `many` levels.
     """
     return "o" if not is_ordered(labels, k) else "o-" if labels.shape[k] <= many else "-"
 
 
 def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
-    """Draw sums of X over all modes but k as bars (an area if k has more than 40 levels), and Q as dots or a line."""
+    """Draw the margin of mode k: X as bars, Q as dots or a line (see `_level_style`).
+
+    More than 40 bars would be too thin, and are drawn as an area.
+    """
     places = np.arange(len(table.x))
     if len(places) <= 40:
         ax.bar(places, np.nan_to_num(table.x), color=LIGHT, label=pair.seen)
@@ -687,11 +723,13 @@ def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
 
 
 def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, observed: FloatArray | None) -> None:
-    """Draw the factor of each level of one mode, as a line, or as dots where levels have no order; observed means too.
+    """Draw the effect of one mode: the factor of each level, as a line, or as dots if levels have no order.
 
-    Levels with hardly any data are hollow, and do not decide how far the axis reaches.
+    `scarce` marks merged levels with hardly any data (`scarce_levels`). They are drawn as hollow grey dots, at the edge
+    if they are beyond the range of the others, which alone determine the axis. `observed` are logarithms of observed
+    means, one for each level, drawn as orange diamonds.
     """
-    few, factors = np.repeat(scarce, effect.lengths[0]), np.exp(effect.arranged)
+    few, factors = np.repeat(scarce, effect.lengths[0]), np.exp(effect.arranged)  # from merged levels to levels
     places, style = np.arange(len(factors)), _level_style(labels, effect.modes[0])
     ax.axhline(1, color=GREY, linewidth=0.8)
     if style == "o":
@@ -712,18 +750,22 @@ def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, obse
 def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span: float) -> None:
     """Draw a joint effect of two modes as an image: the factor of each pair of levels beyond those of single modes.
 
-    Pairs with hardly any data (`scarce`, on merged levels) are grey. Colours reach from exp(-span) to exp(span).
+    Pairs with hardly any data (`scarce`, on merged levels) are grey. Colours reach from the factor exp(-span) to
+    exp(span). Of more than 2,000 levels of a mode, that many are drawn: a picture has no more pixels.
     """
     values = thin_out(effect, np.where(scarce, np.nan, effect.merged), 2_000)[0]
     image = _draw_table(ax, values, effect.labels.shape, {"cmap": DIVERGING, "vmin": -span, "vmax": span})
     bar = add_colour_bar([ax], image, ticks=[-span, 0, span], extend="both")
     bar.ax.set_yticklabels([f"× {format_number(math.exp(v))}" for v in (-span, 0, span)])
-    level_ticks(ax, "x", labels, effect.modes[1])  # of which the bar leaves room for fewer
+    level_ticks(ax, "x", labels, effect.modes[1])  # after the bar, which leaves less room for ticks
     level_ticks(ax, "y", labels, effect.modes[0])
 
 
 def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
-    """Draw one of QUANTITIES against the number of parameters while the basis grew; an orange dot is its final size."""
+    """Draw one of QUANTITIES against the number of parameters while the basis grew; an orange dot marks the final size.
+
+    The loss on what was held out has error bars, its spread over the parts that were held out.
+    """
     sizes = [step.n_params for step in fit.path]
     values = [getattr(step, quantity) for step in fit.path]
     spread = [step.spread for step in fit.path] if quantity == "held_out" else None
@@ -736,37 +778,43 @@ def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
 
 
 def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Split the unit square by the first variable from left to right, by the second from top to bottom, and so on.
+    """Split the unit square into the tiles of a mosaic plot, one for each cell of a table of up to four variables.
 
-    Return starts and lengths of the tiles, each across and downwards. A level without counts is a sliver, thinner than
-    any with counts.
+    The first variable splits the square from left to right, the second each strip from top to bottom, and so on; the
+    lengths of the parts are in proportion to the counts. Return the starts and the lengths of the tiles, each an array
+    of 2 (across, downwards) x the shape of the table. A level without counts gets a sliver: a third of the thinnest
+    part beside it, at most 1 % of the side.
 
     >>> split_square(np.array([[1.0], [3.0]]))[1][0].round(2).tolist()
     [[0.24], [0.73]]
     """
+    # (2, n_0, ..., n_k-1) before the split by variable k; gaps become narrower from split to split
     starts, lengths = np.zeros(2), np.ones(2)
     for k, (n, gap) in enumerate(zip(counts.shape, (0.022, 0.016, 0.009, 0.006), strict=False)):
         sums, side = counts.sum(axis=tuple(range(k + 1, counts.ndim))), k % 2
         starts, lengths = (np.repeat(part[..., None], n, axis=-1) for part in (starts, lengths))
-        total = np.maximum(sums.sum(axis=-1, keepdims=True), 1e-300)
+        total = np.maximum(sums.sum(axis=-1, keepdims=True), 1e-300)  # no division by 0 for an empty tile
         thin = np.where(sums > 0, sums / total, 0.03).min(axis=-1, keepdims=True) / 3
         shares = np.where(sums > 0, sums / total, thin)
-        gaps = np.minimum(gap, 0.3 * lengths[side] / n)
+        gaps = np.minimum(gap, 0.3 * lengths[side] / n)  # at most 30 % of a short side are gaps
         lengths[side] = (lengths[side] - gaps * (n - 1)) * shares / shares.sum(axis=-1, keepdims=True)
-        starts[side] += np.cumsum(lengths[side] + gaps, axis=-1) - lengths[side] - gaps
+        starts[side] += np.cumsum(lengths[side] + gaps, axis=-1) - lengths[side] - gaps  # all that lies before
     return starts, lengths
 
 
 def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels) -> None:
-    """Write the levels of a mosaic's variables: the first below, the second left, the third above, the fourth right.
+    """Write the names of a mosaic's levels: the first variable's below, the second's left, then above and right.
 
-    `starts` and `ends` are those of the tiles: 2 x the shape of the table.
+    `starts` and `ends` are those of the tiles: 2 (across, downwards) x the shape of the table. Names are centred at the
+    tiles along that side of the picture. The third variable splits each part of the first again, so its names are
+    repeated for each level of the first; likewise the fourth's for each level of the second.
     """
     ax.set_yticks([])
-    # the tiles beside which names stand, and what they are the names of: a third variable for each level of the first
+    # for each variable the tiles along its side of the picture: all, the leftmost, the topmost, the rightmost; their
+    # first axis is the variable, for the third and fourth after the one that it splits again; then later variables
     beside: tuple[Any, ...] = (), (0,), (slice(None), 0), (-1, slice(None), -1)
     for k, n in enumerate(labels.shape):
-        side = k % 2  # 0: names along x, 1: along y
+        side = k % 2  # 0: the variable splits across, with names along x; 1: downwards, along y
         owner: Any = ax
         if k > 1:
             owner = ax.secondary_yaxis("right") if side else ax.secondary_xaxis("top")
@@ -774,14 +822,14 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
         owner.tick_params(length=0, labelsize=SMALL if k < 2 else SMALL - 1)
         axis = owner.yaxis if side else owner.xaxis
         low, high = starts[side][beside[k]], ends[side][beside[k]]
-        others = tuple(range(2 if k > 1 else 1, low.ndim))
+        others = tuple(range(2 if k > 1 else 1, low.ndim))  # axes of later variables: a name spans all their tiles
         middles = ((low.min(axis=others) + high.max(axis=others)) / 2).ravel().tolist()
         names = [labels.level(k, i) for i in range(n)] * (len(middles) // n)
-        # a name that would lie upon the one before is left out; slanted names can be closer than lines of text
+        # a name that would overlap the one before is left out; slanted names can be closer than lines of text
         least = 0.035 if side else 0.015
         apart = [i for i, middle in enumerate(middles) if not i or middle - middles[i - 1] > least]
         axis.set_ticks([middles[i] for i in apart], [names[i] for i in apart])
         axis.set_label_text(labels.mode(k), fontsize=MEDIUM)
-        if not side and (k or sum(len(name) + 2 for name in names) > 60):  # names without room are slanted
+        if not side and (k or sum(len(name) + 2 for name in names) > 60):  # about 60 letters have room; else slant
             for text in axis.get_ticklabels():
                 text.set(rotation=40, rotation_mode="anchor", ha="left" if k else "right", va="center")

@@ -1,4 +1,7 @@
-"""X and Q: sums over some of the modes, and single cells. Plots and the report page draw them."""
+"""X beside Q, as sums over some of the modes and as single cells; plots and the report page draw them.
+
+`FitPair` reads both from a decomposition, `ArrayPair` from two arrays, for results that are not decompositions.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ if TYPE_CHECKING:
     from legendre.results.effects import Effect
 
 Modes = tuple[int, ...]
-FEW_COUNTS = 5  # a level with fewer counts has no factor that means anything
+FEW_COUNTS = 5  # a level with fewer counts is not drawn with its factor, which would mostly be noise
 
 
 class PairTable(NamedTuple):
-    """X and Q summed over all modes but some, in X's units."""
+    """X and Q summed over all modes but some, in X's units; two arrays of one shape, an axis for each mode kept."""
 
     x: FloatArray  # NaN where no cell in the sum was observed
     q: FloatArray  # NaN where Q has no cell either
@@ -43,22 +46,25 @@ class PairTable(NamedTuple):
 
 
 class PairCells(NamedTuple):
-    """Single cells with their entries of X and Q."""
+    """Single cells with their entries of X and Q, for the pictures and tables of residuals."""
 
     x: FloatArray
     q: FloatArray
-    cell: Callable[[int], Any]  # the indices of the i-th cell; all of them would need N times the memory of x
+    cell: Callable[[int], Any]  # from i to the indices of the i-th cell; a list would need N times the memory of x
     note: str = ""  # which cells are not listed
 
 
 @dataclass(frozen=True, eq=False)
 class FitPair:
-    """X and Q of a decomposition, whether X is dense, sparse or distributed: sums come from margins."""
+    """X and Q of a decomposition, whether X is dense, sparse or distributed.
+
+    Tables are margins of the data and of Q, so no tensor of X's shape is formed for them.
+    """
 
     fit: Decomposition
-    seen: str = "observed"  # what X is called, and Q
+    seen: str = "observed"  # the words for X and for Q in pictures
     made: str = "fitted"
-    width: None = None  # there are no intervals
+    width: None = None  # no cell has an interval, see `ArrayPair.width`
 
     @property
     def labels(self) -> Labels:
@@ -86,7 +92,10 @@ class FitPair:
         return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
 
     def table(self, modes: Modes, caller: str) -> PairTable:
-        """Sum X and Q over all modes but some, which stay in the order given; `caller` is named in errors."""
+        """Sum X and Q over all modes but `modes`, which are the axes of the table, in that order.
+
+        An entry is NaN if no cell of the sample space is summed in it. `caller` is named in errors.
+        """
         data, size = self._observed(caller), math.prod(self.labels.shape[k] for k in modes)
         if size > limits.LARGEST_HELD:
             raise InvalidQuery(
@@ -98,11 +107,15 @@ class FitPair:
         return PairTable(np.where(inside, margin_of(data, modes), np.nan), np.where(inside, q, np.nan))
 
     def cells(self, caller: str) -> PairCells:
-        """List the cells of the sample space; of a sparse X only its entries, because the other cells are too many."""
+        """List the cells of the sample space with X and Q; of a sparse X only its entries, because the rest are many.
+
+        `caller` is named in errors.
+        """
         fit, data, shape = self.fit, self._observed(caller), self.fit.shape
         support, entries = fit.model.support, data.entries
         if entries is not None and (data.as_dense() is None or not support.full):
             q = np.exp(fit._distribution.log_prob(entries.cells)) * fit.total
+            # `even` is a pseudo-count that is spread over all cells
             x = entries.values.astype(np.float64) + entries.even / support.n_cells
             left = support.n_cells - len(x)
             note = f"{size_name(left)} empty cells are not shown" if left else ""
@@ -117,14 +130,17 @@ class FitPair:
 
 @dataclass(frozen=True, eq=False)
 class ArrayPair:
-    """X and Q as arrays; X is NaN where it was not observed, whatever Q says of these cells."""
+    """X and Q of a result that is not a decomposition, as arrays: completed, balanced, or with hidden modes.
+
+    X is NaN where it was not observed; Q may have a value there.
+    """
 
     labels: Labels
-    arrays: Callable[[], tuple[AnyArray, AnyArray]]  # X and Q
+    arrays: Callable[[], tuple[AnyArray, AnyArray]]  # returns X and Q; called when something is drawn
     seen: str = "observed"
     made: str = "fitted"
-    may_count: bool = True  # False where integers are not counts
-    width: FloatArray | None = None  # of intervals for missing cells, NaN elsewhere
+    may_count: bool = True  # whether an X of integers holds counts
+    width: FloatArray | None = None  # the width of the 90 % interval of each missing cell; NaN at other cells
 
     @cached_property
     def _held(self) -> tuple[FloatArray, BoolArray, FloatArray]:
@@ -145,9 +161,10 @@ class ArrayPair:
         return f"{left:,} cells are missing in X" if left else ""
 
     def table(self, modes: Modes, caller: str) -> PairTable:
-        """Sum X and Q over all modes but some, over observed cells alone, so that both sums are of the same cells.
+        """Sum X and Q over all modes but `modes`, which are the axes of the table, in that order.
 
-        An entry to which no observed cell adds is NaN in X, and the sum over all cells in Q.
+        Both are summed over observed cells only, so that they can be compared. An entry without an observed cell is NaN
+        in X, and in Q the sum over all of its cells, which are then predictions.
         """
         del caller
         x, seen, q = self._held
@@ -166,21 +183,24 @@ Pair = FitPair | ArrayPair
 
 
 def _list_cells(x: AnyArray, q: FloatArray, inside: BoolArray) -> PairCells:
-    """List the cells of a grid that are marked."""
+    """List the cells that are marked in `inside`, in C order, with their entries of X and Q."""
     places = np.flatnonzero(inside)
     return PairCells(x[inside].astype(np.float64), q[inside], lambda i: np.unravel_index(places[i], inside.shape))
 
 
 def residuals_of(pair: Pair, x: FloatArray, q: FloatArray) -> FloatArray:
-    """Return X - Q; for counts in standard deviations, by signed square roots of the terms of the deviance."""
+    """Return the residuals that pictures show: X - Q, or for counts deviance residuals, in standard deviations.
+
+    Deviance residuals are signed square roots of the terms of the deviance, see `signed_roots`. Arrays of any shape.
+    """
     if not pair.counts:
         return np.asarray(x - q)
     roots = signed_roots(x, q)
-    return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: outside every scale
+    return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: infinite, so no colour scale could show it
 
 
 def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:
-    """Terms of the deviance, ``2 (x log(x / q) - x + q)``: 0 where x = q; NaN where x is not known.
+    """Return each cell's term of the deviance, ``2 (x log(x / q) - x + q)``: 0 where x = q; NaN where x is NaN.
 
     >>> deviance_terms(np.array([2.0, 3.0]), np.array([2.0, 1.0])).round(4).tolist()
     [0.0, 2.5917]
@@ -191,7 +211,9 @@ def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def signed_roots(x: FloatArray, q: FloatArray) -> FloatArray:
-    """Square roots of the terms, with the sign of ``x - q``: for counts about standard normal if the model holds.
+    """Return deviance residuals: square roots of the terms of the deviance, with the sign of ``x - q``.
+
+    For counts they are about standard normal if the model holds.
 
     >>> signed_roots(np.array([2.0, 3.0, 1.0]), np.array([2.0, 1.0, 2.0])).round(4).tolist()
     [0.0, 1.6099, -0.7834]
@@ -200,21 +222,27 @@ def signed_roots(x: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> IntArray:
-    """List the places of the largest sizes above `least`, the largest first.
+    """Return the indices of the `most` largest entries of a vector, the largest first.
+
+    Only entries above `least` (a number, or one for each entry) are listed; NaN never is.
 
     >>> largest_places(np.array([1.0, 9.0, 4.0, 0.0]), 3, 0.5).tolist()
     [1, 2, 0]
     """
     places = np.flatnonzero(sizes > least)
-    if len(places) > most:
+    if len(places) > most:  # select before sorting, because there may be millions of cells
         places = np.sort(places[np.argpartition(-sizes[places], most)[:most]])
     return np.asarray(places[np.argsort(-sizes[places], kind="stable")])
 
 
 def margin_of(data: Observation, modes: Modes) -> FloatArray:
-    """Sum X over all modes but some, which stay in the order given; a list of entries is summed without a grid."""
+    """Sum X over all modes but `modes`, which are the axes of the answer, in that order.
+
+    Entries of a sparse X are counted, so no grid is formed. A dense or distributed X is merged into one cell along the
+    modes that are summed over.
+    """
     shape = tuple(data.shape[k] for k in modes)
-    if (entries := data.entries) is not None:  # of any number of modes
+    if (entries := data.entries) is not None:
         flat = np.ravel_multi_index(tuple(entries.cells[:, k] for k in modes), shape)
         sums = np.bincount(flat, weights=entries.values.astype(np.float64), minlength=math.prod(shape))
         return np.asarray(sums.reshape(shape), dtype=np.float64) + entries.even / math.prod(shape)
@@ -223,26 +251,28 @@ def margin_of(data: Observation, modes: Modes) -> FloatArray:
 
 
 def measure_of(model: Model, modes: Modes) -> FloatArray:
-    """Sum the measure of the sample space over all modes but some, up to a factor where it is the full grid.
+    """Sum the measure of the sample space over all modes but `modes`: how many cells each entry of a margin sums.
 
-    An entry is 0 where no cell of the sample space adds to a table over these modes; what X has at a level, divided by
-    it, is the mean of X there.
+    Cells count by the base measure, if there is one. On the full grid all entries are equal, and 1 is returned for
+    each. An entry is 0 if no cell of the sample space is summed in it. A margin of X, divided by this, is a mean of X,
+    up to a common factor.
     """
     support, table = model.support, np.ones([model.support.shape[k] for k in modes])
     if support.points is not None:
         np.add.at(table, tuple(support.points[:, k] for k in modes), 1.0)
-        return table - 1.0
+        return table - 1.0  # the table began with ones
     if support.mask is None and model.base is None:
         return table
     return sum_others(np.where(support.on_grid(), 1.0 if model.base is None else model.base, 0.0), modes)
 
 
 def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:
-    """Mark the merged levels of an effect that have no cell in the sample space, or hardly any data if cells vanish.
+    """Mark the entries of an effect (on merged levels) whose factor means nothing, so that pictures leave it out.
 
-    If X holds counts those where Q has few of them, else those where Q is 0. The factor of such a level is a mean over
-    cells where log Q is -inf, or far below all data: as large as a finite theta happens to be. None is marked if a
-    table of all levels would have more than `max_cells` cells, which no picture shows.
+    They are the entries where Q is 0. If cells vanish and X holds counts, they are also those where Q has fewer than
+    FEW_COUNTS counts. Their factor is a mean over cells where log Q is -inf, or where no data determine it: it is as
+    large as the finite theta happens to be. Nothing is marked if the margin of Q, with an entry for each combination of
+    levels, would have more than `max_cells` cells: a picture does not show that many.
     """
     if len(effect.modes) > 1 and math.prod(effect.shape) > max_cells:
         return np.zeros(effect.merged.shape, dtype=np.bool_)
@@ -250,8 +280,8 @@ def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) 
     for axis, k in enumerate(effect.modes):
         margin = np.add.reduceat(margin, fit.model.quotient.cuts[k], axis=axis)
     if fit.n_vanishing and fit.data is not None and fit.data.counts:
-        few = np.asarray(margin * fit.total < FEW_COUNTS - 0.5)
-        if not few.all():
+        few = np.asarray(margin * fit.total < FEW_COUNTS - 0.5)  # Q need not be an integer: 4.5 rounds to 5
+        if not few.all():  # of a table with few counts in all, everything would be left out
             return few
     return np.asarray(margin == 0)
 
@@ -259,9 +289,10 @@ def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) 
 def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray, list[IntArray]]:
     """Expand an effect's values from merged levels to levels, at most `most` evenly spaced ones of each mode.
 
-    A picture has no more pixels than that. Return the values, and for each mode which levels they are at.
+    A picture has no more pixels than that. `merged` has an entry for each combination of merged levels, as
+    `Effect.merged`. Return the values, an axis for each mode, and for each mode the levels that they are at.
     """
-    index, shown = [], []
+    index, shown = [], []  # for each mode: the merged levels, and the levels
     for n, lengths in zip(effect.shape, effect.lengths, strict=True):
         shown.append(np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64))
         index.append(np.searchsorted(np.cumsum(lengths), shown[-1], side="right"))
@@ -269,7 +300,11 @@ def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray,
 
 
 def slice_modes(shape: tuple[int, ...], along: int | None = None) -> Modes:
-    """Choose the mode to slice along, by default the shortest of the three longest, and the two that are drawn."""
-    longest = sorted(range(len(shape)), key=lambda k: -shape[k])[:3]
+    """Choose the modes of a picture of slices: the one to slice along, and the two that are rows and columns.
+
+    The mode to slice along is `along`, by default the shortest of the three longest. The other two are the longest of
+    the rest, in rising order. With one or two modes there is nothing to slice along: all modes are returned.
+    """
+    longest = sorted(range(len(shape)), key=lambda k: -shape[k])[:3]  # the longest first
     first = [] if len(shape) < 3 else [longest[-1] if along is None else along]
     return *first, *sorted([k for k in longest if k not in first][:2])
