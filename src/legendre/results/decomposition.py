@@ -1,4 +1,4 @@
-"""The result of `decompose`: the fit, how it ended, its certificate, and all that can be computed from it."""
+"""The result of `decompose`: the fit, how it ended, its certificate, and queries, tables and plots made from it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from legendre.results.plots import FitPlots
     from legendre.results.report import ReportContent
 
-MEASURED = ("kl", "rmse", "kl_uniform", "kl_independence")  # what is computed from X, and kept in files
+MEASURED = ("kl", "rmse", "kl_uniform", "kl_independence")  # computed from X, so files hold them: X is not in files
 VERDICTS = {
     Status.CONVERGED: "This is the minimum.",
     Status.AT_BOUNDARY: "This is the minimum, reached in a limit.",
@@ -121,28 +121,32 @@ class Decomposition(ModelResult):
     missing: BoolArray | None
     status: Status
     rank: int
-    _newton_gap: float  # a bound of KL(P, Q) above its minimum; infinite where there is none
+    _newton_gap: float  # an upper bound on KL(P, Q) minus its minimum; infinite if none is known
     history: tuple[Step, ...]
     solver: str
     tol: float
     recipe: str
     data: Observation | None = None
-    _rounds: tuple[GrowthStep, ...] = ()  # as they were measured while the basis grew; of a file, those of `path`
-    _negentropy: float | None = None  # of boxes of X, where the basis grew on these
+    _rounds: tuple[GrowthStep, ...] = ()  # `path` as measured while the basis grew; of a loaded fit, `path` itself
+    _negentropy: float | None = None  # that of X summed over boxes, if the basis grew on these
     rank_is_bound: bool = False
     reason: str | None = None
     graph: InteractionGraph | None = None
     origin: Origin = PLAIN
-    _grown: Grown | None = None  # what is needed to put the cells of a grown basis in order; None: they are
-    _settings: Any = None  # how it was fitted, see `fitting.fit.Settings`
-    _boxes: Any = None  # sums of X that a fit of some of the parameters may use again
-    _measured: Mapping[str, float] = field(default_factory=dict)  # what a file holds that is computed from X
+    _grown: Grown | None = None  # what `order` needs; None: the cells of B are already in that order
+    _settings: Any = None  # how it was fitted, see `fitting.fit.Settings`; for fits of some of its parameters
+    _boxes: Any = None  # X summed over boxes (`BoxTotals`), so that such a fit need not read X again
+    _measured: Mapping[str, float] = field(default_factory=dict)  # of a loaded fit, the values of MEASURED
 
     @classmethod
     def _restore(cls, *, theta: FloatArray, path: Sequence[GrowthStep], **fields: Any) -> Self:
-        """Make the fit of what a file holds; eta, psi and so the residual are recomputed from theta."""
+        """Make the fit from what a file holds, the fields in `_stored`; `legendre.load` calls it.
+
+        eta and psi, and so the residual, are recomputed from theta. If the residual is above tol, for example because
+        the file was changed, the status becomes STALLED: a loaded fit never claims a minimum that it does not have.
+        """
         measured = {name: fields.pop(name) for name in MEASURED}
-        model, rounding = fields["model"], 1e-11  # by which two evaluations of the same theta may differ
+        model, rounding = fields["model"], 1e-11  # by which two evaluations of eta at the same theta may differ
         for vector in (theta, fields["eta_hat"], fields["recession"]):
             if vector.shape != (model.n_params,):
                 raise ValueError(f"{vector.shape} numbers for {model.n_params} parameters")
@@ -162,15 +166,16 @@ class Decomposition(ModelResult):
         """KL(P, Q) in nats."""
         if self.data is None:
             return self._measured["kl"]
-        return max(self.data.negentropy + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
+        # the sum of p log(p / base), minus that of p log(q / base), which is theta @ eta_hat - psi; not -1e-17
+        return max(self.data.negentropy + self.psi - float(self.theta @ self.eta_hat), 0.0)
 
     @cached_property
     def rmse(self) -> float:
-        """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
+        """Root mean square error in X's units over all cells of X that are not NaN; Q = 0 outside the support."""
         if self.data is None:
             return self._measured["rmse"]
         square = self.data.squared_error(queries.FittedTensor(self))
-        # by logarithms: there may be more cells than float64 counts
+        # by logarithms, because the number of cells may be beyond the range of float64
         return math.exp(0.5 * (math.log(square) - math.log(self.data.n_numbers))) if square > 0 else 0.0
 
     @cached_property
@@ -184,10 +189,14 @@ class Decomposition(ModelResult):
 
     @cached_property
     def kl_independence(self) -> float:
-        """KL from P to the best product over modes, in nats; a fit, if the sample space is not the full grid."""
+        """KL from P to the best product of functions of single modes, in nats.
+
+        On the full grid it is the product of the margins. Otherwise, or with a base measure, it has to be fitted.
+        """
         if self.data is None:
             return self._measured["kl_independence"]
         if self.model.support.full and self.model.base is None:
+            # the sum of p log p over cells, minus the same sums over the margins
             margins = [margin_of(self.data, (k,)) / self.total for k in range(len(self.shape))]
             return max(self.data.negentropy - sum(float((p[p > 0] * np.log(p[p > 0])).sum()) for p in margins), 0.0)
         from legendre.basis.interactions import interactions
@@ -205,14 +214,15 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 12]], "B1").explained
         '98.4 % of KL from uniform and 0.0 % of KL from independence'
         """
-        bounds = {"uniform" if self.model.base is None else "the base measure": self.kl_uniform}
+        simple = {"uniform" if self.model.base is None else "the base measure": self.kl_uniform}
         if len(self.shape) > 1:
-            bounds["independence"] = self.kl_independence
-        exact = 1e-12  # a KL of no more is 0, but for rounding
-        shares = {name: 1.0 - self.kl / bound for name, bound in bounds.items() if bound > exact}
+            simple["independence"] = self.kl_independence
+        exact = 1e-12  # a KL up to this is a rounding error of 0
+        # no share of a simple model that is itself exact, unless Q is too
+        shares = {name: 1.0 - self.kl / kl for name, kl in simple.items() if kl > exact}
         if self.kl <= exact:
-            shares = dict.fromkeys(bounds, 1.0)
-        # + 0.0: no -0.0
+            shares = dict.fromkeys(simple, 1.0)
+        # + 0.0 turns -0.0 into 0.0
         return " and ".join(f"{round(100 * share, 1) + 0.0:.1f} % of KL from {name}" for name, share in shares.items())
 
     @cached_property
@@ -224,7 +234,7 @@ class Decomposition(ModelResult):
 
     @cached_property
     def _distribution(self) -> queries.Distribution:
-        """Q in the form in which it answers questions; what one answer computes is kept for the next."""
+        """Q as a distribution, which answers all queries; it is kept, because it caches messages and lists of cells."""
         return queries.distribution_of(self)
 
     @cached_property
@@ -239,7 +249,9 @@ class Decomposition(ModelResult):
 
     @cached_property
     def vanishing_margins(self) -> dict[tuple[int, ...], IntArray]:
-        """Entries of the margins that B fits, by modes, that are 0 in Q. On large grids no other cells of Q are 0.
+        """Entries of the margins that B fits that are 0 in Q: for each set of modes their indices, n x len(modes).
+
+        On grids that are too large to be formed, all cells of Q that are 0 are in one of these.
 
         Examples
         --------
@@ -271,9 +283,10 @@ class Decomposition(ModelResult):
 
     @property
     def arrangement_bits(self) -> float:
-        """The information in `arrangement` that Q depends on, in bits: which levels lie between two cuts of the basis.
+        """The information in `arrangement` on which Q depends, in bits.
 
-        Criteria do not count it.
+        Q is constant between two cuts of the basis, so it depends on which levels lie there, not on their order. AIC
+        and BIC do not count this information.
         """
         lengths, order = self.model.quotient.lengths, self.labels.order or ()
         return ordered_parts_bits([lengths[k].astype(int).tolist() for k, by in enumerate(order) if by is not None])
@@ -322,7 +335,7 @@ class Decomposition(ModelResult):
         return self.origin.give(zeta_adjoint(np.nan_to_num(queries.tensor(self, extend=False) / self.total)))
 
     def fisher(self) -> FloatArray:
-        """Return the Fisher information matrix G on B, eq. (5)."""
+        """Return the Fisher information matrix G of theta, eq. (5): the covariance of the features under Q, k x k."""
         check_fisher(self.n_params, "fisher() needs", "The variance of a feature that is 0 or 1 is eta * (1 - eta).")
         engine = choose_engine(self.model.on_face(self._alive))
         return engine.fisher(engine.at(self.theta))
@@ -380,7 +393,7 @@ class Decomposition(ModelResult):
         return self._probabilities(None, given)
 
     def _probabilities(self, modes: list[int] | None, given: Mapping[Any, Any] | None) -> Any:
-        """Give the probabilities over some modes, by default those that are not given."""
+        """Return probabilities over `modes`, by default all that are not in `given`, in the type of X."""
         kept, table = queries.marginal(self._distribution, self.labels, modes, given)
         return self.origin.give(table, kept, "probability")
 
@@ -510,10 +523,10 @@ class Decomposition(ModelResult):
 
     @cached_property
     def _order(self) -> IntArray:
-        """What `order` returns, kept for `at`, which needs it too."""
+        """What `order` returns, computed once: `at` needs it too."""
         if not self._rounds:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it again.")
-        data = self._observed
+        data = self._observed  # refuses a fit that was loaded
         if self._grown is None:
             return np.arange(self.n_params)
         from legendre.fitting.growing.select import order_basis
@@ -537,15 +550,15 @@ class Decomposition(ModelResult):
 
     @property
     def _observed(self) -> Observation:
-        """X as it was read, for methods that fit again; refused where the fit comes from a file, without X."""
+        """X as it was read, for methods that fit again; a fit that was loaded from a file has none, and is refused."""
         if self.data is None:
             raise InvalidSetting("X is not available (this fit was loaded from a file); fit a part of its basis again.")
         return self.data
 
     def _fit_part(self, columns: IntArray, counts: FloatArray | None = None) -> Decomposition:
-        """Return the exact fit with some of the parameters, given by their places in `basis`.
+        """Return the exact fit with some of the parameters, given by their indices in `theta`.
 
-        It is a fit to X, or to other counts on the cells of the support, in C order.
+        It is a fit to X, or to other counts: a vector with an entry for each cell of the support, in C order.
         """
         from legendre.fitting.fit import refit
 
@@ -575,13 +588,13 @@ class Decomposition(ModelResult):
         return Certificate(self.converged, VERDICTS[self.status], tuple(words))
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
-        """Gather what the page shows, X too where the fit holds it or it is given."""
+        """Gather what the report page shows; X is the one that the fit holds, or `data`."""
         from legendre.results.report import content_of_fit
 
         return content_of_fit(self, data)
 
     def tables(self) -> list[Table]:
-        """List the problem, the fit and its certificate."""
+        """Return the summary as one table: the problem, the fit and its certificate."""
         support, missing = self.model.support, "" if self.missing is None else f", {int(self.missing.sum())} missing"
         cells = f"{count_name(support.n_cells)} of {count_name(math.prod(self.shape))} cells{missing}"
         dependent = f" ({rank_name(self)})" if self.rank < self.n_params or self.rank_is_bound else ""
@@ -608,13 +621,18 @@ class Decomposition(ModelResult):
         return [NamedValues("Legendre decomposition", [(name, value) for name, value in rows if value is not None])]
 
     def _gaps(self) -> list[str]:
-        """Say what missing cells mean for every answer, and whether a basis of axes has lost parameters to them."""
+        """Return notes for the summary if cells of X are missing: what answers are about, and a trap of the basis B1.
+
+        B1 has a parameter for each cell on an axis of X that is in the support. Where such a cell is missing, its level
+        has no parameter, which a user would not expect.
+        """
         if self.missing is None:
             return []
         notes = [
             f"{int(self.missing.sum()):,} cells are missing: every answer is about the others, and tensor() is NaN "
             "there; ld.complete(X, basis) fills them"
         ]
+        # the number of cells on the axes, without the first cell, minus those in B
         lost = sum(self.shape) - len(self.shape) - self.n_params
         if self.recipe == "B1()" and lost > 0:
             notes.append(

@@ -1,11 +1,13 @@
-"""The file format: a result as one npz file, written whole or not at all and read without pickle.
+"""The file format: a result as one npz file, which is written completely or not at all, and read without pickle.
 
 Every result is a frozen dataclass of arrays, numbers, strings, ``None``, tuples, dicts and other such dataclasses.
-The file holds the arrays by name (``theta``, ``model.basis``) and, as JSON text in ``content``, everything else:
-which class holds which fields, and the dtype and shape of each array.
+The file holds the arrays by name (``theta``, ``model.basis``) and, as JSON text in ``content``, everything else. In the
+JSON, a dict with a key that begins with ``$`` stands for what JSON lacks: an array in the file, with its dtype and
+shape (``$array``), labels of mixed types (``$labels``), a dict with any keys (``$dict``), a member of an enumeration
+(``$enum``), or an object with its fields (``$class``). Tuples are lists.
 
-A class that does not store all of its fields names those that it does in ``_stored``, and makes itself of them in
-``_restore(**fields)``.
+A class that does not store all of its fields lists those that it stores in ``_stored``, and is made from them by its
+class method ``_restore(**fields)``.
 """
 
 from __future__ import annotations
@@ -46,14 +48,14 @@ PARTS = {
     "tasks.complete.crossval": "Score",
     "tasks.complete.penalised": "PenalisedFit",
 }
-"""Where the classes live that results are made of, other than those that `legendre.results` names."""
+"""The module of each class that occurs in results, other than those that `legendre.results` names in PLACES."""
 
 DATES = (datetime, date, time)
 """Types of labels that files preserve, in addition to numbers and strings."""
 
 
 def save(result: Any, path: str | os.PathLike[str]) -> None:
-    """Write a result to an npz file; if writing fails, an old file stays as it was."""
+    """Write a result to an npz file; if writing fails, an existing file is kept as it was."""
     arrays: dict[str, Any] = {}
     head = {"format": "legendre", "version": VERSION, "result": _encode(result, "", arrays)}
     with replacing(path) as stream:
@@ -103,22 +105,26 @@ def load(path: str | os.PathLike[str]) -> Any:
             return _decode(head["result"], file)
         except InvalidFile:
             raise
+        # what classes and their checks raise for fields that do not fit together
         except (LegendreError, IndexError, TypeError, ArithmeticError, AttributeError) as problem:
             raise InvalidFile(f"cannot read {path}: a saved result, but a damaged one ({problem}).") from None
 
 
 def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
-    """Make JSON of a value; put its arrays into `arrays`, which is changed, under names that the JSON refers to."""
+    """Turn a value into what JSON can hold, see the head of this module; arrays are added to `arrays`.
+
+    `name` is the path of fields that leads to the value, such as ``model.basis``. An array gets this name in the file.
+    """
     if isinstance(value, Enum):
         return {"$enum": type(value).__name__, "name": value.name}
     if isinstance(value, np.generic):
         value = value.item()
-    if is_dask(value):  # a mask or a base measure, which the file holds in full
+    if is_dask(value):  # a mask or a base measure of a distributed X, which the file holds in full
         value = np.asarray(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.ndarray):
-        if value.dtype.kind == "O":
+        if value.dtype.kind == "O":  # an npz file holds objects only as pickle: strings become an array, others JSON
             if not all(isinstance(label, str) for label in value):
                 return {"$labels": [_encode_label(label) for label in value]}
             value = np.array(value, dtype=np.str_)
@@ -129,16 +135,20 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
                          for i, (key, part) in enumerate(value.items())]}  # fmt: skip
     if isinstance(value, Sequence):
         return [_encode(part, f"{name}.{i}", arrays) for i, part in enumerate(value)]
-    kind = next((base for base in type(value).__mro__ if base.__name__ in _places()), None)
+    # a subclass that files do not know, such as a model on cliques, is written as its base class
+    kind = next((base for base in type(value).__mro__ if base.__name__ in _modules()), None)
     if kind is None:
         raise TypeError(f"{name}: a file cannot hold a {type(value).__name__}.")
     prefix = f"{name}." if name else ""
-    parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in _names(kind)}
+    parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in _stored_fields(kind)}
     return {"$class": kind.__name__, **parts}
 
 
 def _encode_label(label: Any) -> Any:
-    """Make JSON of a label: a number, string, date or time; any other becomes a string."""
+    """Turn a label into what JSON can hold; types other than numbers, strings, dates and times become strings.
+
+    ISO format keeps the offset of a time zone but not its name, so a name such as "Europe/Vienna" is stored too.
+    """
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, DATES):
@@ -149,20 +159,26 @@ def _encode_label(label: Any) -> Any:
 
 
 def _decode_label(found: Any) -> Any:
-    """Make the label that `_encode_label` wrote; a time zone with a name is looked up again."""
+    """Return the label that `_encode_label` wrote; a time zone with a name is looked up by that name."""
     if not isinstance(found, dict):
         return found
     label: Any = next(kind for kind in DATES if kind.__name__ == found["$date"]).fromisoformat(found["text"])
     return label.replace(tzinfo=ZoneInfo(found["zone"])) if found["zone"] else label
 
 
-def _names(kind: Any) -> tuple[str, ...]:
-    """List the fields of a class that are stored."""
+def _stored_fields(kind: Any) -> tuple[str, ...]:
+    """List the fields of a class that are stored: those in its `_stored`, or all.
+
+    `Origin.device`, X's array library and its device, is not stored: a result that is read has NumPy arrays.
+    """
     return tuple(getattr(kind, "_stored", [part.name for part in fields(kind) if part.name != "device"]))
 
 
 def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
-    """Make the value that `_encode` wrote."""
+    """Make the value that `_encode` wrote; `arrays` maps names to the arrays of the file.
+
+    Only classes that are listed in this package are made, so that a file from a stranger cannot run other code.
+    """
     if isinstance(found, list):
         return tuple(_decode(part, arrays) for part in found)
     if not isinstance(found, dict):
@@ -180,18 +196,18 @@ def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
         return _find_class(found["$enum"])[found["name"]]
     cls = _find_class(found["$class"])
     parts = {key: _decode(part, arrays) for key, part in found.items() if key != "$class"}
-    make = cls.of if cls.__name__ == "Model" else getattr(cls, "_restore", cls)
+    make = cls.of if cls.__name__ == "Model" else getattr(cls, "_restore", cls)  # `of` chooses the kind of model
     return make(**parts)
 
 
 def _find_class(name: str) -> Any:
-    """Import a class that files may name."""
-    if name not in _places():
+    """Import and return a class by its name; refuse one that is not listed, because the file is damaged or foreign."""
+    if name not in _modules():
         raise ValueError(f"no result holds a {name}")
-    return getattr(import_module(f"legendre.{_places()[name]}"), name)
+    return getattr(import_module(f"legendre.{_modules()[name]}"), name)
 
 
 @cache
-def _places() -> dict[str, str]:
-    """Return the module of each class that files may name."""
+def _modules() -> dict[str, str]:
+    """Map the name of each class that files may hold to its module; the tables list classes by module."""
     return {kind: place for table in (PLACES, PARTS) for place, kinds in table.items() for kind in kinds.split()}

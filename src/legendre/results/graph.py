@@ -18,7 +18,7 @@ from legendre.core.types import FloatArray, IntArray
 
 
 class Edge(NamedTuple):
-    """Two modes that interact."""
+    """Two modes that interact; by names, or by numbers if they have none."""
 
     a: str | int
     b: str | int
@@ -66,10 +66,14 @@ class InteractionGraph:
 
     @property
     def edges(self) -> list[Edge]:
-        """The edges in the order in which they were added."""
+        """The edges in the order in which they were added, with the test of each.
+
+        The likelihood-ratio statistic of an edge is twice its gain, in the model to which it was added. There, the two
+        modes were independent given their common neighbours, so these neighbours are `Edge.given`.
+        """
         from scipy.stats import chi2
 
-        near: list[set[int]] = [set() for _ in self.labels.shape]
+        near: list[set[int]] = [set() for _ in self.labels.shape]  # the neighbours of each mode so far
         p_values, out = np.asarray(chi2.sf(2 * self.gains, np.maximum(self.dfs, 1))), []
         for (a, b), *numbers in zip(
             *(part.tolist() for part in (self.ends, self.gains, self.dfs, p_values)), strict=True
@@ -85,26 +89,32 @@ class InteractionGraph:
         return [tuple(self._key(k) for k in sorted(clique)) for clique in self.clique_modes]
 
     def _key(self, mode: int) -> str | int:
+        """Return the name of a mode, or its number if modes have no names."""
         return mode if self.labels.names is None else self.labels.names[mode]
 
     @cached_property
     def clique_modes(self) -> list[tuple[int, ...]]:
-        """The cliques by numbers of modes."""
+        """The maximal cliques as numbers of modes, each in rising order.
+
+        In a chordal graph every maximal clique is a mode with its parents in a perfect ordering (`families`).
+        """
         families = {frozenset((v, *parents)) for v, parents in self.families}
         largest = [family for family in families if not any(family < other for other in families)]
         return sorted(tuple(sorted(clique)) for clique in largest)
 
     @cached_property
     def families(self) -> list[tuple[int, tuple[int, ...]]]:
-        """A perfect ordering: each mode with its parents, the neighbours that come before it, which are a clique.
+        """A perfect ordering of the modes: each with its parents, the neighbours before it, which form a clique.
 
-        By maximum cardinality search: the next mode is the one with the most neighbours before it. Parents are in the
-        order in which their edges were added.
+        Q is the product of the distributions of each mode given its parents. The ordering is found by maximum
+        cardinality search (Tarjan and Yannakakis 1984): the next mode is the one with the most neighbours before it.
+        Parents are in the order in which their edges were added.
         """
-        near: list[dict[int, int]] = [{} for _ in self.labels.shape]
+        near: list[dict[int, int]] = [{} for _ in self.labels.shape]  # for each mode: neighbour -> number of the edge
         for t, (a, b) in enumerate(self.ends.tolist()):
             near[a][b] = near[b][a] = t
-        left, out = dict.fromkeys(range(len(near)), 0), []  # modes, with their numbers of neighbours that are done
+        # the modes that are left, with the number of their neighbours that are in the ordering
+        left, out = dict.fromkeys(range(len(near)), 0), []
         while left:
             v = max(left, key=left.__getitem__)
             del left[v]
@@ -115,9 +125,10 @@ class InteractionGraph:
         return out
 
     def interactions(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """List the sets of modes that interact: all subsets of cliques, without modes of one level.
+        """List the sets of modes that interact: all nonempty subsets of cliques, without modes of one level.
 
-        Every subset of a clique is a mode with some of its parents, for exactly one mode.
+        Every subset of a clique is a mode with some of its parents, for exactly one mode (the last in the ordering), so
+        each subset is formed once. Modes of one level have no parameters. `shape` is that of X.
         """
         parts = set[tuple[int, ...]]()
         for v, before in self.families:
@@ -127,7 +138,7 @@ class InteractionGraph:
         return sorted(parts)
 
     def basis(self, shape: tuple[int, ...]) -> IntArray:
-        """List the cells of all interactions within cliques."""
+        """List the cells (k x N) of a basis with all interactions within cliques, for an X of this shape."""
         return blocks(shape, self.interactions(shape))
 
     def frame(self) -> Any:
@@ -148,6 +159,7 @@ class InteractionGraph:
         return out
 
     def _tables(self) -> list[NamedValues]:
+        """Make the table that notebooks show: the first 20 edges and the notes."""
         rows = [
             (f"{e.a} - {e.b}", f"{e.gain:.4g} nats, df {e.df}, p {e.p_value:.2g}, given {list(e.given)}")
             for e in self.edges[:20]

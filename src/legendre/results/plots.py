@@ -764,7 +764,7 @@ def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span:
 def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
     """Draw one of QUANTITIES against the number of parameters while the basis grew; an orange dot marks the final size.
 
-    The loss on what was held out has error bars, its spread over the parts that were held out.
+    The loss on held-out data has error bars, its standard errors.
     """
     sizes = [step.n_params for step in fit.path]
     values = [getattr(step, quantity) for step in fit.path]

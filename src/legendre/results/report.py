@@ -1,4 +1,8 @@
-"""The report page: one HTML file that loads nothing. Text is HTML, all that is drawn is one block of JSON."""
+"""The report page: one HTML file that needs no network.
+
+The template, the style sheet and the script are in the folder ``page``. Sentences and tables are written into the page
+as HTML. What the script draws is written into it as one block of JSON; functions named ``..._data`` make its sections.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +52,16 @@ WITHOUT_X = "This result was read from a file, which does not hold X. Pass the d
 
 @dataclass(frozen=True, eq=False)
 class ReportContent:
-    """What the page of a result shows besides its summary, certificate and effects."""
+    """What the page of a result shows besides its summary, certificate and effects, which it takes from `result`."""
 
     result: Result
     title: str
     line: str  # one sentence below the title
-    call: str  # Python that gives the result again
+    call: str  # Python code that computes the result again
     labels: Labels  # of the modes that effects and parameters are about
-    terms: Terms | None = None  # what each parameter acts on; None where they are not listed
-    pair: Pair | None = None  # X and Q; None where X is not known
-    fit: Decomposition | None = None  # whose path is shown, and which levels have hardly any data
+    terms: Terms | None = None  # what each parameter acts on; None: parameters are not listed
+    pair: Pair | None = None  # X and Q; None if X is not known
+    fit: Decomposition | None = None  # the fit with a path, observed means and levels with few data to be shown, if any
 
 
 def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> ReportContent:
@@ -79,14 +83,15 @@ def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> Report
 
 
 def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
-    """Write the page: its template with every ``{{name}}`` replaced. If that fails, an old file stays.
+    """Write the page: its template with every ``{{name}}`` replaced. If that fails, an existing file is kept.
 
-    All are replaced in a single pass, so that a value which looks like ``{{name}}`` stays as it is.
+    All are replaced in a single pass, so that a label of the user's that looks like ``{{name}}`` is not replaced.
     """
     certificate = content.result.certificate()
     # a minus sign, unlike a hyphen, does not let a number break at the end of a line
     words = "".join(f"<p>{escape(re.sub(r'(?<=[0-9]e)-', '−', word))}</p>" for word in certificate.words)
-    unsafe = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}  # JSON must not end its script
+    # a label such as "</script>" must not end the script element that holds the JSON: its characters are escaped
+    unsafe = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
     values = {
         "title": escape(content.title),
         "line": escape(content.line),
@@ -112,11 +117,13 @@ def _read_part(name: str) -> str:
 def page_data(content: ReportContent) -> dict[str, Any]:
     """Gather what the page's script draws, by section, as the JSON that is written into the page.
 
-    `notes` say, for each section, what is left out of it, or why it is empty.
+    A section is missing if the result has nothing to show in it. ``notes`` say, for each section, what is left out of
+    it, or why it is empty. A section that fails, because X is too large for it, becomes a note: the page is written
+    without it.
     """
     result, effects = content.result, content.result._small_effects()
     notes: dict[str, str] = {}
-    tol = getattr(result, "tol", content.fit.tol if content.fit is not None else 0.0)
+    tol = getattr(result, "tol", content.fit.tol if content.fit is not None else 0.0)  # 0: no line is drawn
     data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, tol)}
     if effects:
         data["effects"] = effects_data(content, effects)
@@ -124,7 +131,7 @@ def page_data(content: ReportContent) -> dict[str, Any]:
             notes["effects"] = ". ".join(notes_of(content.fit, "fitted", effects)) + "."
     if content.fit is not None and content.fit._rounds:
         shown = ["held_out", "kl", "rmse"]
-        shown += ["bic"] if content.pair is None or content.pair.counts else []  # which is meant for counts
+        shown += ["bic"] if content.pair is None or content.pair.counts else []  # BIC is meant for counts
         data["path"] = {name: round_all([getattr(step, name) for step in content.fit.path]) for name in shown}
         data["path"]["n_params"] = [step.n_params for step in content.fit.path]
     if content.terms is not None:
@@ -142,7 +149,9 @@ def page_data(content: ReportContent) -> dict[str, Any]:
 
 
 def round_all(values: ArrayLike) -> list[float | None]:
-    """List numbers, or the entries of an array, with six digits; ``None`` for NaN and infinity, which JSON lacks.
+    """List numbers, or the entries of an array in C order, with six digits, which keeps the page small.
+
+    NaN and infinity, which JSON lacks, become ``None``.
 
     >>> round_all([1 / 3, 2.0, float("nan")])
     [0.333333, 2.0, None]
@@ -151,8 +160,8 @@ def round_all(values: ArrayLike) -> list[float | None]:
 
 
 def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
-    """List the residual after each step; if there are more than `most` steps, after every n-th and the last."""
-    shown = [*history[: -1 : -(-len(history) // most)], history[-1]]
+    """List the residual after each step, and the tolerance; of more than `most` steps, every n-th and the last."""
+    shown = [*history[: -1 : -(-len(history) // most)], history[-1]]  # n is the number of steps over `most`, rounded up
     return {
         "step": [at.iteration for at in shown],
         "residual": round_all([at.residual for at in shown]),
@@ -161,9 +170,11 @@ def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[s
 
 
 def effects_data(content: ReportContent, effects: Sequence[Effect], least: float = 5e-4) -> dict[str, Any]:
-    """Gather the section of effects: bars of the 24 largest shares, lines of 9 single modes, and maps of 6 pairs.
+    """Gather the section of effects: the shares of the 24 largest, lines of 9 single modes, and maps of 6 pairs.
 
-    An effect with a share below `least`, which would be written as 0.0 %, has neither a line nor a map.
+    A line or map has the logarithm of the factor of each level or pair of levels: ``None`` for levels with hardly any
+    data, and at most 400 levels of a line and 128 x 128 of a map, as many as the page has pixels for. An effect with a
+    share below `least`, which would be written as 0.0 %, has neither a line nor a map.
     """
     labels, order = content.labels, sorted(effects, key=lambda effect: -effect.share)
     found: dict[str, Any] = {"shares": [], "lines": [], "maps": []}
@@ -196,11 +207,12 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
 
 
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
-    """List parameters: number, what each acts on, theta and eta; if there are many, those with the largest ``|theta|``.
+    """List parameters: number (from 1), what each acts on, theta and eta; at most `most`, with the largest ``|theta|``.
 
     The second value is a note for the reader, empty if all are listed.
     """
     shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most])
+    # eta plus the shortfall is the probability of the cells that the parameter acts on, also for boxes
     theta, eta, titles = result.theta, result.eta + terms.as_ties().shortfall, terms.titles()
     names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown], "≥≤")
     rows = [
@@ -214,9 +226,11 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
 def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, str]:
     """List the `most` cells with the largest terms of the deviance: name, X, Q, and the signed root of the term.
 
-    The second value is a note for the reader, empty if all cells were looked at.
+    The second value is a note for the reader: that there are no residuals (then the first is ``None``), or which cells
+    were not examined. It is empty if all were.
     """
     found = pair.cells("report")
+    # terms below 1e-12 of the entries are rounding errors
     worst = largest_places(deviance_terms(found.x, found.q), most, 1e-12 * (found.x + found.q))
     if not len(worst):
         return None, "X and Q agree in every cell, up to rounding."
@@ -232,25 +246,31 @@ def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, 
 def slices_data(
     pair: Pair, max_cells: int = 200_000, max_table: int = 1 << 23, pixels: int = 128
 ) -> tuple[dict[str, Any], str]:
-    """Sum X and Q over all modes but three, for a slider, rows and columns, and say in words what is not shown.
+    """Sum X and Q over all modes but three: one for the page's slider, one for rows, one for columns.
 
-    The modes are those of `plot.slices`, without the first if a table would have more than `max_table` entries.
-    Neighbouring levels of rows and columns are added up to `pixels`, those of slices until there are `max_cells` cells.
+    The modes are those of `plot.slices`; the first ones are dropped until the table has at most `max_table` entries, so
+    that it can be formed. To keep the page small, neighbouring levels are then added up, until rows and columns have at
+    most `pixels` levels, and the table at most `max_cells` cells.
+
+    Return the section's data and a note that says in words what is not shown. X and Q always have three axes: the first
+    ones have length 1, and no name, if there are fewer modes. ``start`` is the slice with the largest deviance, which
+    the page shows first.
     """
     labels, shape = pair.labels, pair.labels.shape
     modes = slice_modes(shape)
     while len(modes) > 1 and math.prod(shape[k] for k in modes) > max_table:
         modes = modes[1:]
     x, q = pair.table(modes, "report")
+    # the numbers of levels after adding up: first of rows and columns, then of slices
     sizes = [min(n, pixels) for n in x.shape[-2:]]
     sizes = [*(min(n, max(1, max_cells // math.prod(sizes))) for n in x.shape[:-2]), *sizes]
     joined = [labels.mode(k) for k, n in zip(modes, sizes, strict=True) if n < shape[k]]
     cuts = [np.arange(n) * shape[k] // n for k, n in zip(modes, sizes, strict=True)]
     if joined:
         x, q = (Quotient(part.shape, tuple(cuts)).merge(np.nan_to_num(part)) for part in (x, q))
-    lead = 3 - len(modes)
+    lead = 3 - len(modes)  # axes of length 1
     levels = [[""]] * lead
-    for k, cut in zip(modes, cuts, strict=True):
+    for k, cut in zip(modes, cuts, strict=True):  # a name for each level, or for the levels from one cut to the next
         levels.append([shorten(labels.name_levels(k, i, j), 48) for i, j in pairwise([*cut.tolist(), shape[k]])])
     others = [labels.mode(k) for k in range(len(shape)) if k not in modes]
     summed = ", ".join(others) if len(others) <= 6 else f"{len(others)} modes"
@@ -269,7 +289,7 @@ def slices_data(
 
 
 def shape_line(labels: Labels) -> str:
-    """Write names and sizes of the modes, for the line below the title; of many modes only how many there are."""
+    """Write names and sizes of the modes for the line below the title; of more than 8 modes only their number."""
     if len(labels.shape) > 8:
         return f"order {len(labels.shape)}"
     if len(labels.shape) == 1:
@@ -279,15 +299,18 @@ def shape_line(labels: Labels) -> str:
 
 
 def call_of_fit(fit: Decomposition, most: int = 300) -> str:
-    """Write the Python that fits the same model again, for the end of the page.
+    """Write the Python code that fits the same model again, for the end of the page.
 
-    An argument of more than `most` letters, or without a readable repr, is written as its name: ``basis=basis``.
+    Arguments that have their default value are left out. One whose repr has more than `most` letters, or is not Python
+    (it has a "<"), is written as its name: ``basis=basis``; the reader has to supply it.
     """
+    # `reason` is set if the data chose the basis: then it is not named again
     support, labels = fit.model.support, fit.labels.restore_order()
     given: dict[str, Any] = {"basis": None if fit.reason else fit.recipe}
     if fit.origin.form == "array":
         given["names"] = labels.names and list(labels.names)
         given["levels"] = labels.levels and [None if own is None else own.tolist() for own in labels.levels]
+    # the order that levels were given, or () for none: by default a grown basis arranges modes whose labels are names
     if fit.arrangement or (fit._rounds and labels.given):
         given["unordered"] = fit.arrangement or ()
     texts = {name: repr(value) for name, value in given.items() if value is not None}
@@ -303,13 +326,13 @@ def call_of_fit(fit: Decomposition, most: int = 300) -> str:
 
 
 def refuse_data(data: TensorLike | None) -> None:
-    """Refuse data for the page of a result that holds X."""
+    """Refuse the argument `data` of `report` for a result that holds X, instead of ignoring it."""
     if data is not None:
         raise InvalidQuery("report: this result holds X itself. Leave the data out.")
 
 
 def read_shaped(data: TensorLike, shape: tuple[int, ...]) -> Observation:
-    """Read the X that a caller gives for a fit; refuse one of another shape."""
+    """Read the X that a caller of `report` passes for a loaded result; refuse one whose shape is not `shape`."""
     found = read(data)
     if found.shape != shape:
         raise InvalidQuery(f"report: data has shape {found.shape}, but the fit is of a tensor of shape {shape}.")
@@ -317,12 +340,13 @@ def read_shaped(data: TensorLike, shape: tuple[int, ...]) -> Observation:
 
 
 def _read_again(fit: Decomposition, data: TensorLike) -> Observation:
-    """Read the X that the caller says a loaded fit was made of, in the order of levels that the fit has.
+    """Read the X that a loaded fit was made of, as the caller passes it, and put its levels in the order of the fit.
 
     Refuse data with another shape, another sum or other levels: slices and residuals would compare unrelated tensors.
     """
     support, base, found = fit.model.support, fit.model.base, read_shaped(data, fit.shape)
-    straight = fit.labels.straighten
+    straight = fit.labels.straighten  # puts a mask or base measure of the fit in the order of levels of X
+    # read it again on the sample space of the fit
     if support.points is not None:
         found = read(data, "nonzero")
     elif support.mask is not None or base is not None:
