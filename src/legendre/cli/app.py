@@ -1,4 +1,7 @@
-"""The commands. An error is one sentence on standard error and exit code 2; a fit that missed tol is exit code 1."""
+"""The commands of ``legendre``. An error is one sentence on standard error, with exit code 2.
+
+A fit whose residual is above tol has exit code 1; a command that was interrupted, 130.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,7 @@ Wide = Annotated[bool, typer.Option("--wide", help="For a CSV table with labels 
 def _root(
     version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
 ) -> None:
+    """Print the version if ``--version`` is given; other options belong to the commands."""
     if version:
         typer.echo(f"legendre {__version__}")
         raise typer.Exit
@@ -98,14 +102,16 @@ def fit(
     options = Options(variable, columns, counts, wide, separator, missing)
     target = Path(f"{tensor.stem}.fit.npz") if output is None else output
     _check_output(target, tensor)
-    Settings.read(solver, tol, max_iter)  # and the basis: wrong settings are reported before files that exist
+    # wrong settings are reported before a large file is read
+    Settings.read(solver, tol, max_iter)
     if basis is not None:
         as_basis(basis)
     X = read_input(tensor, options)
     names = (unwrap(X)[1].labels or Labels(())).names or ()
     modes = None if unordered is None else [word.strip() for word in unordered.split(",") if unordered.strip()]
+    # a word of digits is the number of a mode, unless a mode has that name
     numbered = None if modes is None else [int(m) if m.isdecimal() and m not in names else m for m in modes]
-    if output is None and target.exists():
+    if output is None and target.exists():  # the user did not name this file, so it is not overwritten
         raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
@@ -152,7 +158,7 @@ def compare(
     try:
         with line("compare", sys.stderr.isatty()) as say:
             rows += run_fits(X, listed, support, None, methods, starts, hold_out, Effort(), say)
-    except KeyboardInterrupt:  # what was measured is kept
+    except KeyboardInterrupt:  # rows that were measured are still printed and written, below
         stopped = True
     typer.echo(Comparison(rows).text())
     text = io.StringIO(newline="")
@@ -182,6 +188,7 @@ def show(
         _check_output(tensor, decomposition)
     result = load(decomposition)
     if tensor is not None:
+        # files hold results of every kind: some have no tensor, and only a decomposition (with a recipe) can extend it
         if not hasattr(result, "tensor") or (extend and not hasattr(result, "recipe")):
             wrong = "--extend" if hasattr(result, "tensor") else "--tensor"
             raise InvalidSetting(f"{decomposition} holds a {type(result).__name__}, which has no use for {wrong}.")
@@ -195,7 +202,10 @@ def show(
 
 
 def as_json_text(result: Any) -> str:
-    """Write those of a result's attributes that a program may want as JSON: each in `names` that the result has."""
+    """Write a result as a JSON object, for ``show --json``: its kind, and each attribute in `names` that it has.
+
+    The names cover results of all kinds. NaN and infinity, which are not valid JSON, become null.
+    """
     names = (
         "recipe", "reason", "shape", "total", "n_params", "rank", "rank_is_bound", "kl", "kl_to_X", "rmse", "psi",
         "solver", "n_iter", "tol", "residual", "gap", "status", "converged", "n_vanishing", "criterion", "error",
@@ -206,7 +216,8 @@ def as_json_text(result: Any) -> str:
         name: value for name in names if (value := getattr(result, name, None)) is not None and not callable(value)
     }
     text = json.dumps({"kind": type(result).__name__, **found}, default=_as_plain)
-    return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)  # NaN is not valid JSON
+    # Python writes NaN, Infinity and -Infinity, also within lists: reading the text again turns each into None
+    return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)
 
 
 def _as_plain(value: Any) -> Any:
@@ -250,7 +261,7 @@ def report(
 
 
 def _check_output(output: Path, source: Path) -> None:
-    """Refuse an output that cannot be written or is the input, before a fit that may take long."""
+    """Refuse an output that cannot be written, or that is the input file, before a fit that may take long."""
     if output.exists() and source.exists() and output.samefile(source):
         raise InvalidFile(f"the output {output} is the input; it would be overwritten. Choose another name.")
     if output.is_dir() or not output.parent.is_dir():
@@ -262,7 +273,7 @@ def main() -> None:
     """Run the command that the user typed; an error is printed as one sentence, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # for letters that the terminal lacks, and file names that cannot be decoded
+            # a letter that the terminal lacks, or a file name that cannot be decoded, must not raise an error
             stream.reconfigure(errors="backslashreplace")
     try:
         app()

@@ -1,7 +1,8 @@
-"""The demo: handwritten digits at several basis sizes, next to nonnegative CP with as many parameters; flights by name.
+"""The demo: handwritten digits, compared with nonnegative CP; and flights, whose parameters have names.
 
-As in the paper's experiment on MNIST, cells that are 0 are left out of the sample space. That tells the model which
-pixels are white, so CP is fitted on the same cells, and compared with the uniform distribution on them.
+As in the paper's experiment on MNIST, cells that are 0 are left out of the sample space of the digits. That tells the
+model which pixels are white. For a fair comparison, CP is fitted on the same cells, and the table has a row for the
+uniform distribution on them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ carrier at a destination more than the two alone would predict. Grey pairs have 
 
 
 def run_demo(folder: Path) -> None:
-    """Print the tables and write the pictures."""
+    """Run ``legendre demo``: print the tables, and write the pictures and a report page into a folder."""
     check_installed("the demo", ["sklearn", "matplotlib", "tensorly"], "'legendre[demo]'")
     folder.mkdir(parents=True, exist_ok=True)
     run_digits(folder)
@@ -41,7 +42,10 @@ def run_demo(folder: Path) -> None:
 
 
 def run_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
-    """Compare with CP at several numbers of parameters; draw the first image of each digit and its reconstructions."""
+    """Compare with CP at several numbers of parameters; draw an image of each digit and its reconstructions.
+
+    The tensor is rows x columns x images; images are sorted by digit, with equally many of each.
+    """
     X: FloatArray = digits().toarray().astype(np.float64)
     title = f"{X.shape[2]} images of handwritten digits, a tensor of {' x '.join(map(str, X.shape))} cells"
     found = compare(X, sizes, support="nonzero", peers=("cp-random",), n_starts=5, hold_out=0.0)
@@ -49,6 +53,7 @@ def run_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
     pictures = {"original": X}
     for n in sizes:
         pictures[f"{n} parameters"] = decompose(X, adaptive(n), support="nonzero").tensor()
+    # a line of ten images for the original and for each size: the first of every tenth of the images is a new digit
     made = new_figure("the demo", (11, 1.05 * len(pictures) + 0.3))
     axes: Any = made.subplots(len(pictures), 10)
     for (name, images), line in zip(pictures.items(), axes, strict=True):
@@ -61,7 +66,10 @@ def run_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
 
 
 def run_flights(folder: Path) -> None:
-    """Fit flights with a basis that the data choose, then with a model whose parameters can be named; draw that one."""
+    """Fit flights twice: with a basis that the data choose, then with interactions of named modes (`fit_busiest`).
+
+    The second has effects that are easy to read: they are drawn, and a report page is written.
+    """
     X = flights()
     first = decompose(X)
     print(f"\n{X.values.sum():,} flights by {', '.join(X.names or ())}: a {' x '.join(map(str, X.shape))} tensor")
@@ -75,10 +83,12 @@ def run_flights(folder: Path) -> None:
 
 
 def fit_busiest(X: SparseTensor, sizes: tuple[int, ...] = (7, 16, 15)) -> Decomposition:
-    """Fit pairs of carrier and destination, and hours, of the busiest: 125 parameters, 77 % of KL from uniform.
+    """Fit the interaction of carrier and destination, and hours alone, to the `sizes` busiest levels of each mode.
 
-    Pairs of carrier and hour, and of destination and hour, have 329 parameters and 22 %.
+    It explains 77 % of KL from uniform with 125 parameters. The interactions of hours with carriers and with
+    destinations instead would have 329 parameters and explain 22 %.
     """
+    # for each mode the indices of the levels with most flights, in their own order
     kept = [np.sort(np.argsort(-X.margin(k).toarray(), kind="stable")[:n]) for k, n in enumerate(sizes)]
     levels = [np.asarray(own)[some] for own, some in zip(X.levels or (), kept, strict=True)]
     terms = interactions([("carrier", "dest"), ("hour",)])

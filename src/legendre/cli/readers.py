@@ -1,4 +1,7 @@
-"""Files on the command line: which reader a file needs, by its ending, and what the options say of it."""
+"""Files that are named on the command line: each kind has a reader, chosen by the ending; options describe the file.
+
+A reader is called with the path, the options and a function that reports progress, and returns X.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +31,17 @@ ENDINGS = ".npy, .npz, .csv, .tsv, .parquet, .tns (.gz too), .nc, .zarr or .h5 (
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says of a file."""
+    """The options of the command line that describe the file of X."""
 
     variable: str | None = None  # which of several arrays
     columns: str | None = None  # the columns of a table that are modes, with commas between
-    counts: str | None = None  # the column of a table that says how much a row counts
-    wide: bool = False  # the first columns of a CSV file are labels, the others numbers
-    separator: str | None = None  # what stands between the fields of a CSV file
-    missing: str = "error"  # what becomes of rows that lack a label
+    counts: str | None = None  # the column of a table that says how often a row occurred; None: once
+    wide: bool = False  # whether the first columns of a CSV file are labels and the others numbers
+    separator: str | None = None  # the field separator of a CSV file
+    missing: str = "error"  # what to do with rows that lack a label: "error" or "drop"
 
     def check(self, path: Path, suffix: str) -> None:
-        """Refuse an option that has no meaning for this kind of file, instead of ignoring what the user asked for."""
+        """Refuse an option that has no meaning for this kind of file, instead of ignoring it silently."""
         texts, arrays = (".csv", ".tsv"), (".npz", ".nc", ".zarr", ".h5", ".hdf5")
         for name, given, kinds in (
             ("--variable", self.variable, arrays),
@@ -54,7 +57,11 @@ class Options:
             raise InvalidSetting("--counts names the column of a table with a row for each cell; --wide has none.")
 
     def find_columns(self, path: Path, names: list[str]) -> list[str]:
-        """Return the columns that are modes: those that the user names, or all but that of the counts."""
+        """Return the columns of a table that are modes: those in --columns, by default all but that of --counts.
+
+        `names` are all columns of the table. Raise an error if a column is not there, if two have the same name, or if
+        the user gave neither option, unless the table is --wide, whose modes `_read_wide` finds.
+        """
         modes = [name for name in names if name and name != self.counts]
         if self.columns is not None:
             modes = [name.strip() for name in self.columns.split(",")]
@@ -73,11 +80,12 @@ class Options:
 def read_input(path: Path, options: Options | None = None) -> Any:
     """Read X from a file, by its ending: an array, a `SparseTensor`, or an object of xarray or pandas.
 
-    Whatever goes wrong in another library becomes an `InvalidFile` with one sentence, which the command prints.
+    Whatever goes wrong in another library becomes an `InvalidFile` with one sentence, which the command prints. The
+    error also names what is missing: the file, a library that reads it, or an option.
     """
     options = options or Options()
     name = "stdin.csv" if path == STDIN else path.name.lower()
-    suffix = Path(name.removesuffix(".gz")).suffix
+    suffix = Path(name.removesuffix(".gz")).suffix  # pandas and `read_tns` decompress .gz files
     if path != STDIN and not path.exists():
         raise InvalidFile(f"{path} does not exist.")
     if suffix not in READERS:
@@ -97,7 +105,11 @@ def read_input(path: Path, options: Options | None = None) -> Any:
 
 
 def _choose(path: Path, arrays: Mapping[str, Any], options: Options) -> Any:
-    """Return the array to read from a file with several: the only one that holds numbers, or that of --variable."""
+    """Return the array to read from a file that may hold several: the one named by --variable.
+
+    Without that option it is the only array of numbers with at least one axis; if there are several or none, raise an
+    error that lists them.
+    """
     names = sorted(name for name, array in arrays.items() if array.dtype.kind in "biuf" and array.ndim)
     if options.variable is None and len(names) != 1:
         listed = ", ".join(names) or "none of numbers"
@@ -112,16 +124,17 @@ def _choose(path: Path, arrays: Mapping[str, Any], options: Options) -> Any:
 
 
 def _read_numpy(path: Path, options: Options, _say: Say) -> Any:
-    """Read a .npy file, or an array of a .npz file; one with `shape` and `data` is a sparse array's.
+    """Read a .npy file, or an array from an .npz file.
 
-    SciPy reads its own sparse files. Those of pydata/sparse hold coordinates and a value for the cells not listed.
+    An .npz file that holds `shape` and `data` is a sparse array, written by SciPy or by pydata/sparse. SciPy reads its
+    own files; those of pydata/sparse hold coordinates, and the value of all cells that are not listed, which must be 0.
     """
     with numpy_file(path) as content:
         if isinstance(content, np.ndarray):
             return content
         if options.variable is not None or not {"shape", "data"} <= set(content.files):
             return _choose(path, content, options)
-        if "fill_value" in content.files:  # of pydata/sparse
+        if "fill_value" in content.files:  # written by pydata/sparse
             if content["fill_value"] != 0:
                 raise InvalidFile(f"{path}: cells that are not listed are {content['fill_value']}, not 0.")
             return from_coords(tuple(content["coords"]), content["data"], content["shape"].tolist())
@@ -131,7 +144,10 @@ def _read_numpy(path: Path, options: Options, _say: Say) -> Any:
 
 
 def _read_xarray(path: Path, options: Options, _say: Say, **engine: Any) -> Any:
-    """Read a variable of a dataset, with its coordinates."""
+    """Read a variable of a netCDF or zarr dataset as an xarray DataArray, whose coordinates become labels.
+
+    `engine` are arguments of `xarray.open_dataset`, by default for netCDF.
+    """
     import xarray
 
     with xarray.open_dataset(path, **engine or {"engine": "h5netcdf"}) as dataset:
@@ -139,7 +155,10 @@ def _read_xarray(path: Path, options: Options, _say: Say, **engine: Any) -> Any:
 
 
 def _read_zarr(path: Path, options: Options, say: Say) -> Any:
-    """Read a zarr array, or one of a group; a group whose arrays name their dimensions was written by xarray."""
+    """Read a zarr array, or an array of a zarr group.
+
+    A group whose arrays name their dimensions was written by xarray, which also reads its coordinates.
+    """
     import zarr
 
     store = zarr.open(path, mode="r")
@@ -152,7 +171,7 @@ def _read_zarr(path: Path, options: Options, say: Say) -> Any:
 
 
 def _read_hdf5(path: Path, options: Options, _say: Say) -> AnyArray:
-    """Read an array of an HDF5 file, whatever group it is in."""
+    """Read an array of an HDF5 file, in any of its groups; it is named by its path, such as ``group/array``."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -165,7 +184,11 @@ def _read_hdf5(path: Path, options: Options, _say: Say) -> AnyArray:
 
 
 def _read_parquet(path: Path, options: Options, say: Say) -> SparseTensor:
-    """Count the rows of a Parquet file batch by batch, so that few of them are in memory."""
+    """Count the rows of a Parquet file for each combination of levels, as a sparse tensor.
+
+    Rows are read in batches of 2^18 (about 260,000), so that the file need not fit in memory; only the columns that are
+    needed are read.
+    """
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path) as file:
@@ -173,6 +196,7 @@ def _read_parquet(path: Path, options: Options, say: Say) -> SparseTensor:
         wanted = [*modes, *([] if options.counts is None else [options.counts])]
 
         def batches() -> Iterator[Any]:
+            """Yield the rows of the file batch by batch, and report progress."""
             done, total = 0, max(file.metadata.num_rows, 1)
             for batch in file.iter_batches(1 << 18, columns=wanted):
                 yield batch
@@ -185,8 +209,10 @@ def _read_parquet(path: Path, options: Options, say: Say) -> SparseTensor:
 def _read_csv(path: Path, options: Options, say: Say) -> Any:
     """Read a CSV file: a matrix of numbers, a table with a row for each event or cell, or a cross table (--wide).
 
-    The options say which. Every field is read as a string: labels such as 007 stay as they are, and a number that
-    cannot be read is reported with its line. Rows are counted chunk by chunk, so that few of them are in memory.
+    The options say which. Without options it is a matrix, unless the first line is a header: then raise an error that
+    explains the options. Every field is read as a string, so that labels such as 007 stay as they are, and a number
+    that cannot be read is reported with its line. Rows of a table are counted in chunks of 2^18, so that the file need
+    not fit in memory.
     """
     import pandas as pd
 
@@ -201,6 +227,7 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
                 f"{path}: line 1 has no {separator!r}. Are fields separated by {other.pop()!r}? Say so: --separator."
             )
         if options.columns is None and options.counts is None and not options.wide:
+            # a header is a first line in which no field is a number; empty fields are missing cells
             if pd.to_numeric(line_1[line_1 != ""], errors="coerce").isna().all():
                 raise InvalidSetting(
                     f"{path}: line 1 is a header ({', '.join(line_1[:8])}). Say what the table is: one row for each "
@@ -210,17 +237,17 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
             return _read_numbers(path, pd.concat([first, *pieces]))
         names = line_1.tolist()
         if options.wide:
-            names[0] = names[0] or "row"
+            names[0] = names[0] or "row"  # the corner of a cross table is often empty
             return _read_wide(path, pd.concat([first, *pieces]).iloc[1:].set_axis(names, axis=1), options)
         modes = options.find_columns(path, names)
 
         def tables() -> Iterator[Any]:
-            """Yield the columns of one chunk of rows after the other; refuse a row that lacks a label."""
+            """Yield the needed columns of each chunk of rows, and report progress; refuse a row that lacks a label."""
             for piece in chain([first.iloc[1:]], pieces):
                 table = piece.set_axis(names, axis=1)
                 gaps = table[modes].isna().any(axis=1)
                 if options.missing == "error" and gaps.any():
-                    place = gaps.idxmax()
+                    place = gaps.idxmax()  # the first such row; the header is row 0, so it is in line place + 1
                     raise InvalidFile(
                         f"{path}: line {place + 1} lacks a label of {', '.join(modes)}. Leave such lines out with "
                         "--missing drop."
@@ -232,34 +259,42 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
                 say(f"{piece.index[-1] if len(piece) else 0:,} rows")
 
         x = from_rows(tables(), modes, options.counts, missing=cast(Any, options.missing))
+    # labels that are integers become numbers, which have an order
     levels = tuple(_as_whole_numbers(own) for own in x.levels or ())
     return replace(x, origin=replace(x.origin, labels=Labels(x.shape, x.names, levels)))
 
 
 def _read_wide(path: Path, table: Any, options: Options) -> Any:
-    """Read a cross table of numbers with labels in front: --columns names their columns, else all before numbers.
+    """Read a cross table, whose first columns are labels and whose other columns are numbers, as a pandas data frame.
 
-    Each of these columns is a mode, and the names of the other columns are the last one. Combinations of labels without
-    a row are 0 where all numbers are whole, and missing otherwise.
+    Each column of labels is a mode. The names of the columns of numbers are the levels of the last mode. --columns
+    names the columns of labels; by default they are the first column, and all others before the first column of
+    numbers. `table` has strings. A combination of labels without a row is later read as 0 if all numbers are integers,
+    and as missing otherwise.
     """
     import pandas as pd
 
     names = list(table)
     front = options.find_columns(path, names)
     if options.columns is None:
+        # whether some field of a column is not a number; `k and`: the first column is labels in any case
         texts = [pd.to_numeric(table[name].dropna(), errors="coerce").isna().any() for name in names]
         front = names[: next((k for k, text in enumerate(texts) if k and not text), len(names))]
     rest = [name for name in names if name not in front]
     if not rest or table[front].isna().any(axis=None) or table.duplicated(front).any():
         said = f"every line needs its own labels in {', '.join(front)}, and numbers in other columns"
         raise InvalidFile(f"{path}: {said}.")
+    # categories keep the labels in the order of the file
     keys = [_as_whole_numbers(table[name].str.strip().to_numpy()) for name in front]
     index = pd.MultiIndex.from_arrays([pd.Categorical(key, list(dict.fromkeys(key))) for key in keys], names=front)
     return pd.DataFrame(_read_numbers(path, table[rest]), index, pd.Index(rest, name="column"))
 
 
 def _read_numbers(path: Path, table: Any) -> FloatArray:
-    """Read a data frame of strings as numbers, missing ones as NaN; refuse the first that is none, with its line."""
+    """Read a data frame of strings as an array of numbers of the same shape; empty fields are NaN.
+
+    Refuse a field that is not a number, and name its line and column. The index of the frame counts lines from 0.
+    """
     import pandas as pd
 
     numbers: FloatArray = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
@@ -274,7 +309,10 @@ def _read_numbers(path: Path, table: Any) -> FloatArray:
 
 
 def _as_whole_numbers(labels: Any) -> AnyArray:
-    """Return labels as integers if all are written as such, so that they sort as numbers; 007 stays a string."""
+    """Return labels as integers if all are written as such, so that they sort as numbers.
+
+    If one has leading zeros, such as 007, all stay strings: as numbers, 007 and 7 would be the same level.
+    """
     whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in labels.tolist())
     return np.array([int(text) for text in labels]) if whole else labels
 
@@ -291,4 +329,4 @@ READERS: dict[str, tuple[Any, ...]] = {
     ".h5": (_read_hdf5, "h5py"),
     ".hdf5": (_read_hdf5, "h5py"),
 }
-"""How a file is read, by its ending, and which libraries that needs."""
+"""For each ending of a file, the reader and the libraries that it needs."""
