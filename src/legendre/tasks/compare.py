@@ -1,8 +1,8 @@
-"""Error against number of parameters: ours, and other libraries' decompositions with an equal number of them.
+"""Compare errors at equal numbers of parameters: this method, and decompositions of other libraries, the *peers*.
 
 A peer has the smallest rank with at least as many parameters. Peers minimise other objectives (squared error, or
-Poisson likelihood in CP-APR) and stop when it no longer changes, so they have no residual; their reconstructions
-are compared. Benchmarks and experiments run the same peers.
+minus the Poisson log-likelihood in CP-APR) and stop when the objective no longer changes, so they have no residual
+``max|eta - eta_hat|``; their reconstructions are compared. Benchmarks and experiments run the same peers.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ class Effort:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """A peer's answer, not yet multiplied out."""
+    """A peer's fit, as factors: the tensor is formed later, so that the time of the fit does not include that."""
 
     n_params: int
     n_iter: int
-    multiply_out: Callable[[], FloatArray]
+    multiply_out: Callable[[], FloatArray]  # form the reconstruction, a tensor of X's shape
 
 
 @dataclass(frozen=True)
 class Peer:
     """A decomposition of another library."""
 
-    label: str  # for readers
-    package: str  # which it is part of
-    rank: Callable[[tuple[int, ...], int], int]  # from shape and number of parameters to the rank
-    fit: Callable[[FloatArray, int, Effort, int, BoolArray | None], Factors]  # X, rank, effort, seed, observed cells
-    takes_mask: bool = False  # it can leave cells out of the fit
+    label: str  # its name in tables
+    package: str  # the library
+    rank: Callable[[tuple[int, ...], int], int]  # (shape, n_params) -> the smallest rank with that many parameters
+    fit: Callable[[FloatArray, int, Effort, int, BoolArray | None], Factors]  # (X, rank, effort, seed, observed cells)
+    takes_mask: bool = False  # whether it can leave cells out of the fit
 
     @property
     def installed(self) -> bool:
@@ -75,9 +75,11 @@ class Peer:
 def attempt(
     peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int, mask: BoolArray | None = None
 ) -> tuple[dict[str, Any], FloatArray | None]:
-    """Run a peer on the cells of a mask; return fields of its row, and its reconstruction if there is one.
+    """Fit a peer with at least `n_params` parameters to X on the cells of `mask`; ``None``: on all cells.
 
-    A comparison goes on if one of the other libraries fails: an error becomes a note in the row, warnings are hidden.
+    Return fields of its `Row` (status, note, and if it succeeded n_params, n_iter and seconds), and its reconstruction.
+    If the other library fails, the comparison goes on: the error becomes a note, and the reconstruction is ``None``.
+    Warnings are hidden.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -88,7 +90,7 @@ def attempt(
             Q = factors.multiply_out()
             if not np.isfinite(Q).all():
                 raise ValueError("the reconstruction is not finite")
-        except Exception as error:  # another library's, so of any kind
+        except Exception as error:  # other libraries may raise anything
             return {"status": "FAILED", "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
     facts = {"n_params": factors.n_params, "n_iter": factors.n_iter, "seconds": seconds}
     note = f"stopped at {effort.max_iter} iterations" if factors.n_iter >= effort.max_iter else ""
@@ -96,7 +98,7 @@ def attempt(
 
 
 def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
-    """Return the smallest CP rank with at least `n_params` parameters.
+    """Return the smallest CP rank with at least `n_params` parameters: each component has one for each level.
 
     >>> cp_rank((200, 200, 200), 6000)
     10
@@ -107,7 +109,7 @@ def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
 def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
     """Return the smallest m such that Tucker with an m x ... x m core has at least `n_params` parameters.
 
-    No mode has a rank above its length, so m is at most the length of the longest mode.
+    No mode has a rank above its length, so m is at most the length of the longest mode, even if that is too few.
 
     >>> tucker_rank((200, 200, 200), 6000), tucker_rank((4, 5, 2), 1000)
     (9, 5)
@@ -116,23 +118,27 @@ def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
 
 
 def tucker_params(shape: tuple[int, ...], m: int) -> int:
-    """Count the entries of factors and core."""
+    """Count the entries of the factors and of the core of Tucker with side m, or the length of a mode if shorter."""
     ranks = np.minimum(shape, m)
     return int(np.dot(shape, ranks) + np.prod(ranks))
 
 
 def _tensorly_peer(label: str, function: str, init: str = "random", *, takes_mask: bool = False) -> Peer:
-    """Make a peer of TensorLy's function for nonnegative CP or Tucker; its name says which of the two it is."""
+    """Make a peer from a function of `tensorly.decomposition` for nonnegative CP or Tucker.
+
+    `function` is its name, which says which of the two it is; `init` is TensorLy's argument for the start.
+    """
     tucker = "tucker" in function
 
     def fit(X: FloatArray, rank: int, effort: Effort, seed: int, mask: BoolArray | None) -> Factors:
-        """Run TensorLy; a Tucker core has side `rank`, or the length of a mode that is shorter."""
+        """Run TensorLy on X; a Tucker core has side `rank`, or the length of a mode that is shorter."""
         tensorly, shape = import_module("tensorly"), X.shape
         left_out = {} if mask is None else {"mask": mask}
         answer, history = getattr(import_module("tensorly.decomposition"), function)(
             tensorly.tensor(X), np.minimum(shape, rank).tolist() if tucker else rank, n_iter_max=effort.max_iter,
             tol=effort.tol, init=init, random_state=seed, return_errors=True, **left_out,
         )  # fmt: skip
+        # `history` has the error after each iteration
         n_params = tucker_params(shape, rank) if tucker else rank * sum(shape)
         multiply_out = tensorly.tucker_to_tensor if tucker else tensorly.cp_to_tensor
         return Factors(n_params, len(history), lambda: np.asarray(multiply_out(answer)))
@@ -141,7 +147,10 @@ def _tensorly_peer(label: str, function: str, init: str = "random", *, takes_mas
 
 
 def _fit_cp_apr(X: FloatArray, rank: int, effort: Effort, seed: int, _: BoolArray | None) -> Factors:
-    """Fit nonnegative CP to counts by the Poisson likelihood, with pyttb; it cannot leave cells out."""
+    """Fit nonnegative CP to counts by the Poisson likelihood, with CP-APR of pyttb (Chi and Kolda 2012).
+
+    The start is random. It cannot leave cells out, so `_obstacle` sees to it that there is no mask.
+    """
     pyttb: Any = import_module("pyttb")
     rng = np.random.default_rng(seed)
     start = pyttb.ktensor([rng.random((side, rank)) for side in X.shape])
@@ -165,7 +174,7 @@ PEERS = {
     "tucker-hals": _tensorly_peer("NN-Tucker HALS", "non_negative_tucker_hals"),
     "cp-apr": Peer("CP-APR", "pyttb", cp_rank, _fit_cp_apr),
 }
-"""Every peer by name, installed or not; all but the first start at random."""
+"""Every peer by its name in `compare`, installed or not; all but the first start at random."""
 COMPARED = ("cp-random", "cp-hals", "tucker", "tucker-hals", "cp-apr")
 """The peers of a comparison; each starts at random, so results depend on the seed."""
 UNIFORM, ADAPTIVE = "uniform", "adaptive"
@@ -175,10 +184,10 @@ LABELS = {UNIFORM: "uniform", ADAPTIVE: "Legendre, adaptive", **{name: peer.labe
 
 
 def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
-    """Return two distances between X and a reconstruction, over the cells that are not missing.
+    """Return two errors of a reconstruction Q of X, over the cells that are not missing (NaN) in X.
 
-    The root mean square error in X's units, and KL(P, Q) in nats, both tensors normalised, which is infinite where
-    Q = 0 < P.
+    They are the root mean square error in X's units, and KL(P, Q) in nats, with both tensors normalised over these
+    cells. KL is infinite if Q is 0 in a cell with data.
 
     >>> score(np.array([[0.0, 3.0], [1.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 9.0]]))
     {'rmse': 0.816..., 'kl': 0.3040...}
@@ -193,7 +202,7 @@ def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Row:
-    """One reconstruction, or the reason why there is none; None where a field does not apply."""
+    """A row of a comparison: one reconstruction, or the reason why there is none. Fields that do not apply are None."""
 
     method: str
     asked: int  # the number of parameters to compare at
@@ -236,9 +245,12 @@ class Comparison(tuple[Row, ...]):
         return import_pandas("to_frame()").DataFrame(list(self)).set_index("method")
 
     def text(self) -> str:
-        """Write a table with a line for each method and size: of several seeds that with the smallest error."""
+        """Write a table with a line for each method and size; of several seeds, the one with the smallest RMSE.
+
+        Notes below it say why a method has no reconstruction, and how many bits the arrangement of levels adds.
+        """
         lines = [["method", "asked", "params", "RMSE", "held out", "KL(P, Q)", "seconds", "residual"]]
-        for _, seeds in groupby(self, attrgetter("method", "asked")):
+        for _, seeds in groupby(self, attrgetter("method", "asked")):  # rows of one method and size are consecutive
             row = min(seeds, key=lambda row: np.inf if row.rmse is None else row.rmse)
             size = row.status.lower() if row.n_params is None else str(row.n_params)
             numbers = row.rmse, row.held_out, row.kl, row.seconds, row.residual
@@ -255,7 +267,10 @@ class Comparison(tuple[Row, ...]):
 
 
 def list_sizes(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
-    """Return the numbers of parameters of nonnegative CP of rank 1 to 16, at most a quarter of the cells, and `most`.
+    """Choose the numbers of parameters to compare at: those of nonnegative CP of rank 1, 2, 4, 8 and 16.
+
+    They are at most a quarter of the cells, because more parameters hardly summarise X, and at most `most`, unless rank
+    1 already has more. For a tiny X there is one number, a quarter of the cells.
 
     >>> list_sizes((92, 112, 20)), list_sizes((2, 3))
     ((224, 448, 896, 1792, 3584), (1,))
@@ -276,20 +291,25 @@ def run_fits(
     effort: Effort,
     say: Say,
 ) -> Iterator[Row]:
-    """Yield the rows of `compare`, one by one: the uniform distribution, then ours and peers by size.
+    """Yield the rows of `compare`, each when its fits are done: the uniform distribution, then all methods by size.
 
-    Each method is fitted to all cells and, if it can leave cells out, without those that are held out.
+    Each method is fitted to all cells and, if it can leave cells out, a second time without those that are held out.
+    The command line uses this generator directly, so that it can keep the rows if the user interrupts it. `say` shows
+    progress. Other arguments are as in `compare`.
     """
     check_choice(support, "support (cells that are to be left out may be NaN)", ("all", "nonzero"), InvalidSupport)
     check_number(hold_out, "hold_out", 0, below=1)
     data = in_memory(read(X, support), "compare")
+    # cells outside the sample space are NaN, for all methods alike
     values = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), np.nan)
     known = ~np.isnan(values)
+    # a share of the known cells, drawn with a fixed seed: the same cells for all methods
     held_out = np.zeros(values.shape, dtype=np.bool_)
     held_out.flat[np.random.default_rng(0).permutation(np.flatnonzero(known))[: int(hold_out * known.sum())]] = True
     jobs = _list_jobs(values, n_params, n_starts, peers)
     for done, row in enumerate(jobs):
         say(f"fit {done + 1} of {len(jobs)}   {row.label}, {row.asked} parameters", done / len(jobs))
+        # a row that has a note already is one of a peer that cannot run
         facts, Q = ({}, None) if row.note else _fit_cells(row, values, effort, unordered)
         if Q is not None:
             facts |= score(values, Q)
@@ -300,14 +320,15 @@ def run_fits(
 
 
 def _list_jobs(X: FloatArray, n_params: Sequence[int] | None, n_starts: int, peers: Sequence[str]) -> list[Row]:
-    """Check the caller's sizes, starts and peers, and list the rows to fill in, without results.
+    """Check the caller's sizes, starts and peers; return the rows of the comparison, still without results.
 
-    A peer that cannot run has one row, whose note is the reason; others have one for each size and start.
+    The list says how much work there is, before the first fit. A peer that cannot run has one row, whose note is the
+    reason; other peers have a row for each size and random start.
     """
     sizes, cells = list_sizes(X.shape), int(np.count_nonzero(~np.isnan(X)))
     if n_params is not None:
         sizes = tuple(np.unique(n_params).tolist())
-        for n in sizes or (0,):
+        for n in sizes or (0,):  # an empty list is refused like the size 0
             if check_int(n, "n_params: a number of parameters", 1) >= cells:
                 raise InvalidSetting(
                     f"n_params: {n} parameters are too many: the sample space has {cells} cells, so "
@@ -323,7 +344,7 @@ def _list_jobs(X: FloatArray, n_params: Sequence[int] | None, n_starts: int, pee
 
 
 def _obstacle(X: FloatArray, name: str) -> str:
-    """Say why a peer cannot be fitted to X; return "" if it can."""
+    """Return the reason why a peer cannot be fitted to X, or "" if it can; refuse a name that is not a peer's."""
     if name not in PEERS:
         raise InvalidSetting(unknown_name("peer", str(name), PEERS))
     peer = PEERS[name]
@@ -339,10 +360,14 @@ def _obstacle(X: FloatArray, name: str) -> str:
 def _fit_cells(
     row: Row, X: FloatArray, effort: Effort, unordered: Unordered
 ) -> tuple[dict[str, Any], FloatArray | None]:
-    """Fit a method to the cells that are not NaN; return fields of its row, and the reconstruction of all cells."""
+    """Fit the method of a row, with about `row.asked` parameters, to the cells of X that are not NaN.
+
+    Return the fields of the row that the fit determines, and the reconstruction of all cells, which also predicts those
+    that were held out; ``None`` if a peer failed.
+    """
     if row.method in PEERS:
         known = ~np.isnan(X)
-        mask = None if known.all() else known
+        mask = None if known.all() else known  # some peers take no mask
         return attempt(PEERS[row.method], np.nan_to_num(X), row.asked, effort, row.seed or 0, mask)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
@@ -355,6 +380,7 @@ def _fit_cells(
 
 
 def _rmse(X: AnyArray, Q: FloatArray, cells: BoolArray) -> float:
+    """Return the root mean square error over the marked cells, in X's units."""
     return float(np.sqrt(np.square(X[cells] - Q[cells]).mean()))
 
 

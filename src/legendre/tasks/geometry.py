@@ -1,4 +1,4 @@
-"""The information geometry made visible: geodesics, Pythagoras' theorem for KL divergences, and their pictures.
+"""The information geometry of the model: geodesics, Pythagoras' theorem for KL divergences, and their pictures.
 
 Both projections are `decompose`: the m-projection of P onto the model is ``decompose(P, basis)``, and the e-projection
 of R onto the tensors that share P's eta on B is ``decompose(P, basis, base=R)``.
@@ -70,6 +70,7 @@ def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
         )
     log_p, log_q = np.log(p[common]), np.log(q[common])
     log_density = log_p + times[..., None] * (log_q - log_p)
+    # t.shape + (number of common cells,); minus the largest, so that exp does not overflow for t far from 0 and 1
     density = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
     out = np.zeros(times.shape + p.shape)
     out[..., common] = density / density.sum(axis=-1, keepdims=True)
@@ -102,7 +103,7 @@ def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
     [0.625, 0.125, 0.25]
     """
     p, q, times = _read_line(P, Q, t)
-    out = p + times.reshape(times.shape + (1,) * p.ndim) * (q - p)
+    out = p + times.reshape(times.shape + (1,) * p.ndim) * (q - p)  # t.shape + P.shape, by broadcasting
     if out.min(initial=0.0) < -ROUNDING:
         raise InvalidSetting(
             f"the m-geodesic leaves the simplex at t = {times.min():g} or t = {times.max():g}: a probability would be "
@@ -193,8 +194,9 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
         raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it again.")
     p, inside = probabilities(in_memory(fit.data, "pythagoras")), fit.model.support.on_grid()
     q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
-    ground = np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0)
-    r = read_point("R", ground if R is None else R)[0]
+    # the member with theta = 0: constant on the sample space, or the base measure there
+    at_zero = np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0)
+    r = read_point("R", at_zero if R is None else R)[0]
     if r.shape != p.shape:
         raise InvalidTensor(f"R has shape {r.shape}, the decomposition has shape {p.shape}; they must be equal.")
     missed = np.argwhere((r == 0) & (q > 0))
@@ -205,7 +207,9 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
 
 
 def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
-    """Draw Pythagoras to scale, for tensors of any size: the sides are the square roots of 2 KL.
+    """Draw the triangle of P, Q and R to scale, with a right angle at Q: its sides are the square roots of 2 KL.
+
+    KL is half a squared distance to second order, so Pythagoras' theorem for KL is the usual one for these sides.
 
     Parameters
     ----------
@@ -228,17 +232,19 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     """
     found = type(triangle).__name__
     expect(triangle, Triangle, f"plot_triangle draws a triangle, got {found}: plot_triangle(pythagoras(fit, R)).")
-    if abs(triangle.defect) > ROUNDING + 1e-6 * triangle.kl_pr:  # more than rounding
+    # beyond rounding errors and the tolerance of a fit, there is no such triangle
+    if abs(triangle.defect) > ROUNDING + 1e-6 * triangle.kl_pr:
         raise InvalidSetting(
             f"the angle at Q is not right: KL(P, R) - KL(P, Q) - KL(Q, R) = {triangle.defect:g}. R is not in the "
             "model, or the fit has not converged. A member near R is decompose(R, basis).tensor()."
         )
     ax = axes_for("plot_triangle", ax)
-    a, b = np.sqrt(2 * triangle.kl_pq), np.sqrt(2 * triangle.kl_qr)
-    mark = 0.07 * max(a, b)
+    a, b = np.sqrt(2 * triangle.kl_pq), np.sqrt(2 * triangle.kl_qr)  # the legs, from Q to P and from Q to R
+    mark = 0.07 * max(a, b)  # the side of the small square that marks the right angle
     ax.plot([0, mark, mark], [mark, mark, 0], color="black", linewidth=1)
     style: dict[str, Any] = {"textcoords": "offset points", "va": "center"}
     corners = {"P": (0.0, a), "Q": (0.0, 0.0), "R": (b, 0.0)}
+    # each side with its divergence; the text is shifted by some points, away from the triangle
     for (one, other), value, colour, shift, side in (
         ("PQ", triangle.kl_pq, ORANGE, (-8, 0), "right"),
         ("QR", triangle.kl_qr, BLUE, (0, -14), "center"),
@@ -258,7 +264,9 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
 
 
 def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
-    """Draw what each of several nested fits explains, as a staircase from KL(P, Q) of the first to that of the last.
+    """Draw how KL(P, Q) falls along several nested fits, as a staircase: what each explains beyond the one before.
+
+    A grey bar is KL(P, Q) of a fit; the blue part above it is what the fit explains, with its share in percent.
 
     Parameters
     ----------
