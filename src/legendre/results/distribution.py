@@ -86,12 +86,12 @@ class GridDistribution:
         if self.alive is not None or model.measure is not None:
             log_q[~(model.alive if self.alive is None else self.alive)] = -np.inf
         if model.measure is not None:  # cells of a box differ: expand the table to cells
-            log_q, lengths = _repeat(log_q, lengths), [np.ones(n) for n in model.support.shape]
+            log_q, lengths = _expand_to_cells(log_q, lengths), [np.ones(n) for n in model.support.shape]
             if model.base is not None:
                 with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
                     log_q = log_q + np.log(np.asarray(model.base))
             log_q = np.where(model.support.on_grid(), log_q, -np.inf)
-        for k, i in at.items():
+        for k, i in at.items():  # keep the interval of mode k that holds index i
             entry = int(np.searchsorted(np.cumsum(lengths[k]), i, side="right"))
             log_q, lengths[k] = log_q.take([entry], axis=k), np.ones(1)
         return log_q, lengths
@@ -111,7 +111,7 @@ class GridDistribution:
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Return the probabilities over the modes `kept`, in that order, given the event `at`."""
         q, lengths = self._weigh_boxes(at)
-        return _share_out(sum_others(q, kept) / q.sum(), [lengths[k] for k in kept])
+        return _divide_among_cells(sum_others(q, kept) / q.sum(), [lengths[k] for k in kept])
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
         """Draw n cells (n x N) given the event `at`: first a box, then one of its cells, which are equally probable."""
@@ -123,7 +123,7 @@ class GridDistribution:
         """Find the most probable cell; of equally probable ones (up to TIE) the first in C order."""
         log_q, lengths = self._form_table({})
         place = np.unravel_index(int(np.argmax(log_q >= log_q.max() - TIE)), log_q.shape)
-        # the first box holds the first such cell, its lowest corner: corners have the same C order as boxes
+        # the first cell of that box: boxes and their first cells are in the same C order
         return tuple(int(sides[:i].sum()) for sides, i in zip(lengths, place, strict=True))
 
 
@@ -232,7 +232,7 @@ class CliqueDistribution:
             clique = tables.tree.cliques[home]
             table = tables.matrices(beliefs.margins)[home].reshape(clique.shape)
             joint = sum_others(table, [clique.modes.index(k) for k in coupled]).reshape(joint.shape)
-        return _share_out(joint, [quotient.lengths[k] for k in kept])
+        return _divide_among_cells(joint, [quotient.lengths[k] for k in kept])
 
     def restrict(self, at: Mapping[int, int]) -> CliqueDistribution:
         """Return Q given the event `at`: merged cells without the fixed levels get probability 0.
@@ -314,7 +314,7 @@ def _exponentiate(log_q: FloatArray) -> FloatArray:
     return np.exp(log_q, out=log_q)
 
 
-def _share_out(q: FloatArray, lengths: Sequence[FloatArray]) -> FloatArray:
+def _divide_among_cells(q: FloatArray, lengths: Sequence[FloatArray]) -> FloatArray:
     """Divide the probability of each merged box evenly among its cells; return the table of the cells.
 
     `q` has an axis for each mode; `lengths` says how many levels each index of a mode stands for.
@@ -322,16 +322,16 @@ def _share_out(q: FloatArray, lengths: Sequence[FloatArray]) -> FloatArray:
     for sides in np.ix_(*lengths):
         if sides.max() > 1:
             q = q / sides
-    return np.asarray(_repeat(q, lengths), order="C")
+    return np.asarray(_expand_to_cells(q, lengths), order="C")
 
 
 def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
     """Sum a table (an axis for each mode) over all modes but `modes`; the answer has these as axes, in that order."""
-    sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))
+    sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))  # axes in rising order of modes
     return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 
-def _repeat(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
+def _expand_to_cells(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
     """Expand a table from merged boxes to cells: copy each entry along each axis as often as `lengths` says."""
     check_room(math.prod(int(sides.sum()) for sides in lengths), 8, "a table of probabilities", "Ask for fewer modes.")
     for axis, sides in enumerate(lengths):
@@ -423,6 +423,7 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
         array = np.stack([table.column(name).rows() for name in table.names], axis=1)
     else:
         array = read_array(cells, "cells", InvalidBasis)
+    # rows of the wrong length are checked as indices too, where the error says how long they must be
     if check_flag(indices, "indices") or labels.levels is None or array.shape[-1:] != (len(labels.shape),):
         return labels.places(check_cells(array, labels.shape))
     if not framed:
@@ -430,7 +431,7 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
     found = np.empty((table.n, len(labels.shape)), dtype=np.int64)
     for k, name in enumerate(table.names):
         column = table.column(name)
-        if column.mark_absent().any():
+        if column.mark_absent().any():  # the code of a missing value is -1, the smallest
             raise InvalidQuery(f"{caller}: row {int(column.codes.argmin())} has no value of {labels.mode(k)}.")
         # each different value of the column is looked up once; `codes` says which of them each row has
         levels = [labels.find_level(k, value, caller) for value in column.values]
@@ -530,11 +531,12 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
     if not callable(f):
         if values.shape != part.shape:
             raise InvalidQuery(f"{name} has shape {values.shape}, X has shape {part.shape}; they must be equal.")
-        values = part.arrange(values)[columns]
+        values = part.arrange(values)[columns]  # from the order of levels in X to that of the fit
     try:
         values = np.broadcast_to(values, table.shape)
     except ValueError:
         raise InvalidQuery(f"{name} has shape {values.shape}, which does not broadcast to {table.shape}.") from None
+    # f may be infinite or NaN where q = 0, for example log q
     bad = np.argwhere(~np.isfinite(values) & (table > 0))
     if len(bad):
         place = bad[0] if cells is None else cells[bad[0][0]]

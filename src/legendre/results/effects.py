@@ -314,7 +314,7 @@ def _fit_on_alive(
     mean = float(mass @ log_q)
     residuals = log_q - mean
     total = float(mass @ residuals**2)
-    groups, shape = _by_modes(space.positions), space.quotient.merged_shape
+    groups, shape = _group_by_modes(space.positions), space.quotient.merged_shape
     _check_sizes(groups, shape, max_order)
     sets = sorted({kept for modes in groups for kept in _subsets(modes, max_order) if kept})
     sizes = {modes: tuple(shape[k] for k in modes) for modes in sets}
@@ -445,7 +445,7 @@ def tables_of(
     beyond = [np.cumsum(w[::-1])[::-1] for w in weights]  # the mean of "level >= i" for each merged level i
     steps: dict[Modes, FloatArray] = {}
     means = [0.0]
-    groups = _by_modes(positions)
+    groups = _group_by_modes(positions)
     _check_sizes(groups, quotient.merged_shape, max_order)
     for modes, rows in groups.items():
         for kept in _subsets(modes, max_order):
@@ -463,7 +463,7 @@ def tables_of(
     return centred, math.fsum(means)
 
 
-def _by_modes(positions: IntArray) -> dict[Modes, list[int]]:
+def _group_by_modes(positions: IntArray) -> dict[Modes, list[int]]:
     """Group the cells of the basis (rows of `positions`, n x N) by the modes in which their coordinates are not 0.
 
     All cells of a group contribute to the same effects: those of all subsets of these modes.

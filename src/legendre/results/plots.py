@@ -656,7 +656,7 @@ def _draw_table(ax: Axes, values: FloatArray, shape: tuple[int, ...], colours: d
 def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1) -> None:
     """Draw every `step`-th entry as a dot, X upwards and Q to the right, with the line on which both are equal.
 
-    If entries differ by a factor of 30 or more, both axes are logarithmic, and linear near 0, which is shown.
+    If entries differ by a factor of 30 or more, both axes are logarithmic, but linear near 0, so that zeros are shown.
     Dots are paler if there are more of them, so that one can see where they overlap.
     """
     positive, high = x[x > 0], max(x.max(initial=0.0), q.max(initial=0.0))
@@ -794,7 +794,7 @@ def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
         sums, side = counts.sum(axis=tuple(range(k + 1, counts.ndim))), k % 2
         starts, lengths = (np.repeat(part[..., None], n, axis=-1) for part in (starts, lengths))
         total = np.maximum(sums.sum(axis=-1, keepdims=True), 1e-300)  # no division by 0 for an empty tile
-        thin = np.where(sums > 0, sums / total, 0.03).min(axis=-1, keepdims=True) / 3
+        thin = np.where(sums > 0, sums / total, 0.03).min(axis=-1, keepdims=True) / 3  # of slivers, at most 0.01
         shares = np.where(sums > 0, sums / total, thin)
         gaps = np.minimum(gap, 0.3 * lengths[side] / n)  # at most 30 % of a short side are gaps
         lengths[side] = (lengths[side] - gaps * (n - 1)) * shares / shares.sum(axis=-1, keepdims=True)

@@ -161,7 +161,7 @@ def round_all(values: ArrayLike) -> list[float | None]:
 
 def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
     """List the residual after each step, and the tolerance; of more than `most` steps, every n-th and the last."""
-    shown = [*history[: -1 : -(-len(history) // most)], history[-1]]  # n is the number of steps over `most`, rounded up
+    shown = [*history[: -1 : -(-len(history) // most)], history[-1]]  # n = steps / most, rounded up
     return {
         "step": [at.iteration for at in shown],
         "residual": round_all([at.residual for at in shown]),
@@ -266,7 +266,7 @@ def slices_data(
     sizes = [*(min(n, max(1, max_cells // math.prod(sizes))) for n in x.shape[:-2]), *sizes]
     joined = [labels.mode(k) for k, n in zip(modes, sizes, strict=True) if n < shape[k]]
     cuts = [np.arange(n) * shape[k] // n for k, n in zip(modes, sizes, strict=True)]
-    if joined:
+    if joined:  # an entry that is NaN, because no cell of the sample space is in it, adds nothing
         x, q = (Quotient(part.shape, tuple(cuts)).merge(np.nan_to_num(part)) for part in (x, q))
     lead = 3 - len(modes)  # axes of length 1
     levels = [[""]] * lead
@@ -304,10 +304,10 @@ def call_of_fit(fit: Decomposition, most: int = 300) -> str:
     Arguments that have their default value are left out. One whose repr has more than `most` letters, or is not Python
     (it has a "<"), is written as its name: ``basis=basis``; the reader has to supply it.
     """
-    # `reason` is set if the data chose the basis: then it is not named again
     support, labels = fit.model.support, fit.labels.restore_order()
+    # `reason` is set if the data chose the basis: then they choose it again
     given: dict[str, Any] = {"basis": None if fit.reason else fit.recipe}
-    if fit.origin.form == "array":
+    if fit.origin.form == "array":  # other kinds of X, such as data frames, bring their labels with them
         given["names"] = labels.names and list(labels.names)
         given["levels"] = labels.levels and [None if own is None else own.tolist() for own in labels.levels]
     # the order that levels were given, or () for none: by default a grown basis arranges modes whose labels are names
@@ -321,6 +321,7 @@ def call_of_fit(fit: Decomposition, most: int = 300) -> str:
         words.append("support=mask")
     words += ["base=base"] if fit.model.base is not None else []
     words += [f"tol={fit.tol:g}"] if fit.tol != 1e-10 else []
+    # the basis is the second positional argument
     call = f"fit = ld.decompose({', '.join(words)})".replace("X, basis=", "X, ")
     return f"import legendre as ld\n\n{call}\nfit.report('report.html')"
 
