@@ -186,7 +186,7 @@ class ModelResult(Result):
 
     @property
     def ties(self) -> Ties | None:
-        """How the parameters of the cells are tied; ``None`` where each cell has its own."""
+        """How the parameters of the cells are tied; ``None`` if each cell has its own parameter."""
         return self.model.ties
 
     @property

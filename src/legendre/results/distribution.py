@@ -423,7 +423,7 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
         array = np.stack([table.column(name).rows() for name in table.names], axis=1)
     else:
         array = read_array(cells, "cells", InvalidBasis)
-    # rows of the wrong length are checked as indices too, where the error says how long they must be
+    # rows of the wrong length are checked as indices too: `check_cells` raises an error with the right length
     if check_flag(indices, "indices") or labels.levels is None or array.shape[-1:] != (len(labels.shape),):
         return labels.places(check_cells(array, labels.shape))
     if not framed:
@@ -571,7 +571,7 @@ class FittedTensor:
 
     @cached_property
     def _boxes(self) -> FloatArray:
-        """Q on merged cells, kept because `rows` is called for one slice of the grid after the other."""
+        """Q on merged cells, kept because `rows` is called many times, once for each slice of the grid."""
         return box_values(self.fit)
 
     def rows(self, rows: slice) -> FloatArray:
@@ -588,7 +588,7 @@ class FittedTensor:
         return math.exp(choose_engine(fit.model.on_face(fit._alive)).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
 
     def on_blocks(self) -> FittedModel:
-        """Return a small object that computes Q on any rectangle of the grid, to be sent to where blocks of X are."""
+        """Return a small object that computes Q on any rectangle of the grid; it is sent to the workers that hold X."""
         fit, space = self.fit, self.fit.model
         alive = None if fit._alive is None else space.on_grid(fit._alive)
         return FittedModel(fit.basis, space.on_cells(fit.theta), fit.psi, fit.total, space.quotient, alive)

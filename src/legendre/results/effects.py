@@ -297,7 +297,7 @@ def _can_fit_on_alive(fit: Any) -> bool:
 def _fit_on_alive(
     fit: Any, max_order: int | None, most: int = 200, tol: float = 1e-9
 ) -> tuple[dict[Modes, FloatArray], dict[Modes, float], float, float]:
-    """Compute effects where cells vanish: the least squares fit to log Q, weighted by Q, on the cells that do not.
+    """Compute effects if some cells vanish: a least squares fit to log Q, weighted by Q, on all other cells.
 
     Functions of single modes are fitted first, then functions of pairs to the residuals, and so on. Each fit is by
     backfitting (Breiman and Friedman 1985): to the function of each set of modes in turn it adds the mean of the

@@ -152,7 +152,8 @@ def _encode_label(label: Any) -> Any:
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, DATES):
-        kind = next(kind for kind in DATES if isinstance(label, kind))  # a datetime is a date, too
+        # a datetime is a date too, so DATES lists `datetime` first
+        kind = next(kind for kind in DATES if isinstance(label, kind))
         zone = str(getattr(label, "tzinfo", None))
         return {"$date": kind.__name__, "text": label.isoformat(), "zone": zone if "/" in zone else None}
     return label if isinstance(label, (bool, int, float, str)) else level_text(label)

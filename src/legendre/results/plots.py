@@ -163,7 +163,7 @@ class Plots:
 
     @draw_literally
     def residuals(self, ax: Axes | None = None, *, most: int = 5, max_dots: int = 200_000) -> Axes:
-        """Draw X against Q, cell by cell, on logarithmic axes where entries differ much; name the worst cells.
+        """Draw X against Q, cell by cell, on logarithmic axes if entries differ much; name the worst cells.
 
         The worst are those with the largest residuals: for counts in standard deviations (signed square roots of the
         terms of the deviance), otherwise in X's units. If there are more than `max_dots` cells, every n-th is drawn.

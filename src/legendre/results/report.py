@@ -160,7 +160,10 @@ def round_all(values: ArrayLike) -> list[float | None]:
 
 
 def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
-    """List the residual after each step, and the tolerance; of more than `most` steps, every n-th and the last."""
+    """Gather the section of the history: the residual after each step, and the tolerance.
+
+    The page cannot show more than `most` steps: of a longer history, every n-th and the last are listed.
+    """
     shown = [*history[: -1 : -(-len(history) // most)], history[-1]]  # n = steps / most, rounded up
     return {
         "step": [at.iteration for at in shown],
@@ -277,6 +280,7 @@ def slices_data(
     notes = [f"X and Q are summed over {summed}."] if others else []
     notes += [f"Neighbouring levels of {' and of '.join(joined)} are added up."] if joined else []
     x, q = (part.reshape((1,) * lead + part.shape) for part in (x, q))
+    # NaN: not observed; infinite: X > 0 where Q is 0
     misfits = np.nan_to_num(deviance_terms(x, q), nan=0.0, posinf=0.0).sum(axis=(1, 2))
     return {
         "modes": [None] * lead + [shorten(labels.mode(k), 48) for k in modes],
@@ -301,8 +305,9 @@ def shape_line(labels: Labels) -> str:
 def call_of_fit(fit: Decomposition, most: int = 300) -> str:
     """Write the Python code that fits the same model again, for the end of the page.
 
-    Arguments that have their default value are left out. One whose repr has more than `most` letters, or is not Python
-    (it has a "<"), is written as its name: ``basis=basis``; the reader has to supply it.
+    Arguments that have their default value are left out, and so is the solver, which does not change Q. An argument
+    whose repr has more than `most` letters, or is not Python (it has a "<"), is written as its name: ``basis=basis``;
+    the reader has to supply it.
     """
     support, labels = fit.model.support, fit.labels.restore_order()
     # `reason` is set if the data chose the basis: then they choose it again
