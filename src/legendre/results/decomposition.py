@@ -566,7 +566,11 @@ class Decomposition(ModelResult):
         return replace(fit, origin=self.origin)
 
     def certificate(self) -> Certificate:
-        """Return what has been proved about Q; its ``text()`` is in plain words."""
+        """Return what has been proved about Q; its ``text()`` is in plain words.
+
+        KL(P, Q) is convex in theta with gradient ``eta - eta_hat``, so the residual alone proves the minimum, and the
+        gap bounds how far KL is above it. Other sentences are about parameters: infinite, undecided or dependent ones.
+        """
         off = f"On the basis the expectations of Q differ from those of X by at most {self.residual:.1e}"
         if self.converged:
             unique = "The problem is convex: every start and every solver leads to this Q."
@@ -616,11 +620,11 @@ class Decomposition(ModelResult):
             ("KL above minimum", f"<= {self.gap:.2e}"),
             ("vanishing cells", str(self.n_vanishing) if self.n_vanishing else None),
             ("status", f"{self.status.name}: {self.status.value}"),
-            *(("note", note) for note in (*self._gaps(), *self.origin.notes)),
+            *(("note", note) for note in (*self._notes_on_missing(), *self.origin.notes)),
         ]
         return [NamedValues("Legendre decomposition", [(name, value) for name, value in rows if value is not None])]
 
-    def _gaps(self) -> list[str]:
+    def _notes_on_missing(self) -> list[str]:
         """Return notes for the summary if cells of X are missing: what answers are about, and a trap of the basis B1.
 
         B1 has a parameter for each cell on an axis of X that is in the support. Where such a cell is missing, its level

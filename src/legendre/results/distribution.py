@@ -293,7 +293,10 @@ Distribution = GridDistribution | CliqueDistribution
 
 
 def distribution_of(fit: Decomposition) -> Distribution:
-    """Return Q as the kind of distribution that its sample space needs: on cliques, on a grid, or on a list."""
+    """Return Q as the kind of distribution that its sample space needs: on cliques, on a grid, or on a list.
+
+    All queries of a `Decomposition` go to it. Cells that vanish in the limit have probability 0 in it.
+    """
     space = fit.model.on_face(fit._alive)
     if isinstance(space, Cliques):
         # ties are resolved: theta of each cell of B, instead of one of each parameter
@@ -628,7 +631,11 @@ def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray |
 
 
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
-    """Return Q in X's units, levels in the order of the fit; `extend` and its meaning as in `Decomposition.tensor`."""
+    """Return Q in X's units as an array of X's shape, with levels in the order of the fit.
+
+    `extend` False: 0 outside the support, and NaN where X was missing. True: the model's value in all cells, for
+    predictions of cells that are missing or held out.
+    """
     way_out = "Ask for log_prob, marginal, sample or most_probable."
     check_formed(fit.shape, "tensor", way_out, fit.model.quotient.n_merged)
     points, mask = fit.model.support.points, fit.model.support.mask
