@@ -1,7 +1,7 @@
 """Balancing: the e-projection of X onto the tensors with prescribed margins.
 
-The model has base measure X on the support X > 0 and the basis of all interactions within the margins' modes; only
-the expectations are not those of data but of the margins. Everything else is an ordinary fit.
+The model has the base measure X on the support X > 0, and the basis has all interactions within the modes of each
+margin. The expectations eta_hat come from the margins, not from data. Everything else is an ordinary fit.
 """
 
 from __future__ import annotations
@@ -54,23 +54,29 @@ if TYPE_CHECKING:
 MarginsLike = Mapping[Any, Any] | Sequence[ArrayLike]
 """Keys are modes or tuples of modes: a mapping's key type is invariant, so no narrower type fits both."""
 
-PRECISION = 1e-10  # how closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1
+PRECISION = 1e-10  # feasibility tolerance of linear programs: the finest that HiGHS has; margins are scaled to sum to 1
 
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """Margins that agree with each other."""
+    """The prescribed margins, which `read_margins` has checked: they agree with each other."""
 
-    values: dict[Modes, FloatArray]  # by sets of modes (sorted), in the caller's units
-    total: float  # the sum of each of them
+    values: dict[Modes, FloatArray]  # by modes in increasing order; one axis for each mode, in the caller's units
+    total: float  # the sum of the entries of each margin
 
     def normalise(self) -> dict[Modes, FloatArray]:
-        """Return the margins whose modes are not part of another one's, each divided by its own sum."""
+        """Return the margins that the fit needs, each divided by its own sum.
+
+        A margin whose modes are a subset of another margin's is left out: the other one implies it.
+        """
         largest = [modes for modes in self.values if not any(set(modes) < set(other) for other in self.values)]
         return {modes: freeze(self.values[modes] / self.values[modes].sum()) for modes in largest}
 
     def largest_error(self, tensor: FloatArray, *, relative: bool) -> float:
-        """Return the largest error of a margin of a tensor; if relative, as a share of that margin's largest entry."""
+        """Return the largest absolute error of all margins of a tensor.
+
+        If `relative`, each error is divided by the largest entry of its margin: `tol` is compared with that.
+        """
         return max(
             float(np.abs(sum_others(tensor, modes) - wanted).max()) / (float(wanted.max()) if relative else 1.0)
             for modes, wanted in self.values.items()
@@ -83,7 +89,7 @@ def other_modes(modes: Modes, order: int) -> Modes:
 
 
 def key_of(modes: Modes) -> int | Modes:
-    """Write a single mode as an integer, as a caller does."""
+    """Return modes as a caller writes them: a single mode as an integer, several as a tuple."""
     return modes[0] if len(modes) == 1 else modes
 
 
@@ -129,7 +135,7 @@ class Balanced(ModelResult):
     X: AnyArray
     margins: Margins
     values: FloatArray
-    parts: dict[Modes, FloatArray]
+    parts: dict[Modes, FloatArray]  # `log_factors`, with a tuple as the key of a single mode too
     status: Status
     vanishing_cells: IntArray
     gap: float
@@ -175,7 +181,7 @@ class Balanced(ModelResult):
         return Plots(self, self._pair())
 
     def _pair(self) -> ArrayPair:
-        """Return X with the sum of the margins, to be compared with the balanced tensor."""
+        """Return X, scaled to the total of the margins, beside the balanced tensor, for pictures and the report."""
 
         def arrays() -> tuple[FloatArray, FloatArray]:
             scale = self.margins.total / self.X.sum(dtype=np.float64)
@@ -194,7 +200,7 @@ class Balanced(ModelResult):
         return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
-        """Gather what the page shows: X beside the balanced tensor, both with the same sum."""
+        """Gather what the report page shows: X beside the balanced tensor, both with the same sum."""
         from legendre.results.report import ReportContent, refuse_data, shape_line
 
         refuse_data(data)
@@ -324,11 +330,13 @@ def balance(
 
 
 def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings) -> Balanced:
-    """Solve on the cells that can be positive in a tensor with the margins.
+    """Find which cells can be positive in a tensor with the margins, and solve on these.
 
-    If it is not known which can, solve on all of them first. Where that converges, the last Newton step gives a tensor
-    with exactly these margins; if it differs from the answer by less than `PROOF_TILT` of each cell, it is positive,
-    which proves that all cells can be. Otherwise linear programs decide, and the cells that must be 0 are left out.
+    A finite answer exists if and only if every cell of the support can be positive. If that is not known beforehand,
+    solve on all cells first. Where this converges, the last Newton step yields a tensor with exactly these margins
+    (`solvers.newton.newton_gap`). If no cell of it differs from the answer by more than the share `PROOF_TILT`, it is
+    positive everywhere, which proves that all cells can be. Otherwise linear programs decide (`PossibleCells.decide`),
+    and the fit is repeated without the cells that must be 0.
     """
     possible = PossibleCells.of(problem)
     outcome = _solve(possible, settings, persist=possible.certain)
@@ -345,31 +353,39 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
 
 
 def _solve(possible: PossibleCells, settings: Settings, *, persist: bool, max_steps: int = 400) -> Outcome:
-    """Start at X itself and run the solvers that suit the structure and the size, one after the other.
+    """Start at X itself (theta = 0) and run the caller's solver, or those that suit the structure and the size.
 
-    If Newton's steps fail, as where cells of X are far apart, cycles begin again, provided that we `persist`. A matrix
-    gets at most `max_steps` steps before that: Newton's steps take far fewer where there is an answer.
+    If the first choice fails, as it may where the entries of X differ by many orders of magnitude, the slower general
+    solvers start afresh. With ``persist=False`` they do not: there may be no finite answer, and linear programs should
+    decide that first. A matrix gets at most `max_steps` steps before that: where there is an answer, Newton's method
+    takes far fewer.
     """
     if settings.solver is not None:
         return _run([settings.solver], possible, settings)
     model, certain = possible.problem.model, possible.certain
     small = model.n_params <= limits.LARGEST_MATRIX
-    # the horizon: cycles left from which steps with a Fisher matrix are cheaper
-    slow: list[Solver] = [Scaling(horizon=100 if small else 1_000), Natural() if small else NaturalCG()]
-    solvers = slow
+    # horizon: if more scaling cycles than this are still needed, steps with the Fisher matrix are cheaper
+    general: list[Solver] = [Scaling(horizon=100 if small else 1_000), Natural() if small else NaturalCG()]
+    solvers = general
     if MatrixEngine.applies(model):
+        # where a finite answer is known to exist, no further Newton direction is needed to prove it
         solvers = [MatrixScaling(prove=not certain, max_iter=max_steps)]
     elif not model.n_params or (model.n_params < limits.SCALING_FROM and len(possible.margins) > 1):
-        solvers = slow[1:]
+        solvers = general[1:]  # few parameters: no scaling, except for a single margin, which one cycle meets exactly
     outcome = _run(solvers, possible, settings)
     failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and settings.max_iter is None
-    return _run(slow, possible, settings) if failed and persist else outcome
+    return _run(general, possible, settings) if failed and persist else outcome
 
 
 def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> Outcome:
-    """Run solvers on the cells of the program, with independent parameters where the first one needs them."""
+    """Run solvers in turn on the cells that may be positive; the outcome has all parameters of the model.
+
+    If the first solver cannot handle linearly dependent parameters, the fit is in a maximal independent set of them.
+    The other parameters are 0 in the outcome.
+    """
     problem, face = possible.problem, possible.face
-    # A k-way entry is a sum of 2^k expectations, whose rounding error on a large grid is polished away.
+    # tol is for entries of margins, relative to the largest, but solvers bound the error of eta. An entry of a k-way
+    # margin is an alternating sum of 2^k expectations, hence 0.5^k. Below 1e-14 is rounding, which `polish` lowers.
     model, shares = problem.model, [float(m.max()) * 0.5 ** len(modes) for modes, m in possible.margins.items()]
     tol = min(settings.tol, max(1e-14, settings.tol * min(shares)))
     first, columns = solvers[0], np.arange(model.n_params)
@@ -379,10 +395,10 @@ def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> 
     matrix = isinstance(first, MatrixScaling) and MatrixEngine.applies(reduced.model)
     engine = MatrixEngine(reduced.model) if matrix else choose_engine(reduced.model)
     target, start = Target(engine, reduced, tol), np.zeros(len(columns))
-    # products of a matrix and a vector wait for memory: more threads only wait for each other
+    # memory bandwidth limits products of a matrix and a vector: `MatrixEngine` gains nothing from more BLAS threads
     with limit_blas(0 if matrix else len(columns)):
         outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
-    if len(columns) < model.n_params:
+    if len(columns) < model.n_params:  # evaluate the same theta as a point of the model with all parameters
         theta = np.zeros(model.n_params)
         theta[columns] = outcome.point.theta
         outcome = replace(outcome, point=Target(choose_engine(model.on_face(face)), problem, tol).at(theta))
@@ -390,12 +406,13 @@ def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> 
 
 
 def _result(X: AnyArray, possible: PossibleCells, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
-    """Multiply X by the factors that theta means, lower what rounding left, and put the result together.
+    """Build the result: X times the factors that theta stands for, with the errors of rounding lowered by `polish`.
 
-    The margins of the tensor, not the residual of the solver, decide whether it has converged.
+    The margins of this tensor, not the residual of the solver, decide whether it has converged.
     """
     model, face, status = possible.problem.model, possible.face, outcome.status
-    alive = None if face is None else model.quotient.spread(face)
+    alive = None if face is None else model.quotient.spread(face)  # from merged cells to the cells of X
+    # if the caller stopped the solver or it ran out of steps, the result is the tensor at which it stopped
     cycles = 5 if status in (Status.CONVERGED, Status.STALLED) else 0
     parts = share_out(possible.problem, outcome.point, margins)
     tensor, parts, error = polish(X, alive, parts, margins, tol, cycles)
@@ -429,32 +446,34 @@ def _result(X: AnyArray, possible: PossibleCells, margins: Margins, outcome: Out
 
 @dataclass(frozen=True, eq=False)
 class PossibleCells:
-    """The cells that may be positive in a tensor with the margins: all, some, or none because there is no such tensor.
+    """The cells that may be positive in a tensor with the prescribed margins.
 
-    `solvers.structure.faces` answers this for data: these are a tensor with the right expectations, and only cells
-    where they are 0 can vanish. For margins no such tensor is known, so linear programs have to look for one.
+    For a fit to data, `solvers.structure.faces` finds these cells: the data themselves are a tensor with the right
+    expectations, so only cells where X is 0 can vanish. For margins no such tensor is known, and perhaps none exists;
+    linear programs look for one.
     """
 
     problem: Problem
-    alive: BoolArray  # merged cells that may be positive
+    alive: BoolArray  # on the merged grid, True where a cell may be positive
     certain: bool  # True when each of them is positive in some tensor with the margins: a finite answer exists
 
     @classmethod
     def of(cls, problem: Problem) -> PossibleCells:
-        """Leave out the cells of entries that are 0; refuse a positive entry that has no cell left.
+        """Leave out the cells below entries of margins that are 0; refuse a positive entry that has no cell left.
 
-        If the margins are decomposable and no other cell of the grid is missing, there is a tensor with these margins
-        that is positive on all of these cells, by a closed form: then nothing is left to decide.
+        The result is certain if the margins are decomposable and every cell that no margin forces to 0 is in the
+        support: the closed form of decomposable models is then a tensor with these margins that is positive on all of
+        these cells. Otherwise `decide` may have to find out.
         """
-        shares = {modes: problem.margin(modes) for modes in problem.prescribed or {}}
+        shares = {modes: problem.margin(modes) for modes in problem.prescribed or {}}  # length 1 in all other modes
         allowed = np.ones(problem.model.quotient.merged_shape, dtype=np.bool_)
         for wanted in shares.values():
             allowed &= wanted > 0
         alive = problem.model.alive & allowed
         for modes, wanted in shares.items():
-            lonely = np.argwhere((wanted > 0) & ~alive.any(axis=other_modes(modes, alive.ndim), keepdims=True))
-            if len(lonely):
-                place = tuple(lonely[0])
+            unmet = np.argwhere((wanted > 0) & ~alive.any(axis=other_modes(modes, alive.ndim), keepdims=True))
+            if len(unmet):
+                place = tuple(unmet[0])
                 raise InvalidMargins(
                     f"margin {key_of(modes)} wants {wanted[place] * problem.data.total:.6g} at "
                     f"{cell_name([place[k] for k in modes])}, but on all of its cells X is 0 or another margin is."
@@ -468,18 +487,19 @@ class PossibleCells:
 
     @property
     def face(self) -> BoolArray | None:
-        """The cells that may be positive; ``None`` if these are all of the support."""
+        """The merged cells that may be positive, as `Model.on_face` takes them; ``None`` for all of the support."""
         return None if np.array_equal(self.alive, self.problem.model.alive) else self.alive
 
     def decide(self, resolved: float = 1e-8) -> PossibleCells:
-        """Find the cells that are positive in some tensor with the margins; `self` where that cannot be decided.
+        """Find by linear programs the cells that are positive in some tensor with the margins.
 
-        That is where the program is too large, or margins have entries below `resolved`, which a program that knows
-        its answer to 1e-10 takes for 0. Where there is no tensor, `InvalidMargins` says so.
+        Raise `InvalidMargins` if there is no such tensor. Return `self`, which stays uncertain, if the programs are too
+        large or are not solved, or if margins (of sum 1) have positive entries below `resolved`: a program that is
+        exact to 1e-10 cannot tell these from 0.
         """
         if int(self.alive.sum()) * len(self.margins) > limits.LARGEST_BALANCE_PROGRAM:
             return self
-        matrix, wanted = self._counts(), np.concatenate([values.ravel() for values in self.margins.values()])
+        matrix, wanted = self._incidence(), np.concatenate([values.ravel() for values in self.margins.values()])
         if not self._has_tensor(matrix, wanted) or wanted[wanted > 0].min() < resolved:
             return self
         positive = _find_positive(matrix, wanted)
@@ -489,28 +509,34 @@ class PossibleCells:
         alive[self.alive] = positive
         return replace(self, alive=alive, certain=True)
 
-    def _counts(self) -> Any:
-        """Return a sparse matrix, cells x entries of all margins: 1 where a cell counts for an entry."""
+    def _incidence(self) -> Any:
+        """Return the incidence matrix of the linear programs, sparse: cells that may be positive x entries of margins.
+
+        It is 1 where a cell counts towards an entry. The entries of each margin are in C order, margin after margin.
+        """
         from scipy.sparse import csr_array, hstack
 
         cells, parts = np.argwhere(self.alive), []
         for modes, values in self.margins.items():
+            # a cell counts towards one entry of each margin: one 1 in each row of this margin's block
             entry = np.ravel_multi_index(tuple(cells[:, modes].T), values.shape)
             shape = len(cells), values.size
             parts.append(csr_array((np.ones(len(cells)), entry, np.arange(len(cells) + 1)), shape=shape))
         return hstack(parts, format="csr")
 
     def _has_tensor(self, matrix: Any, wanted: FloatArray) -> bool:
-        """Whether some tensor has the margins; raise with multipliers of them that prove that there is none (Farkas).
+        """Whether some tensor on these cells has the margins; raise `InvalidMargins` if there is none.
 
-        Multipliers whose sum is <= 0 on every cell have ``multipliers . margins <= 0`` for every tensor. The first
-        margin's can be taken >= 0 and the others' <= 0: for a matrix these are cuts, and take the values 0 and 1.
-        False if the linear program could not be solved.
+        False if the linear program could not be solved. By Farkas' lemma there is no tensor if and only if some
+        multipliers, one for each entry of the margins (`wanted`, in the order of the columns of `matrix`), add up to at
+        most 0 on every cell, yet ``multipliers . wanted > 0``. Because all margins have the same sum, a constant can be
+        moved from one margin's multipliers to another's. So those of the first margin can be taken >= 0, the others
+        <= 0. For a matrix the optimal ones are 0, 1 or -1: they mark rows and columns, which the error names.
         """
         first, (cells, entries) = next(iter(self.margins.values())).size, matrix.shape
         bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
         multipliers = _optimise(-wanted, A_ub=matrix, b_ub=np.zeros(cells), bounds=bounds)
-        # entries of the margins were rounded when they were written down, and once more when they were summed
+        # not > 0: the margins were rounded when they were written down, and once more when they were summed
         if multipliers is not None and float(wanted @ multipliers) > 10 * PRECISION:
             text = "no tensor that is 0 where X is 0 has these margins."
             if list(self.margins) == [(0,), (1,)] and self.alive.ndim == 2:
@@ -530,12 +556,16 @@ class PossibleCells:
 def _find_positive(matrix: Any, wanted: FloatArray) -> BoolArray | None:
     """Mark the cells that are positive in some tensor with the margins; ``None`` if the program could not be solved.
 
-    The others have negative multipliers that cost the margins nothing. Such multipliers form a cone, so one program
-    that caps the fall of each cell at 1 finds all cells that fall.
+    The arguments are those of `PossibleCells._has_tensor`. A cell is 0 in every such tensor if and only if there are
+    multipliers of the margins' entries with ``multipliers . wanted = 0`` that add up to at most 0 on every cell and to
+    less than 0 on this one (Goldman and Tucker 1956). Sums and multiples of such multipliers are such multipliers too.
+    So one program finds all these cells: each has a variable, its fall, between 0 and 1, which is at most minus the sum
+    of its multipliers, and the sum of all falls is maximised. Falls are then 1 for these cells and 0 for the others.
     """
     from scipy.sparse import eye_array, hstack
 
     cells, entries = matrix.shape
+    # the unknowns: first a multiplier for each entry, then a fall for each cell
     answer = _optimise(
         np.concatenate([np.zeros(entries), -np.ones(cells)]),
         A_ub=hstack([matrix, eye_array(cells)], format="csr"),
@@ -544,12 +574,15 @@ def _find_positive(matrix: Any, wanted: FloatArray) -> BoolArray | None:
         b_eq=np.zeros(1),
         bounds=[(None, None)] * entries + [(0.0, 1.0)] * cells,
     )
-    # each fall is 0 or 1, but for the program's tolerance
+    # 0.5: each fall is 0 or 1 up to the program's tolerance
     return None if answer is None else np.asarray(answer[entries:] < 0.5)
 
 
 def _optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
-    """Solve a linear program, without its presolve where that gives up; ``None`` where HiGHS does not solve it."""
+    """Minimise ``costs . x`` under the constraints, which are arguments of `linprog`; ``None`` if HiGHS fails.
+
+    A program that fails with HiGHS's presolve is tried again without it.
+    """
     from scipy.optimize import linprog
 
     exact: Any = {"primal_feasibility_tolerance": PRECISION, "dual_feasibility_tolerance": PRECISION}
@@ -561,7 +594,7 @@ def _optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
 
 
 def _name_set(numbers: IntArray, shown: int = 12) -> str:
-    """Write a set of rows or columns for a message, of a large one the first few."""
+    """Write a set of rows or columns for an error message: the first `shown` numbers, and how many there are."""
     more = f", ... ({len(numbers)} in all)" if len(numbers) > shown else ""
     return f"{{{', '.join(map(str, numbers[:shown]))}{more}}}"
 
@@ -576,10 +609,14 @@ def read_margins(
     labels: Labels,
     tol: float,
 ) -> Margins:
-    """Read and check margins for a tensor with these modes and levels; ``margins=None`` makes uniform ones."""
+    """Read and check the arguments of `balance` that describe margins of a tensor with these modes and levels.
+
+    With ``margins=None`` the margins are uniform; `modes` and `total` say which and how large. `tol` bounds how far
+    margins may disagree, relative to the largest entry.
+    """
     if margins is None:
         ones = {group: np.ones([labels.shape[k] for k in group]) for group in _read_sets(modes, labels)}
-        size = float(next(iter(ones.values())).size)
+        size = float(next(iter(ones.values())).size)  # as the total it makes the entries of the first margin 1
         scale = size if total is None else check_number(total, "total", above=0, error=InvalidMargins)
         return Margins({group: part * (scale / part.size) for group, part in ones.items()}, scale)
     if modes is not None or total is not None:
@@ -597,13 +634,14 @@ def read_margins(
         ordered = tuple(sorted(group))
         if ordered in values:
             raise InvalidMargins(f"the margin of modes {key_of(ordered)} is given twice.")
+        # the caller may name modes in any order, as (2, 0); the axes are put in increasing order
         values[ordered] = freeze(_read_margin(group, given, labels).transpose(np.argsort(group)))
     _check_agreement(values, tol)
     return Margins(values, float(next(iter(values.values())).sum()))
 
 
 def _read_sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> list[Modes]:
-    """Read which margins are uniform: every mode by itself, all sets of some number of modes, or the sets given."""
+    """Read which margins are uniform: every mode by itself (``None``), all sets of `modes` modes, or the sets given."""
     order = len(labels.shape)
     if modes is None or (is_whole(modes, 1) and modes <= order):
         return list(combinations(range(order), 1 if modes is None else int(modes)))
@@ -625,7 +663,10 @@ def _read_set(group: object, labels: Labels) -> Modes:
 
 
 def _read_margin(group: Modes, given: Any, labels: Labels) -> FloatArray:
-    """Check one margin, and bring levels that it names into the order of X."""
+    """Check one margin of the caller: its shape, entries and range; levels that it names are put in the order of X.
+
+    The result has one axis for each mode of `group`, in that order.
+    """
     name, expected = f"margin {key_of(group)}", tuple(labels.shape[k] for k in group)
     values = check_numeric(_order_levels(labels.part(group), given, name), name, InvalidMargins)
     if values.shape != expected:
@@ -645,7 +686,11 @@ def _read_margin(group: Modes, given: Any, labels: Labels) -> FloatArray:
 
 
 def _order_levels(labels: Labels, given: Any, name: str) -> Any:
-    """Bring a margin with labels (a mapping of levels, a Series, a DataArray, a table) into X's order of levels."""
+    """Put the entries of a labelled margin (a mapping of levels, Series, DataArray or table) in X's order of levels.
+
+    `labels` are those of X for the modes of this margin. A margin without labels, or of another shape, is returned as
+    it is. `name` is for errors: a level that X does not have, or that the margin lacks.
+    """
     if isinstance(given, Mapping):
         if len(labels.shape) > 1:
             raise InvalidMargins(f"{name} is a mapping; that of several modes is an array, a table or a DataArray.")
@@ -664,9 +709,10 @@ def _order_levels(labels: Labels, given: Any, name: str) -> Any:
 
 
 def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: float = 1e-12) -> None:
-    """Compare the sums of each two margins over the modes that they do not share: at least the totals must agree.
+    """Refuse two margins that differ after each is summed to the modes that they share: no tensor could have both.
 
-    Margins of one tensor, summed in different orders, differ by up to `rounding` times their largest entry.
+    Without shared modes these sums are the totals. Sums may differ by `tol` times their largest entry, and at least by
+    `rounding` times it: the margins of one tensor, summed in different orders, differ that much.
     """
     for (a, first), (b, second) in combinations(values.items(), 2):
         shared = tuple(k for k in a if k in b)
@@ -683,29 +729,37 @@ def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: floa
         raise InvalidMargins(f"margins {key_of(a)} and {key_of(b)} {text}")
 
 
-# --- a tensor made to have the margins -------------------------------------------------------------------------------
+# --- from theta to a tensor with the margins -------------------------------------------------------------------------
 
 
 def share_out(problem: Problem, point: Point, margins: Margins) -> dict[Modes, FloatArray]:
-    """Turn theta into log factors: a parameter goes to the first margin with its modes, ``-psi`` to the first."""
+    """Turn theta into the log factors of `Balanced`: for each margin an array of its shape.
+
+    They add up to ``log(total) + zeta(theta) - psi`` on each cell that is positive. The modes of a parameter, where its
+    cell is not 0, may lie in several margins: the first of these gets it. The constant goes to the first margin.
+    """
     positions, theta = problem.model.positions, point.theta.copy()
-    out: dict[Modes, FloatArray] = {}
+    log_factors: dict[Modes, FloatArray] = {}
     for modes in problem.prescribed or {}:
         rows, grid = list_within(positions, modes), np.zeros(margins.values[modes].shape)
         grid[tuple(positions[rows][:, modes].T)] = theta[rows]
         theta[rows] = 0.0  # later margins do not get them too
         part = zeta(grid)
-        if not out:
+        if not log_factors:
             part += np.log(margins.total) - point.psi
         part[margins.values[modes] == 0] = -np.inf
-        out[modes] = part
-    return out
+        log_factors[modes] = part
+    return log_factors
 
 
 def multiply(
     X: AnyArray, log_factors: dict[Modes, FloatArray], alive: BoolArray | None, widest: float = 400.0
 ) -> FloatArray:
-    """Multiply X by the factors; 0 outside the face. In logarithms if factors may overflow: above ``exp(widest)``."""
+    """Multiply X by the factors of all margins; cells outside `alive` (``None``: all are inside) become 0.
+
+    Where the product of some factors may be beyond ``exp(+-widest)``, logarithms are added instead: single factors
+    could overflow although the product does not. float64 ends near ``exp(709)``; what is above `widest` is left to X.
+    """
     logs = [np.expand_dims(part, other_modes(modes, X.ndim)) for modes, part in log_factors.items()]
     out = X.astype(np.float64)
     if sum(float(np.abs(log[np.isfinite(log)]).max(initial=0.0)) for log in logs) > widest:
@@ -727,9 +781,11 @@ def polish(
     tol: float,
     cycles: int,
 ) -> tuple[FloatArray, dict[Modes, FloatArray], float]:
-    """Multiply, then lower errors of the margins above tol, which rounding left, by a few cycles of scaling.
+    """Multiply X by the factors, then lower errors of the margins above tol by at most `cycles` cycles of scaling.
 
-    Return the tensor, its log factors and the largest error. A cycle counts if it helps.
+    Such errors remain where the rounding of eta hid them from the solver. A cycle multiplies by ``wanted / current``
+    for each margin in turn (iterative proportional fitting). It is dropped, and no other tried, if it does not lower
+    the error. Return the tensor, its log factors and its largest error, relative as in `Margins.largest_error`.
     """
     tensor = multiply(X, log_factors, alive)
     error = margins.largest_error(tensor, relative=True)
