@@ -93,8 +93,8 @@ class Completion(Result):
     def interval(self, level: float = 0.9) -> tuple[Any, Any]:
         """Return intervals for the missing cells of a completion without a basis: two tensors in the form of X.
 
-        The bounds are the model's standard deviations, scaled by the errors of held-out cells in gaps of the same
-        shape: of those, a share `level` was inside. Observed cells are their own bounds.
+        A bound is so many of the model's standard deviations away that a share `level` of the held-out cells, in gaps
+        of the same shape, was inside. Observed cells are their own bounds.
 
         Examples
         --------
@@ -128,6 +128,7 @@ class Completion(Result):
         """
         if np.isnan(self.values).any():
             raise InvalidQuery("filled: some missing cells are not determined; complete(..., undetermined='theta0').")
+        # without parameters Q is the base measure: with the filled tensor as base, Q is the filled tensor
         fit = fit_recipe(observe(self.values, "all", self.values), as_basis("empty"), Settings())
         return replace(fit, origin=self.fit.origin)
 
@@ -173,7 +174,10 @@ class Completion(Result):
         return FitPlots(self.fit, self._pair(), fit=self.fit)
 
     def _pair(self) -> ArrayPair:
-        """Return X with its gaps beside the model, for pictures; the width of intervals too where there are any."""
+        """Return X, NaN at missing cells, beside the model's values, for pictures and the report.
+
+        Without a basis it has the widths of the 90 % intervals at missing cells too.
+        """
         fit, observed = self.fit, np.where(self.observed, self.values, np.nan)
         if not isinstance(fit, PenalisedFit):
             return ArrayPair(self.labels, lambda: (observed, model_tensor(fit, extend=True)))
@@ -195,7 +199,7 @@ class Completion(Result):
         return Certificate(known.good, known.verdict, (*known.words, more))
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
-        """Gather what the page shows: the fit beside the observed cells, and what it fills in."""
+        """Gather what the report page shows: that of the fit, with a title of its own and the missing cells marked."""
         from legendre.results.report import refuse_data
 
         refuse_data(data)
@@ -210,7 +214,7 @@ class Completion(Result):
         )
 
     def tables(self) -> list[Table]:
-        """List what was filled in, what could not be, the cross-validation and the fit."""
+        """List the tables of the summary: what was filled in and what could not be, the cross-validation, the fit."""
         seen, numbers = self.observed, ~np.isnan(self.values)
         n_filled = int((~seen & numbers).sum())
         rows = [("tensor", f"{shape_name(self.shape)}, {int(seen.sum())} cells observed, {int((~seen).sum())} missing")]
@@ -236,7 +240,10 @@ class Completion(Result):
 
 
 def _name_empty_slices(seen: BoolArray, labels: Labels, named: int = 8) -> list[str]:
-    """Name, mode by mode, the slices of which nothing was observed."""
+    """Write for each mode a line about its slices in which nothing was observed: their number, and the first `named`.
+
+    They explain in the summary why cells are undetermined. A mode without such slices has no line.
+    """
     lines = []
     for mode, length in enumerate(seen.shape):
         found = np.flatnonzero(sum_others(seen, [mode]) == 0)
@@ -356,8 +363,8 @@ def complete(
     with show_progress(progress, None) as (step, say):
         data, seen = read_gaps(X, support, base, names, levels)
         values = np.asarray(data.values, dtype=np.float64)
-        along, dice = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
-        dealer = partial(deal, n_folds=folds, along=along, rng=dice)
+        along, generator = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
+        dealer = partial(deal, n_folds=folds, along=along, rng=generator)
         if basis is None:
             penalised = fit_penalised(data, seen, dealer, criterion, settings, show_nothing if say is None else say)
             filled = freeze(np.where(seen, values, penalised.means))
@@ -387,7 +394,11 @@ def read_gaps(
     names: Names = None,
     levels: Levels = None,
 ) -> tuple[Dense, BoolArray]:
-    """Read X into memory and mark what was observed: cells of base measure 0 may be, though they are not in Omega."""
+    """Read X into memory; return it with a mask, of its shape, of the cells that were observed.
+
+    The mask is not the support Omega: observed cells with base measure 0 are in the mask but not in Omega.
+    The base measure is checked at missing cells too, because the model is evaluated there.
+    """
     data = in_memory(read(X, support, base, names=names, levels=levels), "complete")
     seen = np.ones(data.values.shape, dtype=np.bool_) if data.missing is None else ~data.missing
     if not isinstance(support, str):
@@ -402,19 +413,20 @@ def read_gaps(
 
 @dataclass(frozen=True)
 class OnGrid(Basis):
-    """A basis laid out on all cells of the grid: a gap in X is no gap in the model.
+    """A basis that is laid out on all cells of the grid, missing ones included, so that the model has a value there.
 
-    The paper's builders keep to the support, so that the slice of a missing cell would lose its parameter.
+    The paper's builders choose cells of the support only. A basis cell whose entry of X happens to be missing would be
+    dropped, and its parameter with it.
     """
 
     recipe: Basis
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells of a recipe without ties."""
+        """List the cells of the recipe; raise `InvalidBasis` if its parameters are tied."""
         return require_untied(self.terms(data), self)
 
     def terms(self, data: Observation) -> Terms:
-        """List the cells of the recipe, and how they are tied, as if missing cells were observed to be 0."""
+        """List the cells of the recipe, and how they are tied: X is 0 at missing cells, and every cell is support."""
         mask = data.support.mask
         if mask is None:
             return self.recipe.terms(data)
@@ -427,20 +439,26 @@ class OnGrid(Basis):
 
 
 def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: int | None) -> list[Basis]:
-    """Read one basis, or a list of several if there is a way to choose."""
+    """Read the argument `basis` of `complete`: one basis, or candidates, which need `folds` to choose among them.
+
+    A list without a basis or a string in it is one basis, given by its cells. Each basis is laid out on all cells.
+    """
     listed: list[Any] = list(basis) if isinstance(basis, (list, tuple)) else [basis]
-    wrong = [item for item in listed if not (is_basis(item) or isinstance(item, str))]
-    if len(wrong) == len(listed):
+    others = [item for item in listed if not (is_basis(item) or isinstance(item, str))]
+    if len(others) == len(listed):
         return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # a list of cells
-    if wrong:
-        raise InvalidBasis(f"a list of candidates holds Basis objects and strings; this one holds {wrong[0]!r}.")
+    if others:
+        raise InvalidBasis(f"a list of candidates holds Basis objects and strings; this one holds {others[0]!r}.")
     if len(listed) > 1 and folds is None:
         raise InvalidSetting(f"{len(listed)} candidate bases need cross-validation to choose from them: folds=5.")
     return [_on_grid(as_basis(item) if isinstance(item, str) else item) for item in listed]
 
 
 def _on_grid(recipe: Basis) -> Basis:
-    """Lay a basis out on the grid; of one that grows, the part that is given: it grows where X was observed."""
+    """Lay a basis out on all cells of the grid; of an adaptive one only the part `include`.
+
+    The other cells of an adaptive basis are chosen by their gain on the observed cells, so they need no layout.
+    """
     growing = recipe.growing
     if growing is None:
         return OnGrid(recipe)

@@ -1,6 +1,7 @@
-"""Cross-validation: observed cells are held out in turn, and bases compared by how well they are filled in.
+"""Cross-validation: observed cells are held out in turn, and bases are compared by how well they predict these cells.
 
-What is held out has the shapes in which cells are missing, unless the caller says which.
+Cells are held out in the shapes in which cells are missing (single cells, fibres, slabs), unless the caller says how:
+single cells are easier to predict than an entire fibre.
 """
 
 from __future__ import annotations
@@ -30,25 +31,26 @@ from legendre.results.views import deviance_terms
 from legendre.solvers.structure.identifiability import identify
 
 HoldOut = Mode | Sequence[Mode] | None  # "cells", the modes of the fibres that are held out, or None: like the gaps
-Rng = int | np.random.Generator | None  # the same integer always deals in the same way, ``None`` never does
+Rng = int | np.random.Generator | None  # with an integer folds are always the same, with ``None`` different each time
 Modes = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Observed cells that are held out together; all but `shares` have the modes in the order `order`.
+    """Which observed cells are held out together, and in which shapes; the arrays have the modes in the order `order`.
 
     Parameters
     ----------
     order
-        The modes of X in an order that X itself decides, so that neither folds nor answers depend on theirs.
+        The modes of X in an order that depends on X only, not on the order in which the caller has them. So a
+        transposed X gets the same folds, and the same answers.
     shapes, shares
-        The shapes of what is held out, the modes of a fibre or none for single cells; and each one's share of the
-        missing cells.
+        The shapes in which cells are held out: the modes of a fibre, as numbers in `order`, or () for single cells. And
+        the share of the missing cells that are in gaps of this shape.
     gaps
-        For each cell that is missing the number of its shape, -1 for the others.
+        For each missing cell the index of its gap's shape in `shapes`, -1 for observed cells.
     held
-        For each fold and cell the number of the shape as part of which it is held out, -1 for cells that stay. Folds
+        By fold and cell, the index of the shape as part of which the cell is held out, -1 for cells that stay. Folds
         that are empty, or without which X would be zero everywhere, are left out.
     """
 
@@ -59,7 +61,7 @@ class Folds:
     held: IntArray
 
     def name(self, labels: Labels) -> str:
-        """Name the shapes in words."""
+        """Name the shapes in words, for the summary: ``"cells"``, ``"cells (80%), fibres along mode hour (20%)"``."""
         names = labels.names or range(len(self.order))
         modes = [", ".join(str(names[k]) for k in sorted(self.order[k] for k in shape)) for shape in self.shapes]
         named = [f"fibres along mode {listed}" if listed else "cells" for listed in modes]
@@ -67,27 +69,27 @@ class Folds:
         return named[0] if len(named) == 1 else ", ".join(texts)
 
 
-Dealer = Callable[[FloatArray, BoolArray], Folds]  # `deal` with what the caller asked for
+Dealer = Callable[[FloatArray, BoolArray], Folds]  # `deal` with the caller's number of folds, modes and rng
 
 
 def deal(
     values: FloatArray, seen: BoolArray, n_folds: int | None = None, along: Modes | None = None, rng: Rng = 0
 ) -> Folds:
-    """Deal the observed cells into folds; what is dealt does not depend on the order of the modes.
+    """Assign the observed cells to folds; the folds of a transposed X are the same cells.
 
-    Each fold holds out as large a share of the observed cells as every other, and of each shape as large a share as it
-    has among the missing cells.
+    All folds hold out about the same number of observed cells. Within a fold, each shape has about the share of cells
+    that it has among the missing ones, so that held-out cells are as hard to predict as missing ones.
 
     Parameters
     ----------
     values, seen
         X, with 0 for missing cells, and which of its cells were observed.
     n_folds
-        The number of folds; at most five where the caller does not say.
+        The number of folds; by default five, or fewer if there are fewer observed fibres.
     along
-        The modes of the fibres that are held out; none for single cells; ``None``: like the gaps.
+        The modes of the fibres that are held out; () for single cells; ``None`` for shapes like the gaps.
     rng
-        Where random numbers come from.
+        A seed or a generator, which shuffles the fibres.
 
     Examples
     --------
@@ -103,59 +105,66 @@ def deal(
         shapes, gaps = [tuple(sorted(order.index(k) for k in along))], np.where(inside, -1, 0)
     missing = np.bincount(gaps[~inside], minlength=len(shapes))
     shares = missing / missing.sum() if missing.any() else np.ones(1)
-    groups = [_groups(inside.shape, shape) for shape in shapes]
-    n_groups = max(len(np.unique(group[inside])) for group in groups)
-    n_folds = min(5, n_groups) if n_folds is None else n_folds
-    if n_folds > n_groups:
+    fibres = [_number_fibres(inside.shape, shape) for shape in shapes]
+    n_fibres = max(len(np.unique(fibre[inside])) for fibre in fibres)
+    n_folds = min(5, n_fibres) if n_folds is None else n_folds
+    if n_folds > n_fibres:
         what = "fibres with an observed cell" if along else "observed cells"
-        raise InvalidSetting(f"folds={n_folds} needs at least as many {what}; X has {n_groups}.")
+        raise InvalidSetting(f"folds={n_folds} needs at least as many {what}; X has {n_fibres}.")
     held = np.full((n_folds, *inside.shape), -1)
     rng = np.random.default_rng(rng)
-    for number, (group, share) in enumerate(zip(groups, shares, strict=True)):
-        sizes = np.bincount(group[inside], minlength=group.max() + 1)
-        mixed = rng.permutation(np.flatnonzero(sizes))
-        before = np.cumsum(sizes[mixed]) - sizes[mixed]
-        turn = np.full(len(sizes), n_folds)
-        turn[mixed] = before * n_folds // max(sizes.sum() * share, 1.0)
-        for fold in range(n_folds):
-            held[fold][inside & (held[fold] < 0) & (turn[group] == fold)] = number
+    for number, (fibre, share) in enumerate(zip(fibres, shares, strict=True)):
+        sizes = np.bincount(fibre[inside], minlength=fibre.max() + 1)  # observed cells of each fibre
+        shuffled = rng.permutation(np.flatnonzero(sizes))
+        before = np.cumsum(sizes[shuffled]) - sizes[shuffled]
+        fold_of = np.full(len(sizes), n_folds)  # n_folds and above: never held out
+        # the first fibres, up to the shape's share of the observed cells, are cut into n_folds equal parts
+        fold_of[shuffled] = before * n_folds // max(sizes.sum() * share, 1.0)
+        for fold in range(n_folds):  # a cell that an earlier shape holds out in this fold belongs to that one
+            held[fold][inside & (held[fold] < 0) & (fold_of[fibre] == fold)] = number
     useful = [bool((fold >= 0).any() and (x[inside & (fold < 0)] > 0).any()) for fold in held]
     return Folds(order, shapes, shares, gaps, held[useful])
 
 
 def _centre_of_mass(values: FloatArray, k: int) -> tuple[int, float]:
-    """Return the length of a mode and where the mass of X lies along it: modes are told apart by these.
+    """Return the length of mode k and the mean index along it, weighted by X: `deal` sorts the modes by these.
 
-    Neither depends on the order of the modes or on the unit of X; digits that depend on the order of a sum are cut off.
+    Neither depends on the order of the modes or on the unit of X. The mean is rounded to 9 digits because its last ones
+    depend on the order of summation.
     """
     mass = sum_others(values, [k])
     return len(mass), round(float(np.average(np.arange(len(mass)), weights=mass)), 9)
 
 
 def _shapes_of_gaps(seen: BoolArray, least: float = 0.02) -> tuple[list[Modes], IntArray]:
-    """Find the shapes of gaps: for each missing cell the largest fibre through it of which nothing was observed.
+    """Find the shapes of gaps: for each missing cell the largest fibre through it in which nothing was observed.
 
-    A shape with less than the share `least` of the missing cells counts as the next smaller one.
+    Return the shapes as tuples of modes, the longest fibres first and () for single cells, and for each cell the index
+    of its shape, -1 if it was observed. A shape with at most the share `least` of the missing cells is not listed: it
+    would be rare among held-out cells. Its cells count as the next smaller shape that holds them.
     """
     every = chain.from_iterable(combinations(range(seen.ndim), size) for size in range(seen.ndim))
-    left, shapes, gaps = ~seen, list[Modes](), np.full(seen.shape, -1)
+    left, shapes, gaps = ~seen, list[Modes](), np.full(seen.shape, -1)  # left: missing cells without a shape yet
     for shape in sorted(every, key=lambda shape: -math.prod(seen.shape[k] for k in shape)):
         found = left & ~seen.any(axis=shape, keepdims=True) if shape else left
         if np.count_nonzero(found) > least * np.count_nonzero(~seen):
             gaps[found], left = len(shapes), left & ~found
             shapes.append(shape)
-    gaps[left] = len(shapes) - 1
+    gaps[left] = len(shapes) - 1  # cells of the rare shapes that no later shape took
     return shapes or [()], gaps
 
 
-def _groups(shape: tuple[int, ...], along: Modes) -> IntArray:
-    """Give the cells of each fibre along some modes a number that they share."""
-    short = [1 if k in along else n for k, n in enumerate(shape)]
-    return np.broadcast_to(np.arange(math.prod(short)).reshape(short), shape)
+def _number_fibres(shape: tuple[int, ...], along: Modes) -> IntArray:
+    """Return a grid of this shape with the number of the fibre along the modes `along` that each cell belongs to.
+
+    Without modes each cell is a fibre of its own.
+    """
+    reduced = [1 if k in along else n for k, n in enumerate(shape)]
+    return np.broadcast_to(np.arange(math.prod(reduced)).reshape(reduced), shape)
 
 
 def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
-    """Read what is held out together: the modes of fibres, () for single cells, ``None`` for shapes like the gaps."""
+    """Read the argument `hold_out` as the modes of fibres; () for single cells, ``None`` for shapes like the gaps."""
     if hold_out is None or (isinstance(hold_out, str) and hold_out == "cells"):
         return None if hold_out is None else ()
     modes = find_modes(labels, hold_out, "hold_out (None, 'cells', a mode or several modes)", InvalidSetting)
@@ -167,7 +176,7 @@ def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
 
 @dataclass(frozen=True)
 class Score:
-    """How well a basis fills in held-out cells: means over the folds and their standard errors."""
+    """How well a basis predicts held-out cells: means over the folds and their standard errors."""
 
     basis: str
     rmse: float  # root mean square error in X's units
@@ -230,7 +239,11 @@ class CrossValidation(Storable):
 
 
 def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:
-    """List the bases to compare in place of one that grows up to a size: sizes spaced evenly in the logarithm."""
+    """List the sizes, at most `count`, among which cross-validation chooses for ``adaptive(n)``, with their bases.
+
+    They are spaced evenly in the logarithm, from the size of the part that is given to n. The dict is empty for a basis
+    that does not grow, or whose size is chosen by a criterion such as "bic".
+    """
     growing = recipe.growing
     if growing is None or isinstance(growing.n, str):
         return {}
@@ -249,51 +262,55 @@ def select(
     say: Say | None = None,
     share: float = 1e-3,
 ) -> tuple[Basis, CrossValidation]:
-    """Compare the candidates, and the sizes of those that grow; return the best one and the table.
+    """Compare candidate bases, and sizes of adaptive ones, by cross-validation; return the best and the table.
 
-    Fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger.
+    For each fold, every candidate is fitted to the observed cells that stay, and predicts those that are held out.
+    These fits have the tolerance `share` times the mean probability of a cell (at least tol), because the errors of
+    held-out cells are far larger.
     """
-    offers = [(recipe, _list_sizes(recipe, data)) for recipe in recipes]
-    every = [basis for recipe, sizes in offers for basis in sizes.values() or [recipe]]
+    candidates = [(recipe, _list_sizes(recipe, data)) for recipe in recipes]
+    bases = [basis for recipe, sizes in candidates for basis in sizes.values() or [recipe]]
     values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
-    # a cell of base measure 0 is no test of a model
+    # every model is 0 where the base measure is 0: such cells cannot tell candidates apart
     inside = seen if data.base is None else seen & (data.base > 0)
     folds = dealer(values, inside)
     if not len(folds.held):
         raise InvalidSetting("folds: without the cells of any fold X is zero everywhere. Leave folds out.")
-    answers = []
+    predictions = []  # for each fold X at the held-out cells, and what each basis predicts there: bases x cells
     for turn, ordered in enumerate(folds.held):
-        fold = ordered.transpose(np.argsort(folds.order))
+        fold = ordered.transpose(np.argsort(folds.order))  # with the modes in the caller's order
         held, left = fold >= 0, inside & (fold < 0)
         rough = replace(settings, tol=max(settings.tol, share / int(left.sum())), ranked=False)
         part, fits = replace(observe(values, left, data.base), origin=data.origin), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
-            for place, (recipe, sizes) in enumerate(offers):
+            for place, (recipe, sizes) in enumerate(candidates):
                 if say is not None:
-                    done = (turn * len(offers) + place) / (len(folds.held) * len(offers))
+                    done = (turn * len(candidates) + place) / (len(folds.held) * len(candidates))
                     say(f"fold {turn + 1} of {len(folds.held)}   {shorten(repr(recipe), 60)}", done)
                 fit = fit_recipe(part, recipe, rough)
+                # an adaptive basis grows once, to its largest size; the smaller ones keep the cells that matter most
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
-            answers.append((values[held], np.array([extrapolate(fit)[0][held] for fit in fits])))
-    table = _compare(answers, [repr(basis) for basis in every], criterion, folds.name(data.labels))
-    return every[table.best], table
+            predictions.append((values[held], np.array([extrapolate(fit)[0][held] for fit in fits])))
+    table = _compare(predictions, [repr(basis) for basis in bases], criterion, folds.name(data.labels))
+    return bases[table.best], table
 
 
 def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArray, BoolArray | None]:
-    """Compute the model's value at every cell in X's units, and mark where the support determines it.
+    """Compute the model's value at every cell, in X's units, and a mask of the cells where the support determines it.
 
-    Where it does not, the value is NaN, or with ``"theta0"`` that of the model whose open parameters are 0. When the
-    question is too large, the mark is ``None`` and no value is NaN.
+    Elsewhere several theta fit the support equally well and differ in the value. It is NaN there, or with ``"theta0"``
+    the value at the theta that was found. If the question is too large to decide, the mask is ``None`` and no value is
+    NaN for this reason.
     """
-    spread, base = fit.model.quotient.spread, fit.model.base
+    spread, base = fit.model.quotient.spread, fit.model.base  # spread: from merged cells to cells
     value = tensor(fit, extend=True)
     if base is not None:
         value[base == 0] = 0.0
     found = identify(fit.model, fit._alive)
     if found is None:
         return value, None
-    value[spread(found.zero)] = 0.0
+    value[spread(found.zero)] = 0.0  # at the boundary: the limit is 0, though the value at theta may not be
     determined: BoolArray = np.array(spread(found.value | found.zero))
     if base is not None:
         determined |= base == 0
@@ -303,35 +320,38 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
 
 
 def _compare(
-    answers: list[tuple[FloatArray, FloatArray]], names: Sequence[str], criterion: str, folds: str
+    predictions: list[tuple[FloatArray, FloatArray]], names: Sequence[str], criterion: str, folds: str
 ) -> CrossValidation:
-    """Score held-out cells: of each fold X and what the candidates say, NaN where they determine nothing.
+    """Score the candidates on held-out cells and find the best by the criterion.
 
-    All candidates are scored on the same cells: those that each of them determines, apart from candidates that leave
-    most cells undetermined.
+    `predictions` has for each fold X at its n held-out cells, and the values of the candidates there (candidates x n),
+    NaN where a candidate does not determine the cell. Candidates that leave more than half of the cells undetermined
+    get no score. The others are all scored on the same cells, those that each of them determines: otherwise a candidate
+    that leaves the hard cells undetermined would look better. `folds` says in words what was held out.
     """
-    lost = sum(np.isnan(filled).sum(axis=1) for _, filled in answers)
-    held_out = sum(len(x) for x, _ in answers)
+    lost = sum(np.isnan(filled).sum(axis=1) for _, filled in predictions)
+    held_out = sum(len(x) for x, _ in predictions)
     usable = lost <= 0.5 * held_out
     if len(names) > 1 and not usable.any():
         raise InvalidBasis(
             f"folds: every candidate leaves more than half of the held-out cells undetermined ({folds}). "
             "Offer smaller bases, or hold out cells instead of fibres: hold_out='cells'."
         )
-    common = [~np.isnan(filled[usable]).any(axis=0) & usable.any() for _, filled in answers]
-    scored = [(x[ok], filled[:, ok]) for (x, filled), ok in zip(answers, common, strict=True) if ok.any()]
-    square = [np.sqrt(np.mean((x - filled) ** 2, axis=1)) for x, filled in scored]
+    common = [~np.isnan(filled[usable]).any(axis=0) & usable.any() for _, filled in predictions]
+    scored = [(x[ok], filled[:, ok]) for (x, filled), ok in zip(predictions, common, strict=True) if ok.any()]
+    rmse = [np.sqrt(np.mean((x - filled) ** 2, axis=1)) for x, filled in scored]
+    # an infinite prediction is infinitely wrong; the formula of the deviance would give NaN
     deviance = [np.mean(np.where(np.isinf(m), np.inf, deviance_terms(x, m)), axis=1) for x, m in scored]
-    errors = np.array([deviance, square]).reshape(2, -1, len(names))  # by criterion, fold and candidate
+    errors = np.array([deviance, rmse]).reshape(2, -1, len(names))  # by criterion, fold and candidate
     errors[..., ~usable] = np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # one fold has no standard error, and none has no mean
-        means, off = errors.mean(axis=1), errors.std(axis=1, ddof=1) / np.sqrt(len(scored))
-    # where the deviance is infinite for several, the RMSE decides
+        means, se = errors.mean(axis=1), errors.std(axis=1, ddof=1) / np.sqrt(len(scored))
+    # the deviance may be infinite for several candidates: the RMSE breaks such ties (lexsort's last key comes first)
     ranked = np.where(np.isnan(means), np.inf, means)
     best = int(np.lexsort(ranked[::-1] if criterion == "deviance" else ranked[1:])[0])
-    numbers = np.stack([means[1], off[1], means[0], off[0]], axis=1).tolist()
+    numbers = np.stack([means[1], se[1], means[0], se[0]], axis=1).tolist()  # in the order of the fields of `Score`
     rows = zip(names, numbers, lost, strict=True)
-    scores = [Score(name, rmse, rmse_se, dev, dev_se, int(n)) for name, (rmse, rmse_se, dev, dev_se), n in rows]
+    scores = [Score(name, *errors_of, int(n)) for name, errors_of, n in rows]
     n_scored = sum(int(ok.sum()) for ok in common)
-    return CrossValidation(tuple(scores), best, len(answers), folds, held_out, n_scored, criterion)
+    return CrossValidation(tuple(scores), best, len(predictions), folds, held_out, n_scored, criterion)
