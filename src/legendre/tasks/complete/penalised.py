@@ -1,13 +1,25 @@
-"""Completion without a basis: all interactions at once, held back by a penalty that is learned.
+"""Completion without a basis: a model of all interactions, with a quadratic penalty that is learned from the data.
 
-The unknowns are the coefficients a of log q in some waves, another frame of theta's space:
+The waves of a mode are an orthonormal basis of the functions of its levels: the constant, then cosines or eigenvectors
+that were learned. Products of one wave from each mode span the functions on the cells. The unknowns are the
+coefficients a of log q in these products, a linear function of theta:
 
     minimise  w sum over observed cells of (m - x log m)  +  sum of a_c^2 / (2 v_c),  log(m / base) = sum of a_c wave_c.
 
-For given waves, variances v and weight w this is convex, with one answer whatever is missing (`minimise`). Read as a
-model, a is normal with variances v and x has the variance m / w. EM (`advance`) starts from random walks and learns w,
-the variances of the terms and the waves: the eigenvectors of the covariance of each mode's levels, as the fit and draws
-from its posterior have it ("flip-flop", Dutilleul 1999). Cells that are held out decide after how many rounds to stop.
+For given waves, variances v and weight w this is convex, and the minimum is unique whatever is missing (`minimise`).
+As a Bayesian model, a has a normal prior with variances v, and x has the variance m / w. EM (`advance`) learns w, the
+variances and, in rounds with *likeness*, the waves: the eigenvectors of the covariance of each mode's levels, computed
+from the fit and draws from its posterior ("flip-flop", Dutilleul 1999). At first levels follow a random walk, whose
+waves are cosines. Held-out cells decide after how many rounds to stop.
+
+Symbols; arrays have one axis for each mode, in the order `Folds.order`:
+
+    x       X in units of its mean observed entry, 0 at missing cells
+    m       the model's means, in the same units
+    h       log(m / base) at every cell
+    a, b    the coefficients of h, and the same divided by their prior standard deviations (`spread`)
+    v       the prior variances of a, a sum over terms; tau has the variances of the terms, see `Waves`
+    w       the weight of the data, ``weight``; w m is called `counts`: a Poisson count has its mean as variance
 """
 
 from __future__ import annotations
@@ -48,7 +60,7 @@ if TYPE_CHECKING:
     from legendre.results.report import ReportContent
 
 LONGEST_LEARNED = 500
-"""Levels up to which a mode's waves are learned; a longer mode keeps cosine waves, for which there is a transform."""
+"""Levels up to which the waves of a mode are a matrix and learned; a longer mode keeps cosines, by a fast transform."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,21 +136,29 @@ class PenalisedFit(Result):
         return self.origin.give(self.means)
 
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Bound the entry of each missing cell; for other cells the bounds mean nothing."""
+        """Return lower and upper bounds for the missing cells, two arrays of X's shape; see `Completion.interval`.
+
+        The bounds at observed cells have no meaning.
+        """
         places, tails = np.linspace(0.0, 1.0, self.quantiles.shape[1]), (0.5 - level / 2, 0.5 + level / 2)
+        # how many standard deviations below and above the mean, by the shape of the gap that a cell is in
         steps = np.array([np.interp(tails, places, row) for row in self.quantiles])[self.gaps]
-        # on the scale of square roots errors have the same variance for small means and large, and 0 is no exception
+        # on the scale of square roots errors have about the same variance for small means, 0 included, and for large:
+        # the variance of sqrt(X) is that of X over 4 m, and a change of log m by 1 changes sqrt(m) by sqrt(m) / 2
         sd = 0.5 * np.sqrt(self.dispersion + self.means * self.log_sd**2)
         ends = np.maximum(np.sqrt(self.means) + np.moveaxis(steps, -1, 0) * sd, 0.0) ** 2
         return ends[0], ends[1]
 
     def _small_effects(self) -> list[Effect]:
-        """List effects of modes and of pairs of modes on log Q at all cells, as of a model of all interactions."""
+        """List effects of modes and of pairs of modes on log Q at all cells.
+
+        They come from a fit of the full basis to the model's means: it reproduces the means and has effects.
+        """
         full = fit_recipe(observe(self.means, "all"), as_basis("full"), Settings())
         return replace(full, origin=self.origin)._small_effects()
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
-        """Gather what the page shows; parameters, one for each cell, are not listed."""
+        """Gather what the report page shows; it does not list the parameters, which are one for each cell."""
         from legendre.results.report import ReportContent, refuse_data, shape_line
 
         refuse_data(data)
@@ -174,7 +194,11 @@ class PenalisedFit(Result):
 def fit_penalised(
     data: Dense, seen: BoolArray, dealer: Dealer, criterion: str, settings: Settings, say: Say
 ) -> PenalisedFit:
-    """Learn what the penalty is and after how many rounds to stop, then fit; warn if that did not converge."""
+    """Fit a completion without a basis: learn the penalty in as many rounds as held-out cells say, then fit to tol.
+
+    `seen` marks the observed cells, `dealer` makes the folds, and `criterion` ("deviance" or "rmse") measures the error
+    of held-out cells. If the last fit does not reach tol, warn.
+    """
     measure = np.ones(data.shape) if data.base is None else data.base
     omega = seen & (measure > 0)
     values = np.where(omega, np.asarray(data.values, dtype=np.float64), 0.0)
@@ -185,14 +209,16 @@ def fit_penalised(
     base = base / base[inside].mean()
     max_iter = 100 if settings.max_iter is None else settings.max_iter
     with limit_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        used = folds.held[: max(1, 100_000 // x.size)]  # of a large tensor some suffice
+        used = folds.held[: max(1, 100_000 // x.size)]  # a large tensor has enough held-out cells in fewer folds
         held_out = HeldOut(x, base, used, folds.shapes, criterion == "rmse")
         plan, points = held_out.choose_rounds(inside, say)
-        means, counts = held_out.errors(points)
-        error = float(counts @ means) / max(int(counts.sum()), 1)
+        by_shape, counts = held_out.errors(points)
+        error = float(counts @ by_shape) / max(int(counts.sum()), 1)
         quantiles = held_out.quantiles(points)
+        # the same rounds once more, with all observed cells
         point = begin(x, np.where(inside, base, 0.0))
         for number, likeness in enumerate(plan):
+            # 0.7: the share of the work that `choose_rounds` reports
             say(f"all observed cells, round {number + 1} of {len(plan)}", 0.7 + 0.3 * number / len(plan))
             point = advance(point, likeness)
         problem = point.problem
@@ -208,12 +234,12 @@ def fit_penalised(
         means=freeze(means.transpose(back)),
         theta=freeze(moebius(h).ravel()[1:]),
         eta=freeze(zeta_adjoint(q).ravel()[1:]),
-        kl=float(deviance_terms(values / data.total, q).sum()) / 2.0,
+        kl=float(deviance_terms(values / data.total, q).sum()) / 2.0,  # KL, because both sum to 1
         variances={
             problem.waves.name(term, data.labels): float(problem.tau[tuple(term[k] for k in order)])
             for term in zip(*np.nonzero(problem.waves.terms.transpose(back)), strict=True)
         },
-        dispersion=unit / problem.weight,
+        dispersion=unit / problem.weight,  # x = X / unit has the variance m / w, so X has unit / w times its mean
         rounds=sum(plan),
         criterion=criterion,
         error=unit * (math.sqrt(error) if criterion == "rmse" else error),
@@ -234,31 +260,32 @@ def fit_penalised(
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Cells that are held out, and what fits to the others are measured by."""
+    """The held-out cells of all folds: they measure fits to the other cells. A list of fits has one for each fold."""
 
-    x: FloatArray
+    x: FloatArray  # at all observed cells, those that are held out included
     base: FloatArray
-    folds: IntArray  # for each fold and cell the number of the shape as part of which it is held out, or -1
-    shapes: list[tuple[int, ...]]
-    squares: bool  # whether errors are squared differences, or terms of the deviance
+    folds: IntArray  # by fold and cell the index of the shape as part of which the cell is held out, or -1
+    shapes: list[tuple[int, ...]]  # the modes of fibres that are held out, () for single cells
+    squares: bool  # True: errors are squared differences; False: terms of the Poisson deviance
 
     def choose_rounds(
         self, seen: BoolArray, say: Say, most: int = 20, patience: int = 4, least: float = 0.002
     ) -> tuple[list[bool], list[PenalisedPoint]]:
-        """Decide by the held-out cells which rounds of EM to take; return them, and the fits to the folds after them.
+        """Choose by the held-out cells which rounds of EM to take; return them, and the fits to the folds after them.
 
-        A round is True if it also learns which levels are alike. Two sequences are tried, each from the beginning:
-        rounds that learn variances only, and rounds that learn likeness too. A sequence ends when the loss has not
-        fallen by `least` in the last `patience` rounds. The rounds up to the least loss of both sequences are taken.
+        Two sequences of at most `most` rounds are tried, each from the beginning: rounds that learn variances only
+        (False), and rounds that learn the covariances of levels too (True). A sequence ends when the loss has not
+        fallen by `least` in the last `patience` rounds. The rounds that lead to the smallest loss of all are returned;
+        there are none if the first fits are best.
         """
-        left = seen & (self.folds < 0)
+        left = seen & (self.folds < 0)  # for each fold the cells that are fitted
         begun = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
         plan, chosen, best = list[bool](), begun, self.loss(begun)
         for likeness in (False, True) if begun else ():
             points, losses = begun, list[float]()
             for number in range(most):
                 text = f"{'likeness' if likeness else 'walks'} learned, round {number + 1} of at most {most}"
-                say(text, 0.35 * (likeness + number / most))
+                say(text, 0.35 * (likeness + number / most))  # the shares of the two sequences; the last fit has 0.3
                 points = [advance(point, likeness) for point in points]
                 losses.append(self.loss(points))
                 if losses[-1] < best:
@@ -268,93 +295,109 @@ class HeldOut:
         return plan, chosen
 
     def errors(self, points: list[PenalisedPoint]) -> tuple[FloatArray, IntArray]:
-        """Compute the mean error of held-out cells and their number, for each shape of what is held out."""
+        """Return for each shape the mean error of the held-out cells and their number, over all folds."""
         held = self.folds >= 0
         x, base = (np.broadcast_to(part, held.shape)[held] for part in (self.x, self.base))
-        m = base * np.exp(np.minimum(self._logs(points)[held], 60.0))  # so that squares are finite
+        m = base * np.exp(np.minimum(self._logs(points)[held], 60.0))  # 60: squares must stay finite
         errors = (m - x) ** 2 if self.squares else deviance_terms(x, m)
         sums = np.bincount(self.folds[held], errors, len(self.shapes))
         counts = np.bincount(self.folds[held], minlength=len(self.shapes))
-        return np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts
+        return np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts  # positive: `loss` takes logarithms
 
     def _logs(self, points: list[PenalisedPoint]) -> FloatArray:
-        """Stack log(m / base) of the fits to the folds, with a first axis for the folds."""
+        """Stack h = log(m / base) of the fits to the folds: folds x cells, the shape of `folds`."""
         return np.reshape([point.h for point in points], self.folds.shape)
 
     def loss(self, points: list[PenalisedPoint]) -> float:
-        """Compute the mean, over held-out cells, of the log of the mean error of their shape.
+        """Return the mean, over all held-out cells, of the log of the mean error of their shape.
 
-        Without the logarithm, the shape that is hardest to fill in would decide alone.
+        `choose_rounds` minimises it. Without the logarithm the shape that is hardest to predict would dominate.
         """
         means, counts = self.errors(points)
         return float(counts @ np.log(means)) / max(int(counts.sum()), 1)
 
     def quantiles(self, points: list[PenalisedPoint], n_places: int = 201, fewest: int = 10) -> FloatArray:
-        """Compute quantiles of the errors of square roots, in standard deviations, for each shape.
+        """Return quantiles of the errors of held-out cells for each shape, shapes x `n_places`, from 0 to 1.
 
-        A fibre is one case: where there are few, the next one may well lie outside of all, so quantiles are those of
-        Weibull's places. A shape with fewer cases than `fewest` has the quantiles of all held-out cells.
+        An error is that of the square root, in standard deviations as `PenalisedFit.interval` has them. The errors of a
+        fibre are correlated, so a fibre counts as one case. If there are few cases, the next may well lie outside the
+        range of all; so the i-th of n cases is taken as the quantile i / (n + 1) (Weibull's plotting position), which
+        makes intervals wider. A shape with fewer cases than `fewest` has the quantiles of all held-out cells.
         """
-        if not points:  # those of a normal distribution
+        if not points:  # nothing was held out: quantiles of a normal distribution, half a place inside 0 and 1
             return np.tile(ndtri(np.linspace(0.0025, 0.9975, n_places)), (len(self.shapes), 1))
         m, rows = self.base * np.exp(self._logs(points)), []
         weight = np.reshape([point.problem.weight for point in points], (-1, *[1] * self.x.ndim))
-        noise = 1.0 / weight + m * np.square([sd_of_logs(point) for point in points])
+        noise = 1.0 / weight + m * np.square([sd_of_logs(point) for point in points])  # 4 times the variance of a root
         errors = 2.0 * (np.sqrt(self.x) - np.sqrt(m)) / np.sqrt(noise)
         for number, along in enumerate(self.shapes):
             own = self.folds == number
-            cases = int(own.any(axis=tuple(k + 1 for k in along)).sum())
+            cases = int(own.any(axis=tuple(k + 1 for k in along)).sum())  # + 1: the first axis has the folds
             if cases < fewest:
                 own = self.folds >= 0
                 cases = int(own.sum())
+            # the i-th of n cases stands in the middle of its share of the cells, at (i - 1/2) / n
             places = (np.linspace(0.0, 1.0, n_places) * (cases + 1) - 0.5) / cases
             rows.append(np.quantile(errors[own], np.clip(places, 0.0, 1.0)))
         return np.array(rows)
 
 
 def begin(x: FloatArray, measure: FloatArray, typical: float = 0.05, weight: float = 10.0) -> PenalisedPoint:
-    """Make the first fit, from which EM starts: levels follow random walks, and each term has the same variance."""
+    """Make the first fit, from which EM starts: levels follow random walks, and each term has the same variance.
+
+    `typical` is that variance of log q, and `weight` the first weight of the data; both are soon replaced. `measure` is
+    the base measure on the cells that are fitted, 0 elsewhere.
+    """
     waves = Waves.cosine(x.shape)
     problem = PenalisedProblem(waves, np.where(waves.terms, typical, 0.0), weight, x, measure)
     return _fit_roughly(problem, np.full(x.shape, math.log(float(x.sum()) / float(measure.sum()))), 20)
 
 
 def advance(point: PenalisedPoint, likeness: bool) -> PenalisedPoint:
-    """Take a round of EM: learn the penalty, with or without the likeness of levels, from a fit and fit again."""
+    """Take a round of EM: learn the penalty from a fit and draws from its posterior, then fit again.
+
+    With `likeness`, the covariances of levels are learned too. The seed is fixed, so that the same X always has the
+    same answer.
+    """
     rng, size = np.random.default_rng(0), point.b.size
+    # moments are averaged over coefficients: the more there are, the fewer draws are needed
     draws = [point.draw(rng) for _ in range(min(max(50_000 // size, 1), 8))]
     return _fit_roughly(learn(point, draws, likeness), point.h, 10)
 
 
 def _fit_roughly(problem: PenalisedProblem, h: FloatArray, max_iter: int) -> PenalisedPoint:
-    """Fit from log(m / base) = h, as exactly as another fit that follows needs it."""
+    """Fit, starting from log(m / base) = h, to a low accuracy: the next round of EM changes the penalty anyway."""
     return minimise(problem, problem.start(h), rough=0.02, accuracy=0.05, max_iter=max_iter)[0]
 
 
 def learn(
     point: PenalisedPoint, draws: Sequence[FloatArray], likeness: bool, most_weight: float = 1e6
 ) -> PenalisedProblem:
-    """Take the M step of EM: estimate the variances of terms, the covariances of levels and the weight of the data.
+    """Take the M step of EM: return the problem with new variances of terms, waves and weight of the data.
 
-    `draws` are draws of the deviation of b from the posterior; with b they give its posterior moments. Covariances of
-    levels, and so the waves, are learned only if `likeness` is true.
+    `draws` are draws of the deviation of b from its posterior mode: with b they give its second moments. The waves are
+    learned, from the covariances of levels, only if `likeness` is true.
     """
     problem, b = point.problem, point.b
     waves, weight, spread, constant = problem.waves, problem.weight, problem.spread, (0,) * b.ndim
     v = spread**2
-    # quasi-likelihood: the variance of all that is normal, relative to what the weight says
+    # If w and v were right, the sum of squared Pearson residuals and the penalty would be about the number of cells.
+    # `scale` is their ratio: a common factor of all variances (quasi-likelihood). Cells with a mean near 0 say nothing
+    # about noise, so 1 + counts replaces counts, and a cell counts as less than one.
     counts = weight * point.m
-    share = counts / (1.0 + counts)  # a cell whose mean is next to 0 does not tell how noisy the data are
+    cells = counts / (1.0 + counts)
     pearson = float(((weight * (problem.x - point.m)) ** 2 / (1.0 + counts)).sum())
-    scale = max((pearson + float(np.vdot(b, b))) / float(share.sum()), weight / most_weight)
-    second = sum(y * y for y in draws) / len(draws)
-    found, expected = b**2 / scale / v, (1.0 - second) / v
+    scale = max((pearson + float(np.vdot(b, b))) / float(cells.sum()), weight / most_weight)
+    posterior = sum(y * y for y in draws) / len(draws)  # variances of b; the prior ones are 1
+    # MacKay's fixed point for the marginal likelihood: its derivative by the variance of a term vanishes where the
+    # squared coefficients, as found, add up to what is expected of them. The constant has no variance to learn.
+    found, expected = b**2 / scale / v, (1.0 - posterior) / v
     found[constant] = expected[constant] = 0.0
-    # MacKay's rule, lengthened: it takes small steps only
+    # the rule takes small steps, which the power 1.5 lengthens; the bounds keep one round from going too far
     ratio = np.clip(waves.by_term(found) / np.maximum(waves.by_term(expected), 1e-300), 0.2, 5.0) ** 1.5
     tau = np.where(waves.terms, np.clip(problem.tau * ratio * scale, 1e-9, 1e4), 0.0)
     if likeness:
-        v[constant] = np.inf
+        # the squares of these add up to the posterior second moments of a
         parts = [spread * b / math.sqrt(scale), *(spread * y / math.sqrt(len(draws)) for y in draws)]
         covariances = [_covariance(k, rows, parts, v) for k, rows in enumerate(waves.matrices)]
         waves = waves.learned(covariances, np.exp(point.h - point.h.max()))
@@ -362,15 +405,18 @@ def learn(
 
 
 def _covariance(k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v: FloatArray) -> FloatArray | None:
-    """Estimate the covariance of the levels of mode k, n x n, from coefficients weighted by their inverse variances.
+    """Estimate the covariance of the n levels of mode k, n x n, up to a factor.
 
-    ``None`` for a mode whose waves are not learned: it is too long, or its levels are too few to differ in likeness.
+    `rows` are the waves of the mode, and the outer products of `parts` add up to the second moments of a. A product of
+    waves of the other modes is one observation of a vector of levels, weighted by its inverse variance: the mean of
+    the variances v of its coefficients. ``None`` for a mode whose waves are not learned: it is too long, or it has one
+    or two levels, for which the kind alike of `Waves` does not exist.
     """
     if rows is None or not 2 < len(rows) <= LONGEST_LEARNED:
         return None
-    free = len(rows) - 1
+    free = len(rows) - 1  # waves except the constant
     weight = 1.0 / np.moveaxis(v, k, 0)[1:].reshape(free, -1).mean(axis=0)
-    total = np.zeros((free, free))
+    total = np.zeros((free, free))  # in terms of waves; the last line turns it into levels
     for part in parts:
         flat = np.moveaxis(part, k, 0)[1:].reshape(free, -1)
         total += (flat * weight) @ flat.T
@@ -379,7 +425,7 @@ def _covariance(k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v:
 
 
 def sd_of_logs(point: PenalisedPoint, draws: int = 12) -> FloatArray:
-    """Estimate the standard deviation of log q at every cell by draws from the posterior."""
+    """Estimate the posterior standard deviation of log q at every cell by draws; the seed is fixed, as in `advance`."""
     rng, problem = np.random.default_rng(1), point.problem
     squares = sum(problem.waves.to_cells(problem.spread * point.draw(rng)) ** 2 for _ in range(draws))
     return np.sqrt(squares / draws)
@@ -387,11 +433,11 @@ def sd_of_logs(point: PenalisedPoint, draws: int = 12) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class PenalisedProblem:
-    """The data of one fit, and what it is held back by: waves, the variances of terms, and the weight of the data."""
+    """The data of one fit and its penalty; see the head of this file for the objective."""
 
     waves: Waves
-    tau: FloatArray
-    weight: float
+    tau: FloatArray  # the variances of the terms, see `Waves`
+    weight: float  # w: x has the variance m / w
     x: FloatArray  # X in units of its mean, 0 where nothing was observed
     measure: FloatArray  # the base measure on the observed cells, 0 elsewhere
 
@@ -402,15 +448,15 @@ class PenalisedProblem:
 
     @cached_property
     def spread(self) -> FloatArray:
-        """The standard deviations of the coefficients."""
+        """The prior standard deviations of the coefficients a."""
         return np.sqrt(self.waves.variances(self.tau))
 
     def start(self, h: FloatArray) -> FloatArray:
-        """Compute the b that has this log q."""
+        """Return the b at which log(m / base) is h, to start a fit there."""
         return np.asarray(self.waves.coefficients(h) / self.spread)
 
     def at(self, b: FloatArray) -> PenalisedPoint:
-        """Evaluate the objective where log q has the coefficients spread * b."""
+        """Evaluate the objective at b, where log(m / base) has the coefficients ``spread * b``."""
         h = self.waves.to_cells(self.spread * b)
         m = np.where(self.measure > 0, self.measure * np.exp(h), 0.0)
         value = self.weight * (float(m.sum()) - float(np.vdot(self.x, h))) + 0.5 * float(np.vdot(b, b))
@@ -419,7 +465,10 @@ class PenalisedProblem:
 
 @dataclass(frozen=True, eq=False)
 class PenalisedPoint:
-    """The objective and what its derivatives need, at one b."""
+    """The objective at one b, with its gradient and its Hessian ``I + S W' diag(w m) W S``.
+
+    S is the diagonal matrix of `spread`, and W sums the waves (`Waves.to_cells`).
+    """
 
     problem: PenalisedProblem
     b: FloatArray
@@ -450,7 +499,7 @@ class PenalisedPoint:
 
     @cached_property
     def _hessian(self) -> tuple[Linear, Linear]:
-        """Products with the Hessian, and with the inverse of its diagonal, in single precision."""
+        """Two functions in single precision: the product with the Hessian, and with the inverse of its diagonal."""
         counts = self.problem.weight * self.m
         inverse = 1.0 / (1.0 + self.problem.spread**2 * self.problem.waves.squares(counts))
         single: list[AnyArray] = [part.astype(np.float32) for part in (self.problem.spread, counts, inverse)]
@@ -462,24 +511,27 @@ class PenalisedPoint:
         return apply, scale.__mul__
 
     def solve(self, right: FloatArray, accuracy: float) -> FloatArray:
-        """Solve with the Hessian by conjugate gradients until a share `accuracy` of the right-hand side is left.
+        """Solve ``Hessian y = right`` by conjugate gradients until a share `accuracy` of the right-hand side is left.
 
-        In single precision: a direction that is not exact costs another Newton step, no more.
+        In single precision, which is faster: an inexact direction costs another Newton step at most.
         """
         apply, precondition = self._hessian
-        size = float(np.abs(right).max()) or 1.0  # squares of small numbers would vanish
+        size = float(np.abs(right).max()) or 1.0  # scaled to 1: the squares of small numbers underflow in float32
         scaled: AnyArray = (right / size).astype(np.float32)
         answer = conjugate_gradients(apply, scaled, precondition, share=accuracy, max_products=400)[0]
         return answer.astype(np.float64) * size
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
-        """Draw the deviation of b from the posterior (Laplace's approximation)."""
-        ours, theirs = rng.standard_normal(self.b.shape), rng.standard_normal(self.b.shape)
-        noise = self.problem.waves.to_waves(np.sqrt(self.problem.weight * self.m) * theirs)
-        return self.solve(ours + self.problem.spread * noise, 0.1)
+        """Draw the deviation of b from its posterior mode, by Laplace's approximation: normal, with covariance H^-1.
+
+        The right-hand side has the Hessian H as covariance: the sum of the noise of the prior and that of the data.
+        """
+        prior, data = rng.standard_normal(self.b.shape), rng.standard_normal(self.b.shape)
+        noise = self.problem.waves.to_waves(np.sqrt(self.problem.weight * self.m) * data)
+        return self.solve(prior + self.problem.spread * noise, 0.1)
 
     def move(self, direction: FloatArray, step: float) -> tuple[float, float, PenalisedPoint]:
-        """Evaluate the objective a step away, for the line search: its rise, its slope there, and the new point."""
+        """Evaluate ``b + step * direction`` for `backtrack`: the objective's rise, its slope and the new point."""
         trial = self.problem.at(self.b + step * direction)
         return trial.value - self.value, float(np.vdot(trial.gradient, direction)), trial
 
@@ -498,11 +550,11 @@ def minimise(
     accuracy: float = 0.01,
     max_iter: int = 100,
 ) -> tuple[PenalisedPoint, tuple[Step, ...]]:
-    """Take Newton steps from b until the residual is at most tol; return the place and the steps.
+    """Take Newton steps from b until the residual is at most tol; return the last point and a record of each step.
 
-    Or until a step is small: `rough` is its length, on average over the observed cells, in standard deviations of the
-    posterior. A loop of its own: the unknowns are coefficients of waves and the objective has a penalty, so that there
-    is neither an engine nor a `Target` that `solvers.loop` could be given.
+    It ends earlier after a step whose length, in standard deviations of the posterior and as a root mean square over
+    the observed cells, is at most `rough`. `accuracy` is that of the Newton directions. This is not `solvers.loop`: the
+    unknowns are coefficients of waves and the objective has a penalty, so there is no engine and no `Target`.
     """
     point = problem.at(b)
     history = [point.record(0, 0.0)]
@@ -511,13 +563,13 @@ def minimise(
             break
         direction = point.solve(-point.gradient, accuracy)
         slope = float(np.vdot(point.gradient, direction))
-        # the objective is a sum of many terms; smaller changes are lost in rounding
+        # noise: the objective is a sum of many terms, and smaller changes of it are lost in rounding
         found = backtrack(partial(point.move, direction), slope, noise=1e-11 * abs(point.value))
         if found is None:
             break
         length, point = found
         history.append(point.record(iteration, length))
-        if -slope <= rough**2 * problem.n_cells:
+        if -slope <= rough**2 * problem.n_cells:  # -slope is the squared length of the full Newton step
             break
     return point, tuple(history)
 
@@ -527,20 +579,22 @@ def minimise(
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """The waves of each mode, the constant first, and three spectra: variances of the waves' coefficients.
+    """The waves of each mode, and the prior of their coefficients.
 
-    A mode is level (the same for all its levels), free (levels have nothing to do with one another) or alike (levels
-    are as alike as neighbours in a random walk, or as was learned). A term says which for each mode, and has a
-    variance: that of log q, cell by cell. The variance of a coefficient is a sum over terms of products over modes.
+    The prior of log q is a sum of terms. In a term each mode has one of three kinds: 0, constant (the term does not
+    depend on this mode), 1, free (levels are independent), or 2, alike (levels are correlated, as in a random walk or
+    as was learned). A term has a variance, which is its contribution to that of log q at a cell, on average. Terms are
+    the entries of an array with an axis for each mode, of the length of its number of kinds, such as `tau`. The
+    variance of a coefficient is a sum over terms: the term's variance times the product over modes of the spectra.
 
     Parameters
     ----------
     matrices
-        The waves, one per row; ``None`` for cosine waves of a long mode.
+        For each mode of n levels its waves, n x n, one per row, the constant first; ``None``: cosines of a long mode.
     spectra
-        The variances of the waves' coefficients where the mode is level, free or alike, each with mean 1.
+        For each mode the variances of its waves' coefficients, kinds x n; each row has mean 1.
     weights
-        The weights of the levels, with mean 1, for which the waves are orthonormal.
+        For each mode the weights of its levels, with mean 1, for which its waves are orthonormal.
     """
 
     matrices: tuple[FloatArray | None, ...]
@@ -549,28 +603,30 @@ class Waves:
 
     @classmethod
     def cosine(cls, shape: tuple[int, ...]) -> Waves:
-        """Make cosine waves, the waves of random walks."""
-        steps = [2.0 - 2.0 * np.cos(np.pi * np.arange(1, n) / n) for n in shape]
-        short = [dct(np.eye(n), norm="ortho", axis=0) if n <= LONGEST_LEARNED else None for n in shape]
-        return cls(tuple(short), tuple(_spectra(1.0 / step) for step in steps), tuple(map(np.ones, shape)))
+        """Make cosine waves: the eigenvectors of the precision matrix of a random walk along the levels of a mode."""
+        eigenvalues = [2.0 - 2.0 * np.cos(np.pi * np.arange(1, n) / n) for n in shape]
+        matrices = [dct(np.eye(n), norm="ortho", axis=0) if n <= LONGEST_LEARNED else None for n in shape]
+        return cls(tuple(matrices), tuple(_spectra(1.0 / own) for own in eigenvalues), tuple(map(np.ones, shape)))
 
     def learned(self, covariances: Sequence[FloatArray | None], means: FloatArray) -> Waves:
-        """Replace the waves of each mode by eigenvectors of the covariance of its levels; ``None``: leave its waves.
+        """Replace the waves of each mode by eigenvectors of the covariance of its levels; ``None``: keep its waves.
 
-        They become orthonormal where a level weighs as much as its mean: the Hessian of the fit is then nearly
-        diagonal, and the log of a small level varies more than that of a large one.
+        The new waves are orthonormal if each level is weighted by its share of `means`, the model's means up to a
+        factor. The Hessian of the fit is then nearly diagonal, and the log of a small level may vary more than that of
+        a large one.
         """
         parts = list(zip(self.matrices, self.spectra, self.weights, strict=True))
         for k, covariance in enumerate(covariances):
             if covariance is None:
                 continue
             level = means.mean(axis=tuple(j for j in range(means.ndim) if j != k))
-            weights = np.maximum(level / level.mean(), 0.01)
+            weights = np.maximum(level / level.mean(), 0.01)  # a level of mean 0 must keep finite waves
             weights /= weights.mean()
             n, root = len(weights), np.sqrt(weights)
-            half = root[:, None] * (np.eye(n) - weights / n)  # levels without their weighted mean
-            product = half @ covariance @ half.T
-            # root is in its null space: sent to the end of the spectrum and left out
+            centred = root[:, None] * (np.eye(n) - weights / n)  # subtracts the weighted mean of the levels
+            product = centred @ covariance @ centred.T
+            # root, the constant wave, has eigenvalue 0. Subtracting its outer product makes that the smallest one,
+            # which comes first; the slices drop it and put the others in decreasing order.
             values, vectors = np.linalg.eigh(product - 10.0 * np.trace(product) / n * np.outer(root, root))
             values, vectors = values[:0:-1], vectors[:, :0:-1]
             rows = np.vstack([np.full(n, n**-0.5), vectors.T / root])
@@ -579,72 +635,92 @@ class Waves:
 
     @cached_property
     def single(self) -> Waves:
-        """The same in single precision."""
+        """The same waves in single precision, for products with the Hessian."""
         return replace(self, matrices=tuple(None if m is None else m.astype(np.float32) for m in self.matrices))
 
     def to_cells(self, a: FloatArray) -> FloatArray:
-        """Sum the waves: from coefficients to cells. The adjoint is `to_waves`."""
+        """Return the function on the cells that has the coefficients a. `to_waves` is the transpose of this map."""
         for rows in self.matrices:
             a = _transform(a, idct) if rows is None else _multiply(a, rows)
         return a
 
     def to_waves(self, h: FloatArray) -> FloatArray:
-        """Multiply a function on the cells by every wave."""
+        """Return the inner product, without weights, of a function on the cells with every product of waves."""
         for rows in self.matrices:
             h = _transform(h, dct) if rows is None else _multiply(h, rows.T)
         return h
 
     def squares(self, weights: FloatArray) -> FloatArray:
-        """Sum the squares of each wave, with weights for the cells."""
+        """Return the weighted sum over cells of each product of waves, squared: the diagonal of ``W' diag(weights) W``.
+
+        Along modes with cosine transforms it is approximate, which is enough for a preconditioner.
+        """
         for rows in self.matrices:
-            if rows is None:  # on average each level has the same share of a cosine wave
+            if rows is None:  # the square of a cosine is replaced by its mean over the levels
                 weights = np.repeat(weights.mean(axis=0)[..., None], len(weights), axis=-1)
             else:
                 weights = _multiply(weights, rows.T**2)
         return weights
 
     def coefficients(self, h: FloatArray) -> FloatArray:
-        """Compute the coefficients of a function on the cells."""
+        """Return the coefficients of a function on the cells: the inverse of `to_cells`."""
         return self.to_waves(h * reduce(np.multiply.outer, self.weights))
 
     @cached_property
     def terms(self) -> BoolArray:
-        """True for terms that have a variance: all but the constant one, or those of few modes if that is too many."""
+        """Mark the terms that have a variance, an array of the shape of `tau`.
+
+        They are the terms of 1 to n modes, for the largest n that gives at most 250 of them; n is 1 if even pairs are
+        too many. A tensor of many modes has too many terms to learn.
+        """
         kinds = [len(rows) for rows in self.spectra]
-        # how many modes of each term are not level
+        # in how many modes each term is not constant
         modes = np.asarray(sum(kind > 0 for kind in np.indices(kinds, sparse=True)))
         chosen: list[BoolArray] = [(modes > 0) & (modes <= most) for most in range(1, len(kinds) + 1)]
         return max((terms for terms in chosen[1:] if terms.sum() <= 250), key=np.sum, default=chosen[0])
 
     def variances(self, tau: FloatArray) -> FloatArray:
-        """Sum over terms: the variance of each coefficient; that of the constant is so large that it is free."""
+        """Return the prior variance of each coefficient: a sum over terms, whose variances are `tau`.
+
+        That of the constant is so large that the penalty does not hold it back.
+        """
         total = reduce(_multiply, self.spectra, tau)
         total[(0,) * total.ndim] += 100.0 * total.size
         return total
 
     def by_term(self, t: FloatArray) -> FloatArray:
-        """Sum over coefficients: the adjoint of `variances`."""
+        """Sum over coefficients, weighted by the spectra of each term: the transpose of `variances`.
+
+        For t = df/dv, with any function f of the variances v, it returns df/dtau.
+        """
         return reduce(_multiply, (rows.T for rows in self.spectra), t)
 
     def name(self, term: tuple[int, ...], labels: Labels) -> str:
-        """Name a term by the modes that are not level, with ~ for levels that are alike: ``"1 x 2~"`` for (0, 1, 2)."""
+        """Name a term, the kinds of its modes, by the modes that are not constant: ``"1 x 2~"`` for (0, 1, 2).
+
+        A ``~`` marks modes whose levels are alike.
+        """
         names = labels.names or range(len(term))
         return " x ".join(f"{name}{'~' * (kind - 1)}" for name, kind in zip(names, term, strict=True) if kind)
 
 
 def _multiply(a: AnyArray, matrix: AnyArray) -> AnyArray:
-    """Multiply the first mode by a matrix and make it the last one: after all modes, each is in its place again."""
+    """Contract the first axis with the rows of a matrix and append the new one: after all modes, all are in order."""
     product: AnyArray = a.reshape(len(a), -1).T @ matrix
     return product.reshape(*a.shape[1:], matrix.shape[1])
 
 
 def _transform(a: FloatArray, by: Callable[..., FloatArray]) -> FloatArray:
-    """Do for a long mode by a cosine transform what `_multiply` does by a matrix."""
+    """Apply a cosine transform, `dct` or `idct`, to the first axis and make it the last, as `_multiply` does."""
     return np.moveaxis(by(a, norm="ortho", axis=0), 0, -1)
 
 
 def _spectra(alike: FloatArray) -> FloatArray:
-    """List the spectra of a mode. One level can be level only, and of two levels alike is nothing else than free."""
+    """Return the spectra of a mode of n levels, kinds x n, each with mean 1; see `Waves`.
+
+    `alike` has the variances of the n - 1 waves that are not constant where levels are alike. A mode of one level is
+    always constant, and with two levels alike would be the same as free: these have one kind and two kinds.
+    """
     n = len(alike) + 1
     rows = np.zeros((min(n, 3), n))
     rows[0, 0] = 1.0
