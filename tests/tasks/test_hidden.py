@@ -17,13 +17,13 @@ from legendre.basis.basis import Cells, cells
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
 from legendre.tasks.em import Likelihood
-from legendre.tasks.hidden import _rows
+from legendre.tasks.hidden import _to_incomplete_rows
 from oracles import distribution, divergence, zeta_matrix
 
 
 def likelihood(X: Any, cells: Any, added: tuple[int, ...]) -> Likelihood:
     """Return the likelihood of X as `hidden` has it."""
-    rows = _rows(observe(X), added)
+    rows = _to_incomplete_rows(observe(X), added)
     return Likelihood(rows, rows.fit(rows.even, Cells(cells), 1e-10))
 
 

@@ -34,7 +34,7 @@ from legendre.solvers.structure.rank import independent
 class Incomplete:
     """Rows that lack values of some modes, and the cells that they may belong to."""
 
-    space: Dense  # has the shape, sample space, base measure and labels of completed tables; its entries are not used
+    space: Dense  # has the shape, sample space, base measure and labels of completed tables; EM ignores its entries
     patterns: tuple[Pattern, ...]  # the counts of the rows, grouped by the modes that rows have
 
     @property
@@ -202,7 +202,7 @@ class Likelihood:
         return feature_rows(model, model.quotient.boxes(cells)).reshape(*self.fit.shape, model.n_params)
 
     def feature_sums(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
-        """Sum each feature, weighted, over the modes `lost`: a row for each combination of levels of the other modes."""
+        """Sum each feature, weighted, over the modes `lost`: a row for each combination of levels of the others."""
         sums = (weights[..., None] * self.features).sum(axis=lost)
         return np.asarray(sums.reshape(math.prod(sums.shape[:-1]), -1))  # there may be no parameter
 

@@ -1,4 +1,7 @@
-"""Hidden variables: modes that were not observed (the paper's Section 2.4.2 calls them ongoing research)."""
+"""Hidden variables: modes that were not observed (the paper's Section 2.4.2 calls them ongoing research).
+
+X is treated as counts of rows that all lack the values of the hidden modes. `tasks/em.py` maximises their likelihood.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,8 @@ class HiddenDecomposition(Result):
     Attributes
     ----------
     fit
-        The `Decomposition`, on visible and hidden modes, of X divided by the posterior; it has theta and eta.
+        The `Decomposition`, on visible and hidden modes, of the completed table: each entry of X, divided among the
+        hidden levels in proportion to the posterior. It has theta and eta.
     n_visible
         The number of visible modes, which come first.
     total
@@ -109,7 +113,7 @@ class HiddenDecomposition(Result):
         )
 
     def posterior(self) -> Any:
-        """Return Q(hidden | visible) on the full grid; NaN where the visible cell has probability 0."""
+        """Return Q(hidden | visible), on the grid of visible and hidden modes; NaN where a visible cell has Q = 0."""
         q = tensor(self.fit, extend=self.fit.missing is not None)  # missing cells have a posterior, too
         visible = visible_sums(q, self.n_visible, keepdims=True)
         shares = np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
@@ -123,13 +127,15 @@ class HiddenDecomposition(Result):
         return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
 
     def _pair(self, data: TensorLike | None) -> ArrayPair:
-        """Return X beside the visible sums of Q, for pictures; `data` is X where the result does not hold it.
+        """Return X beside the visible marginal of Q, for pictures and the report.
 
-        Both are formed when a picture asks for them; X is NaN outside the support.
+        `data` is X, which a loaded result does not hold; ``None``: it is summed from the completed table. Both arrays
+        are formed when a picture asks for them. X is NaN outside the support.
         """
         from legendre.results.report import read_shaped
 
         def arrays() -> tuple[FloatArray, FloatArray]:
+            """Return X and the visible marginal of Q, two arrays of the shape of X."""
             omega = self.fit.model.support.on_grid()
             if data is not None:
                 x = in_memory(read_shaped(data, self.shape), "report").values
@@ -137,7 +143,7 @@ class HiddenDecomposition(Result):
                 x = visible_sums(np.where(omega, in_memory(self.fit.data, "plot").values, 0.0), self.n_visible)
             else:
                 raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
-            seen = omega.reshape(*self.shape, -1)[..., 0]
+            seen = omega.reshape(*self.shape, -1)[..., 0]  # the support is the same for all hidden levels
             return np.where(seen, x, np.nan), visible_sums(tensor(self.fit, extend=False), self.n_visible)
 
         return ArrayPair(self.fit.labels.part(range(self.n_visible)), arrays=arrays)
@@ -168,11 +174,12 @@ class HiddenDecomposition(Result):
         )
 
     def _small_effects(self) -> list[Effect]:
-        """List what single modes and pairs do, visible and hidden ones."""
+        """List effects of modes and of pairs of modes, visible and hidden ones."""
         return self.fit._small_effects()
 
     def tables(self) -> list[Table]:
-        """List the fit and its runs as one table of names and values."""
+        """List the fit and its runs as one table of names and values, for the printed summary."""
+        # runs that end in the same minimum stop at slightly different KL: within 0.01 % they count as equal
         same = int((self.kls <= (1.0 + 1e-4) * self.kls.min() + self.tol).sum())
         dependent = f" ({rank_name(self.fit)})" if self.fit.rank < self.n_params else ""
         rows = [
@@ -258,18 +265,18 @@ def hidden(
     (True, (2, 2, 2))
     """
     with limit_blas(), line("reading X", bool(progress)) as say:
-        settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
+        settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _read_sizes(sizes), as_basis(basis)
         check_int(restarts, "restarts", 1)
         generators = generator_from(rng, InvalidSetting).spawn(restarts)
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
-        rows = _rows(data, added)
+        rows = _to_incomplete_rows(data, added)
         n_visible = len(data.shape)
-        cells = _cells(recipe, rows.space, n_visible)
-        # which cells vanish depends on the visible zeros alone
+        cells = _select_cells(recipe, rows.space, n_visible)
+        # which cells vanish depends only on the zeros of X, so a rough fit from any q finds them for all starts
         likelihood = Likelihood(rows, rows.fit(rows.even, Cells(cells), 1e-6))
-        # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
-        ties = (cells[:, n_visible:] > 0).any(axis=1)
-        thetas = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
+        # a random start for parameters that involve a hidden mode: from equal values no step could make levels differ
+        involves_hidden = (cells[:, n_visible:] > 0).any(axis=1)
+        thetas = [np.where(involves_hidden, generator.normal(size=len(cells)), 0.0) for generator in generators]
         most = 5000 if settings.max_iter is None else settings.max_iter
         runs, best = _race([Ascent.at(likelihood, theta) for theta in thetas], Cells(cells), settings.tol, most, say)
         say("the last fit, of the best start")
@@ -279,7 +286,7 @@ def hidden(
         negentropy = float(p @ np.log(p))
 
         def kls(values: Sequence[float]) -> FloatArray:
-            """Turn log-likelihoods into KL(P, Q)."""
+            """Turn log-likelihoods, ``sum of X log q``, into KL(P, Q) = ``sum of p log p - sum of p log q``."""
             return np.maximum(negentropy - np.array(values) / data.total, 0.0)  # rounding may leave -1e-17
 
         path, residuals, fit = runs[best].path, runs[best].residuals, end.likelihood.fit
@@ -305,10 +312,11 @@ def hidden(
         return result
 
 
-def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
-    """Turn X into rows that lack the hidden modes, whose sizes are `added`: each entry counts that many rows.
+def _to_incomplete_rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
+    """Turn X into counts of rows that all lack the hidden modes, whose numbers of levels are `added`.
 
-    The sample space and the base measure are those of X, repeated for every hidden level.
+    The sample space and the base measure are those of X, repeated for every hidden level. The entries of `space`, X
+    spread evenly over the hidden levels, serve only bases such as B3 that choose their cells by X.
     """
     shape = (*data.shape, *added)
     n_cells = math.prod(shape)
@@ -319,7 +327,7 @@ def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
         )
 
     def repeat(grid: AnyArray) -> AnyArray:
-        """Repeat what belongs to visible cells for every hidden level."""
+        """Repeat an array of X's shape for every hidden level."""
         return np.broadcast_to(grid.reshape(*data.shape, *[1] * len(added)), shape)
 
     mask, base = data.support.mask, data.base
@@ -331,7 +339,7 @@ def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
 
 
 def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
-    """Append the hidden modes, as "hidden 0", "hidden 1", ..., to the names of X's modes, if these have names."""
+    """Append "hidden 0", "hidden 1", ... to the names of X's modes, if there are names; `shape` is that of all modes."""
     if (labels := origin.labels) is None:
         return origin
     more = [f"hidden {k}" for k in range(len(shape) - len(labels.shape))]
@@ -344,10 +352,11 @@ def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
 def _race(
     starts: list[Ascent], basis: Basis, tol: float, most: int, say: Say, first: int = 60
 ) -> tuple[list[Ascent], int]:
-    """Run every start for `first` steps, then go on with those that may still become the best; return that one too.
+    """Run every start for `first` steps, then continue those that may still become the best.
 
-    A run is given up if ten times what its log-likelihood rose in the last half of the `first` steps would not bring it
-    above the highest one, by 1e-6 of the sum of X.
+    Return all runs, and the index of the one with the highest log-likelihood. A run is given up if ten more rises like
+    that of its last ``first / 2`` steps would not bring its log-likelihood above the highest one by 1e-6 per row: such
+    a run would take long and hardly win.
     """
     runs: list[Ascent] = []
     for i, start in enumerate(starts):
@@ -364,12 +373,15 @@ def _race(
 
 
 def visible_sums(grid: FloatArray, n_visible: int, *, keepdims: bool = False) -> FloatArray:
-    """Sum a tensor over its hidden modes, which come last."""
+    """Sum a tensor over its hidden modes, which come last: the visible marginal."""
     return np.asarray(grid.sum(axis=tuple(range(n_visible, grid.ndim)), keepdims=keepdims))
 
 
-def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
-    """List the cells of the basis; refuse one in which a hidden mode interacts with no other and explains nothing."""
+def _select_cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
+    """List the cells of the basis on visible and hidden modes, parameters x modes.
+
+    Refuse a basis that grows, and one in which a hidden mode interacts with no other: it could not explain anything.
+    """
     if recipe.growing is not None:
         raise InvalidBasis(
             "adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. interactions([(0, 2)])."
@@ -392,7 +404,7 @@ def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     return cells
 
 
-def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
+def _read_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
     """Read the number of levels of each hidden mode; one number is one mode."""
     listed = entries(sizes) or [sizes]
     if not all(is_whole(size, 2) for size in listed):
