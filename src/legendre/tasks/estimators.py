@@ -1,7 +1,8 @@
-"""Distributions of rows of observations, with scikit-learn's conventions but without scikit-learn.
+"""Estimators of the distribution of rows of observations, with scikit-learn's conventions but without scikit-learn.
 
-Each is fitted exactly: `LegendreDensity`, for categories, ordinal numbers and binned continuous ones, and
-`BoltzmannMachine`, of any order (the paper's Section 2.4.2).
+`LegendreDensity` is for categories, ordinal numbers and binned continuous ones; `BoltzmannMachine` has interactions of
+any order (the paper's Section 2.4.2). Both turn each value into a code, the number of its level in its column, and fit
+the table of counts of these codes. `Estimator` has what they share: reading rows, scores, samples and conditionals.
 """
 
 from __future__ import annotations
@@ -59,17 +60,17 @@ from legendre.solvers.structure.faces import diverging
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """How a column is read: by distinct values in the order of the mode, or in bins.
+    """The levels of a column: distinct values in the order of the mode, or bins of numbers.
 
-    Bins lie between increasing `edges`, and `values` has their middles; what lies beyond the outermost edges counts as
-    lying on them. Otherwise `edges` is None.
+    n bins lie between the n + 1 increasing `edges`, and `values` has their middles. A number beyond the outermost edges
+    belongs to the outermost bin. Without bins `edges` is None.
     """
 
     values: AnyArray
     edges: FloatArray | None = None
 
     def find(self, value: Any, labels: Labels, k: int) -> int:
-        """Find the level of one value, which column k holds."""
+        """Find the number of the level to which a value of column k belongs; `labels` name it in errors."""
         if self.edges is None:
             return labels.find_level(k, value, "given", InvalidSamples)
         if not is_real(value) or value != value:
@@ -77,20 +78,21 @@ class Levels:
         return int(np.searchsorted(self.edges[1:-1], float(value), side="right"))
 
     def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
-        """Return the value of each level; within a bin it is drawn evenly."""
+        """Return a value for each code; within a bin it is drawn uniformly."""
         if self.edges is None:
             return np.asarray(self.values[codes])
         return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
 
 
 Rows = ArrayLike | Mapping[str, Any]  # an array, a data frame, or columns by name
-MISSING, UNKNOWN = -1, -2  # codes of a gap, and of a value that is not a level
+MISSING, UNKNOWN = -1, -2  # codes of a missing value, and of a value that is not among the levels
 
 
 class Estimator(ABC):
-    """A distribution of rows of observations.
+    """The base of the estimators: reads rows, and answers questions about the distribution that a subclass fits.
 
-    It keeps the constructor's arguments unchanged, so that scikit-learn can copy and search over them.
+    The constructor's arguments are kept unchanged, so that scikit-learn can copy the estimator and search over them. A
+    subclass defines `_learn_levels` and `_learn`, which sets `decomposition_` or `mixture_`.
 
     >>> import legendre as ld
     >>> ld.BoltzmannMachine(2).set_params(alpha=1.0)
@@ -99,12 +101,12 @@ class Estimator(ABC):
 
     alpha: float | None
     handle_unknown: str | None = "error"
-    total_: float  # the number of rows
-    _takes_gaps: bool = False  # whether rows may lack values
-    _advice: str  # what to do about a value that is not a level
-    mixture_: Mixture | None = None
-    decomposition_: Decomposition
-    columns_: list[Levels]
+    total_: float  # the number of rows, or the sum of their weights
+    _takes_gaps: bool = False  # whether rows may have missing values
+    _advice: str  # the end of the error about a value that is not a level: what to do
+    mixture_: Mixture | None = None  # set if rows may have missing values, or if there are classes
+    decomposition_: Decomposition  # not set if there are classes, or if rows that were fitted have missing values
+    columns_: list[Levels]  # set by `fit`: its presence shows that the estimator is fitted
     n_features_in_: int
     feature_names_in_: AnyArray
 
@@ -146,20 +148,21 @@ class Estimator(ABC):
     def fit(self, X: Rows, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the distribution of n rows, each of which counts once or `sample_weight` times.
 
-        Of a table of counts, these are its cells: ``fit(np.argwhere(X), sample_weight=X[X > 0])``.
+        For a table X of counts, the rows are its positive cells: ``fit(np.argwhere(X), sample_weight=X[X > 0])``.
         """
         del y
         return self._fit(X, sample_weight, None)
 
     def _fit(self, X: Rows, sample_weight: ArrayLike | None, valid: Rows | None) -> Self:
-        """Read rows, learn the levels of their columns, then the distribution; remove all traces of an earlier fit.
+        """Read rows, learn the levels of their columns, then the distribution; discard an earlier fit.
 
-        If learning fails, the estimator is not fitted.
+        Errors in the rows or settings that show before `_learn` keep the earlier fit. If `_learn` fails, the estimator
+        is not fitted.
         """
         table = read_rows(X)
         read = table.complete_columns(table.names, gaps=self._takes_gaps)
         weights = read_weights(sample_weight, table.n)
-        if weights is not None:  # rows of weight 0 are left out
+        if weights is not None:  # rows of weight 0 are left out, so that values which occur only there are no levels
             read, weights = [column.take(weights > 0) for column in read], weights[weights > 0]
         columns = self._learn_levels(read, weights, table.names)
         codes = self._find_codes(read, columns, table.names)
@@ -178,51 +181,55 @@ class Estimator(ABC):
 
     @abstractmethod
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
-        """Decide how each column is read; `weights` are those of the rows."""
+        """Decide the levels of each column; `weights` are those of the rows, `names` name columns in errors."""
 
     @abstractmethod
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
-        """Learn the distribution of rows of levels; `valid` has other rows, by which settings are chosen."""
+        """Fit the distribution to rows of codes, n x columns; `valid` has held-out rows, which choose settings."""
 
     def score_samples(self, X: Rows) -> FloatArray:
-        """Return the log-likelihood of each row: of its cell, divided by the widths of bins.
+        """Return the log-likelihood of each row: that of its cell, minus the logarithms of the widths of its bins.
 
-        Columns that have names are found by name, in any order.
+        Columns that have names are found by name, in any order. A value that is not a level costs the row
+        ``log(N + 1)`` and then counts as missing, or makes the result ``-inf``, see `handle_unknown`.
         """
         cells = self._encode(X)
         out, unknown = np.full(len(cells), -np.inf), (cells == UNKNOWN).sum(axis=1)
         scored = (unknown == 0) | self._smooths
         if scored.any():
-            known = np.maximum(cells[scored], MISSING)
+            known = np.maximum(cells[scored], MISSING)  # UNKNOWN becomes MISSING
             out[scored] = self._log_prob(known) - unknown[scored] * np.log(self.total_ + 1.0)
             for k, column in enumerate(self.columns_):
-                if column.edges is not None:
-                    out[scored] -= np.append(np.log(np.diff(column.edges)), 0.0)[known[:, k]]  # the last: of gaps
+                if column.edges is not None:  # a density: a missing value, code -1, takes the 0 at the end
+                    out[scored] -= np.append(np.log(np.diff(column.edges)), 0.0)[known[:, k]]
         return out
 
     @property
     def _smooths(self) -> bool:
-        """Whether a value that is not a level is scored as a missing one, times a small probability."""
+        """Whether a value that is not a level is scored as missing, times the probability 1 / (N + 1).
+
+        It is for ``basis=ld.graph()``, which scores rows with missing values, unless the caller set `handle_unknown`.
+        """
         return self._takes_gaps and self.handle_unknown is None
 
     @property
     def _mixture(self) -> Mixture:
-        """The distribution that accepts rows with missing values; an error if fit found none."""
+        """The distribution that accepts rows with missing values; an error if `fit` made none."""
         if self.mixture_ is None:
             raise InvalidSetting("gaps and classes are for LegendreDensity(basis=ld.graph()).")
         return self.mixture_
 
     @property
     def _distribution(self) -> Any:
-        """The distribution of levels: it draws rows, and has marginals."""
+        """The distribution of codes, of a decomposition or a mixture: it has `log_prob`, `sample` and `marginal`."""
         return self.decomposition_._distribution if self.mixture_ is None else self.mixture_
 
     def _log_prob(self, cells: IntArray) -> FloatArray:
-        """Return the log-probability of rows of levels."""
+        """Return the log-probability of each of n rows of codes, n x columns."""
         return np.asarray(self._distribution.log_prob(cells if self.mixture_ is None else self._as_columns(cells)))
 
     def _as_columns(self, cells: IntArray, weights: FloatArray | None = None) -> Columns:
-        """Store rows of levels in the form that `Network` and `Mixture` need."""
+        """Store rows of codes, n x columns, in the form that `Network` and `Mixture` need."""
         return Columns.of(cells, weights, self._labels().shape)
 
     def score(self, X: Rows, y: Any = None) -> float:
@@ -236,13 +243,16 @@ class Estimator(ABC):
         rng: int | np.random.Generator | None = None,
         given: Mapping[Any, Any] | None = None,
     ) -> AnyArray:
-        """Draw independent rows, or rows with values of some columns given; a value within a bin is drawn evenly."""
+        """Draw independent rows, n x columns of values, possibly given the values of some columns.
+
+        Within a bin a value is drawn uniformly.
+        """
         at = self._read_given(given)
         source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
         return self._decode(self._distribution.sample(n, source, at), source)
 
     def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
-        """Return the values of levels, n x columns; within a bin a value is drawn evenly."""
+        """Return the values that rows of codes stand for, n x columns; within a bin a value is drawn uniformly."""
         return _stack([column.draw(cells[:, k], source) for k, column in enumerate(self.columns_)])
 
     def conditional(
@@ -275,7 +285,7 @@ class Estimator(ABC):
         return np.asarray(self._distribution.marginal(wanted, at))
 
     def _read_given(self, given: Mapping[Any, Any] | None) -> dict[int, int]:
-        """Read a caller's values of some columns, by name or number, as levels by number of the column."""
+        """Read the argument `given`, values by name or number of columns, as codes by number of columns."""
         labels = self._labels()
         if given is not None and not isinstance(given, Mapping):
             raise InvalidSamples(f"given must be a dict such as {{{labels.mode(0)!r}: value}}, got {given!r}.")
@@ -294,7 +304,7 @@ class Estimator(ABC):
         k = len(labels.shape) - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
         states = self._encode(X, skip=k)
         log_q = np.empty((len(states), len(self.columns_[k].values)))
-        for level in range(log_q.shape[1]):
+        for level in range(log_q.shape[1]):  # the joint probability of the other columns with each level
             states[:, k] = level
             log_q[:, level] = self._log_prob(states)
         impossible = np.flatnonzero(log_q.max(axis=1) == -np.inf)
@@ -314,7 +324,10 @@ class Estimator(ABC):
         return replace(self.decomposition_, origin=Origin(labels)).plot
 
     def _labels(self) -> Labels:
-        """Return the labels of the columns; raise `NotFitted` before fit, so every answer begins with this call."""
+        """Return the names and levels of the columns; raise `NotFitted` before `fit`.
+
+        Every method that answers a question calls this first, directly or in `_encode` or `_read_given`.
+        """
         if not self.__sklearn_is_fitted__():
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
         levels = tuple(column.values for column in self.columns_)
@@ -322,9 +335,10 @@ class Estimator(ABC):
         return Labels(tuple(map(len, levels)), names, levels)
 
     def _encode(self, X: Rows, skip: int | None = None) -> IntArray:
-        """Read rows as fit did, n x columns: `MISSING` for a gap, `UNKNOWN` for a value that is not a level.
+        """Read rows as `fit` did and return their codes, n x columns, with `MISSING` and `UNKNOWN` where these apply.
 
-        Column `skip` is the one that is asked for: it need not be there, and the first level replaces its values.
+        Columns with names are put in the order of `fit`. Column `skip` is the one that `predict_proba` asks for: a
+        table with names need not contain it, and its values are replaced by the first level.
         """
         seen, table = self._labels().names, read_rows(X)
         if seen is not None and table.text_names is not None:
@@ -342,9 +356,10 @@ class Estimator(ABC):
         return self._find_codes(table.complete_columns(names, gaps=self._takes_gaps), self.columns_, names)
 
     def _find_codes(self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable]) -> IntArray:
-        """Return the level of each row in each column, n x columns: `MISSING` where there is no value.
+        """Return the code of each row in each column, n x columns: `MISSING` where there is no value.
 
-        A value that is not a level is `UNKNOWN` if `handle_unknown` permits it, and refused otherwise.
+        A value that is not a level is `UNKNOWN` if `handle_unknown` permits it, and refused otherwise. `names` are the
+        columns' names in errors.
         """
         found = []
         for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
@@ -361,17 +376,17 @@ class Estimator(ABC):
         if codes.min() < 0:
             codes[codes < 0] = UNKNOWN
         for k, column in enumerate(columns):
-            codes[column.codes < 0, k] = MISSING  # only where fit takes gaps
+            codes[column.codes < 0, k] = MISSING  # `complete_columns` has refused gaps where fit takes none
         if codes.min() == UNKNOWN and self.handle_unknown != "-inf" and not self._smooths:
-            k = int((codes == UNKNOWN).any(axis=0).argmax())
-            row = int(codes[:, k].argmin())
+            k = int((codes == UNKNOWN).any(axis=0).argmax())  # the first such column,
+            row = int(codes[:, k].argmin())  # and its first such row: UNKNOWN is the smallest code
             value = f"column {names[k]!r} holds {columns[k].at(row)!r} in row {row}"
             raise InvalidSamples(f"{value}, which is not one of its levels. {self._advice}")
         return codes
 
 
 def read_rows(X: Any) -> Table:
-    """Read rows of observations, at least one row and one column."""
+    """Read rows of observations; refuse an empty table, in the words that scikit-learn's checks expect."""
     table = read_table(X, "X")
     shape = table.n, len(table.names)
     if 0 in shape:
@@ -381,7 +396,7 @@ def read_rows(X: Any) -> Table:
 
 
 def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
-    """Check the weights that a caller gives for n rows; ``None`` stays ``None``: each row counts once."""
+    """Check `sample_weight`, a finite number >= 0 for each of n rows; ``None`` stays ``None``: each row counts once."""
     if weights is None:
         return None
     w = read_array(weights, "sample_weight", InvalidSamples)
@@ -395,7 +410,10 @@ def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
 
 
 def _stack(columns: Sequence[AnyArray]) -> AnyArray:
-    """Put columns of values side by side, n x columns; as objects if NumPy would turn numbers into strings."""
+    """Put columns of values side by side, n x columns.
+
+    Columns of different kinds, such as numbers and strings, become objects: NumPy would turn the numbers into strings.
+    """
     kinds = {values.dtype.kind for values in columns}
     alike = kinds <= set("biuf") or len(kinds) == 1
     return np.stack(columns if alike else [values.astype(object) for values in columns], axis=1)
@@ -498,7 +516,7 @@ class LegendreDensity(Estimator):
         return self._fit(X, sample_weight, valid)
 
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
-        """Check the settings, and learn the levels of each column, see `_learn_levels`."""
+        """Check the settings, and learn the levels of each column by the function `_learn_levels`."""
         if self.handle_unknown is not None:
             check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
         if self.n_bins is not None:
@@ -511,7 +529,10 @@ class LegendreDensity(Estimator):
         return [_learn_levels(own, weights, self.n_bins, some, f"column {name!r}") for own, name, some in listed]
 
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
-        """Fit the table of counts; with ``basis=ld.graph()`` the graph of the columns, of which there may be many."""
+        """Fit the table of counts by `decompose`; with ``basis=ld.graph()``, which needs no table, by `_fit_graph`.
+
+        Refuse settings that belong to ``ld.graph()``, and a table that is too large.
+        """
         alpha, shape = None if self.alpha is None else check_number(self.alpha, "alpha", 0), self._labels().shape
         basis: Any = self.basis
         recipe = interactions(min(int(basis), len(shape))) if is_whole(basis) else as_basis(basis)
@@ -531,13 +552,13 @@ class LegendreDensity(Estimator):
     def _fit_graph(
         self, recipe: Graph, codes: IntArray, weights: FloatArray | None, other: Rows | None, alpha: float | None
     ) -> None:
-        """Find the graph of the columns and the tables on it, or classes of rows with a graph each.
+        """Find the graph of the columns and fit the tables on it; with `classes`, classes of rows with a graph each.
 
-        `other` are held-out rows, on which settings are chosen. Without gaps the same distribution is also fitted as a
-        `Decomposition`, which has a certificate and pictures; scores and draws come from the tables, which accept
-        missing values.
+        `other` are held-out rows, on which the pseudo-count or the number of classes is chosen. The tables, as a
+        `Mixture` of one class, give scores and samples, because they accept missing values. If the fitted rows have
+        none, the same distribution is also fitted as a `Decomposition`, which has a certificate and pictures.
         """
-        labels, gaps = self._labels(), codes.min() < 0
+        labels, gaps = self._labels(), codes.min() < 0  # gaps: some value is missing
         rows = self._as_columns(codes, weights)
         valid = None if other is None else self._as_columns(self._encode(other))
         if self.classes is not None:
@@ -551,10 +572,12 @@ class LegendreDensity(Estimator):
         counted = Network.count(found, columns)
 
         def loss(size: float) -> float:
+            """Return minus the log-likelihood of held-out rows, or of each row given the others, if alpha is `size`."""
             if valid is None:
                 return counted.left_out_loss(size)
             return -float(counted.with_pseudo_counts(size).log_prob(valid).sum())
 
+        # the best of the powers of 2 from 1/64 to 4096 observations
         alpha = min((2.0**k for k in range(-6, 13)), key=loss) if alpha is None else alpha
         self.alpha_, self.graph_ = alpha, found
         if gaps:
@@ -570,17 +593,20 @@ class LegendreDensity(Estimator):
     def impute(self, X: Rows, *, draw: bool = False, rng: int | np.random.Generator | None = None) -> AnyArray:
         """Fill in the missing values of rows, given the others, if values are missing at random.
 
-        Numbers are filled in by their conditional mean, other values by the most probable one; with `draw`, all gaps of
-        a row are filled in by one draw from their joint distribution.
+        Numbers are filled in by their conditional mean, other values by the most probable one; with `draw`, all missing
+        values of a row are filled in by one draw from their joint distribution. The result is n x columns of values;
+        a number that was put in a bin is returned as the middle of its bin, or with `draw` as a number of this bin.
         """
         cells, mixture = self._encode(X), self._mixture
         source, rows = generator_from(rng, InvalidSetting), self._as_columns(cells)
         if draw:
             return self._decode(mixture.complete(rows, source), source)
         ends, out = np.cumsum(mixture.shape)[:-1], []
+        # q: the probabilities of the levels of column k in each row, n x levels
         for k, (column, q) in enumerate(zip(self.columns_, np.hsplit(mixture.predict(rows), ends), strict=True)):
             lost = cells[:, k] < 0
             numbers = column.values.dtype.kind in "iuf"
+            # missing values, code -1, hold the first level until the next line replaces them
             values = np.asarray(column.values[np.maximum(cells[:, k], 0)], dtype=float if numbers else object)
             values[lost] = q[lost] @ column.values if numbers else column.values[q[lost].argmax(axis=1)]
             out.append(values)
@@ -592,9 +618,10 @@ class LegendreDensity(Estimator):
 
 
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
-    """Decide how a column is read: by the levels `given`, in bins, or by the values that it holds.
+    """Decide the levels of a column: those that the caller has `given`, bins, or the values that it holds.
 
-    Bins are made if `n_bins` is set and the column holds fractions. `label` names the column in errors.
+    Bins are made if `n_bins` is set and some value is not an integer. They hold about equal numbers of rows: their
+    edges are quantiles, of which equal ones are merged. `label` names the column in errors.
     """
     if (absent := column.mark_absent()).all():
         raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
@@ -602,7 +629,7 @@ def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None
     values = column.rows()
     if given is not None:
         levels = level_list(given, f"levels of {label} must be")
-        column.codes_in(levels, label, "levels does not list")
+        column.codes_in(levels, label, "levels does not list")  # raises an error for a value that is not listed
         return Levels(levels)
     if n_bins is None or values.dtype.kind != "f" or (values == np.rint(values)).all():
         return Levels(column.levels(label))
@@ -691,7 +718,10 @@ class BoltzmannMachine(Estimator):
         self.edges, self.n_levels, self.alpha, self.tol = edges, n_levels, alpha, tol
 
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
-        """Take the values of columns of strings and categories as levels; other columns hold indices of levels."""
+        """Check `n_levels`; columns of numbers hold codes 0, 1, ..., those of strings and categories hold their levels.
+
+        A column needs two levels at least: a parameter belongs to each level but the first.
+        """
         del weights
         n_columns, given = len(columns), 2 if self.n_levels is None else self.n_levels
         sizes: Any = [given] * n_columns if is_whole(given) else entries(given)
@@ -713,7 +743,11 @@ class BoltzmannMachine(Estimator):
         return out
 
     def _read_edges(self, data: Observation, labels: Labels) -> list[tuple[int, ...]]:
-        """List the sets of two and more columns that interact, in the order given."""
+        """Read the argument `edges` as sets of two or more columns, by number, in the order given.
+
+        Single columns are left out, because every column has a bias. `data` are the rows, from which ``ld.graph()``
+        finds the sets.
+        """
         n, edges = len(labels.shape), self.edges
         if isinstance(edges, Graph):
             return [group for group in find_graph(edges, data).interactions(labels.shape) if len(group) > 1]
@@ -731,13 +765,18 @@ class BoltzmannMachine(Estimator):
         return [group for group in found if len(group) > 1]
 
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
-        """Fit the machine, and read biases and weights from theta: biases first, then the edges in the order given."""
+        """Fit the machine, and split theta into biases and weights.
+
+        The basis has a block of cells for each column, then one for each edge in the order given: all combinations of
+        levels above 0 in its columns, in C order. Theta has the same blocks.
+        """
         del valid
         labels = self._labels()
         shape, names = labels.shape, labels.names
         data = observe_rows(codes, weights, shape, check_number(self.alpha, "alpha", 0))
         groups = [*((k,) for k in range(len(shape))), *self._read_edges(data, labels)]
         cells = blocks(shape, groups)
+        # a table that cannot be held is fitted on a junction tree, whose tables must be small
         if math.prod(shape) > limits.LARGEST_CLIQUES and not (tree := cliques_of(cells, shape)).fits:
             raise InvalidSamples(
                 f"the table has {len(shape)} modes, and an array of all states is too large. Such tables need narrow "
@@ -751,7 +790,7 @@ class BoltzmannMachine(Estimator):
         keys: Sequence[Name] = range(len(shape)) if names is None else names
         found: list[Weight] = []
         start = 0
-        for group in groups:
+        for group in groups:  # the next block of theta; with two levels in each column it is one number
             sizes = [shape[k] - 1 for k in group]
             part = theta[start : start + math.prod(sizes)]
             found.append(float(part[0]) if set(sizes) == {1} else part.reshape(sizes))

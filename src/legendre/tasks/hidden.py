@@ -339,7 +339,7 @@ def _to_incomplete_rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
 
 
 def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
-    """Append "hidden 0", "hidden 1", ... to the names of X's modes, if there are names; `shape` is that of all modes."""
+    """Append "hidden 0", "hidden 1", ... to the names of X's modes, if these have names; `shape` has all modes."""
     if (labels := origin.labels) is None:
         return origin
     more = [f"hidden {k}" for k in range(len(shape) - len(labels.shape))]
