@@ -340,7 +340,7 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
     """
     possible = PossibleCells.of(problem)
     outcome = _solve(possible, settings, persist=possible.certain)
-    result = _result(X, possible, margins, outcome, settings.tol)
+    result = _build_result(X, possible, margins, outcome, settings.tol)
     if possible.certain or outcome.status is Status.STOPPED:
         return result
     if result.converged and outcome.tilt <= limits.PROOF_TILT:
@@ -349,7 +349,7 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
         decided = possible.decide()
         if (decided.alive != possible.alive).any() or not outcome.status.converged:
             outcome = _solve(decided, settings, persist=True)
-    return _result(X, decided, margins, outcome, settings.tol)
+    return _build_result(X, decided, margins, outcome, settings.tol)
 
 
 def _solve(possible: PossibleCells, settings: Settings, *, persist: bool, max_steps: int = 400) -> Outcome:
@@ -405,7 +405,7 @@ def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> 
     return outcome
 
 
-def _result(X: AnyArray, possible: PossibleCells, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
+def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
     """Build the result: X times the factors that theta stands for, with the errors of rounding lowered by `polish`.
 
     The margins of this tensor, not the residual of the solver, decide whether it has converged.

@@ -98,9 +98,9 @@ def deal(
     >>> dealt.order, dealt.shapes, dealt.held[0].tolist()
     ([0, 1], [()], [[-1, -1, 0], [-1, 0, 0]])
     """
-    order = sorted(range(values.ndim), key=partial(_centre_of_mass, values))
+    order = sorted(range(values.ndim), key=partial(_locate_mass, values))
     inside, x = seen.transpose(order), values.transpose(order)
-    shapes, gaps = _shapes_of_gaps(inside)
+    shapes, gaps = _find_gap_shapes(inside)
     if along is not None:
         shapes, gaps = [tuple(sorted(order.index(k) for k in along))], np.where(inside, -1, 0)
     missing = np.bincount(gaps[~inside], minlength=len(shapes))
@@ -126,7 +126,7 @@ def deal(
     return Folds(order, shapes, shares, gaps, held[useful])
 
 
-def _centre_of_mass(values: FloatArray, k: int) -> tuple[int, float]:
+def _locate_mass(values: FloatArray, k: int) -> tuple[int, float]:
     """Return the length of mode k and the mean index along it, weighted by X: `deal` sorts the modes by these.
 
     Neither depends on the order of the modes or on the unit of X. The mean is rounded to 9 digits because its last ones
@@ -136,7 +136,7 @@ def _centre_of_mass(values: FloatArray, k: int) -> tuple[int, float]:
     return len(mass), round(float(np.average(np.arange(len(mass)), weights=mass)), 9)
 
 
-def _shapes_of_gaps(seen: BoolArray, least: float = 0.02) -> tuple[list[Modes], IntArray]:
+def _find_gap_shapes(seen: BoolArray, least: float = 0.02) -> tuple[list[Modes], IntArray]:
     """Find the shapes of gaps: for each missing cell the largest fibre through it in which nothing was observed.
 
     Return the shapes as tuples of modes, the longest fibres first and () for single cells, and for each cell the index

@@ -203,6 +203,8 @@ def fit_penalised(
     omega = seen & (measure > 0)
     values = np.where(omega, np.asarray(data.values, dtype=np.float64), 0.0)
     folds = dealer(values, omega)
+    # until the result is built, modes are in the order of the folds, entries in units of their mean, and the base
+    # measure has mean 1: the answer depends neither on the caller's order of modes nor on units
     order, back = folds.order, np.argsort(folds.order)
     unit = data.total / int(omega.sum())
     inside, x, base = omega.transpose(order), values.transpose(order) / unit, measure.transpose(order)
@@ -223,7 +225,7 @@ def fit_penalised(
             point = advance(point, likeness)
         problem = point.problem
         point, history = minimise(problem, point.b, settings.tol, max_iter=max_iter)
-        log_sd = sd_of_logs(point)
+        log_sd = estimate_log_sd(point)
         means = unit * base * np.exp(point.h)
     converged = point.residual <= settings.tol
     if not converged:
@@ -232,7 +234,7 @@ def fit_penalised(
     q, h = (point.m / point.m.sum()).transpose(back), point.h.transpose(back)
     return PenalisedFit(
         means=freeze(means.transpose(back)),
-        theta=freeze(moebius(h).ravel()[1:]),
+        theta=freeze(moebius(h).ravel()[1:]),  # without the bottom cell, which has no parameter; so too eta
         eta=freeze(zeta_adjoint(q).ravel()[1:]),
         kl=float(deviance_terms(values / data.total, q).sum()) / 2.0,  # KL, because both sum to 1
         variances={
@@ -240,7 +242,7 @@ def fit_penalised(
             for term in zip(*np.nonzero(problem.waves.terms.transpose(back)), strict=True)
         },
         dispersion=unit / problem.weight,  # x = X / unit has the variance m / w, so X has unit / w times its mean
-        rounds=sum(plan),
+        rounds=sum(plan),  # those with likeness
         criterion=criterion,
         error=unit * (math.sqrt(error) if criterion == "rmse" else error),
         n_held_out=int(counts.sum()),
@@ -298,13 +300,13 @@ class HeldOut:
         """Return for each shape the mean error of the held-out cells and their number, over all folds."""
         held = self.folds >= 0
         x, base = (np.broadcast_to(part, held.shape)[held] for part in (self.x, self.base))
-        m = base * np.exp(np.minimum(self._logs(points)[held], 60.0))  # 60: squares must stay finite
+        m = base * np.exp(np.minimum(self._stack_logs(points)[held], 60.0))  # 60: squares must stay finite
         errors = (m - x) ** 2 if self.squares else deviance_terms(x, m)
         sums = np.bincount(self.folds[held], errors, len(self.shapes))
         counts = np.bincount(self.folds[held], minlength=len(self.shapes))
         return np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts  # positive: `loss` takes logarithms
 
-    def _logs(self, points: list[PenalisedPoint]) -> FloatArray:
+    def _stack_logs(self, points: list[PenalisedPoint]) -> FloatArray:
         """Stack h = log(m / base) of the fits to the folds: folds x cells, the shape of `folds`."""
         return np.reshape([point.h for point in points], self.folds.shape)
 
@@ -326,9 +328,10 @@ class HeldOut:
         """
         if not points:  # nothing was held out: quantiles of a normal distribution, half a place inside 0 and 1
             return np.tile(ndtri(np.linspace(0.0025, 0.9975, n_places)), (len(self.shapes), 1))
-        m, rows = self.base * np.exp(self._logs(points)), []
+        m, rows = self.base * np.exp(self._stack_logs(points)), []
         weight = np.reshape([point.problem.weight for point in points], (-1, *[1] * self.x.ndim))
-        noise = 1.0 / weight + m * np.square([sd_of_logs(point) for point in points])  # 4 times the variance of a root
+        # 4 times the variance of a square root: of the data, and of log q
+        noise = 1.0 / weight + m * np.square([estimate_log_sd(point) for point in points])
         errors = 2.0 * (np.sqrt(self.x) - np.sqrt(m)) / np.sqrt(noise)
         for number, along in enumerate(self.shapes):
             own = self.folds == number
@@ -399,12 +402,14 @@ def learn(
     if likeness:
         # the squares of these add up to the posterior second moments of a
         parts = [spread * b / math.sqrt(scale), *(spread * y / math.sqrt(len(draws)) for y in draws)]
-        covariances = [_covariance(k, rows, parts, v) for k, rows in enumerate(waves.matrices)]
+        covariances = [_estimate_covariance(k, rows, parts, v) for k, rows in enumerate(waves.matrices)]
         waves = waves.learned(covariances, np.exp(point.h - point.h.max()))
     return replace(problem, waves=waves, tau=tau, weight=weight / scale)
 
 
-def _covariance(k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v: FloatArray) -> FloatArray | None:
+def _estimate_covariance(
+    k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v: FloatArray
+) -> FloatArray | None:
     """Estimate the covariance of the n levels of mode k, n x n, up to a factor.
 
     `rows` are the waves of the mode, and the outer products of `parts` add up to the second moments of a. A product of
@@ -424,7 +429,7 @@ def _covariance(k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v:
     return covariance
 
 
-def sd_of_logs(point: PenalisedPoint, draws: int = 12) -> FloatArray:
+def estimate_log_sd(point: PenalisedPoint, draws: int = 12) -> FloatArray:
     """Estimate the posterior standard deviation of log q at every cell by draws; the seed is fixed, as in `advance`."""
     rng, problem = np.random.default_rng(1), point.problem
     squares = sum(problem.waves.to_cells(problem.spread * point.draw(rng)) ** 2 for _ in range(draws))
@@ -606,7 +611,7 @@ class Waves:
         """Make cosine waves: the eigenvectors of the precision matrix of a random walk along the levels of a mode."""
         eigenvalues = [2.0 - 2.0 * np.cos(np.pi * np.arange(1, n) / n) for n in shape]
         matrices = [dct(np.eye(n), norm="ortho", axis=0) if n <= LONGEST_LEARNED else None for n in shape]
-        return cls(tuple(matrices), tuple(_spectra(1.0 / own) for own in eigenvalues), tuple(map(np.ones, shape)))
+        return cls(tuple(matrices), tuple(_list_spectra(1.0 / own) for own in eigenvalues), tuple(map(np.ones, shape)))
 
     def learned(self, covariances: Sequence[FloatArray | None], means: FloatArray) -> Waves:
         """Replace the waves of each mode by eigenvectors of the covariance of its levels; ``None``: keep its waves.
@@ -630,7 +635,7 @@ class Waves:
             values, vectors = np.linalg.eigh(product - 10.0 * np.trace(product) / n * np.outer(root, root))
             values, vectors = values[:0:-1], vectors[:, :0:-1]
             rows = np.vstack([np.full(n, n**-0.5), vectors.T / root])
-            parts[k] = rows, _spectra(np.maximum(values, 1e-9 * values[0])), weights
+            parts[k] = rows, _list_spectra(np.maximum(values, 1e-9 * values[0])), weights
         return Waves(*zip(*parts, strict=True))
 
     @cached_property
@@ -715,7 +720,7 @@ def _transform(a: FloatArray, by: Callable[..., FloatArray]) -> FloatArray:
     return np.moveaxis(by(a, norm="ortho", axis=0), 0, -1)
 
 
-def _spectra(alike: FloatArray) -> FloatArray:
+def _list_spectra(alike: FloatArray) -> FloatArray:
     """Return the spectra of a mode of n levels, kinds x n, each with mean 1; see `Waves`.
 
     `alike` has the variances of the n - 1 waves that are not constant where levels are alike. A mode of one level is
