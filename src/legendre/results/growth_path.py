@@ -89,7 +89,7 @@ def measure_rounds(
     AIC and BIC become those of `Inference` if X holds counts. `negentropy` is that of X summed over boxes if the basis
     grew on these. The fit's own measures may read X twice, so it is done when a caller asks for the path.
     """
-    from legendre.results.inference.counts import judge_rounds
+    from legendre.results.inference.counts import restate_criteria
 
     within = 0.0
     # KL on boxes lacks what X varies within them, which is the same for every round; RMSE on cells is not known
@@ -102,4 +102,4 @@ def measure_rounds(
         replace(GrowthStep.measure(*own, fit.total), held_out=step.held_out, spread=step.spread)
         for own, step in zip(found, rounds, strict=True)
     ]
-    return judge_rounds(steps, fit)
+    return restate_criteria(steps, fit)

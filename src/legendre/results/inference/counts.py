@@ -28,12 +28,16 @@ LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The positive counts, with the logarithms of their means, since means may be too small for float64."""
+    """The positive counts of X and the means that a fit gives them; the statistics of fit are sums over these cells.
 
-    n: FloatArray  # the counts
-    log_mu: FloatArray  # logarithms of their means, N q
-    rest: float  # the sum of the means of all other cells
-    cells: IntArray  # the cells of `n`, k x N
+    Cells without a count are not listed, so tables with very many cells fit in memory. Means are held as logarithms
+    because they may be too small for float64.
+    """
+
+    n: FloatArray  # the k positive counts
+    log_mu: FloatArray  # logarithms of their k means, N q
+    rest: float  # the sum of the means of all cells without a count
+    cells: IntArray  # the cells of `n`, k x N (here N is the number of modes)
 
     @property
     def mu(self) -> FloatArray:
@@ -41,47 +45,54 @@ class Counts:
         return np.exp(self.log_mu)
 
     def at(self, cells: IntArray) -> FloatArray:
-        """Return the counts of some cells (k x N)."""
-        place = find(cells, self.cells)
+        """Return the counts of some cells (one cell a row); 0 for a cell that is not listed."""
+        place = find(cells, self.cells)  # -1 for a cell that is not listed
         return np.where(place >= 0, self.n[place], 0.0) if len(self.n) else np.zeros(len(cells))
 
     def grid(self, shape: tuple[int, ...]) -> FloatArray:
-        """Return the counts as an array of X's shape."""
+        """Return the counts as an array of X's shape, with 0 in cells without a count."""
         out = np.zeros(shape)
         out[tuple(self.cells.T)] = self.n
         return out
 
     def g2(self) -> float:
-        """Likelihood ratio statistic against the saturated model, ``2 sum n log(n / mu)``."""
+        """Return the likelihood ratio statistic against the saturated model, ``2 sum n log(n / mu)``."""
+        # each term has -n + mu added, which sums to 0; a cell without a count is left with 2 mu
         return float(deviances(self.n, self.log_mu).sum()) + 2.0 * self.rest
 
     def x2(self) -> float:
-        """Pearson's statistic, ``sum (n - mu)^2 / mu``."""
+        """Return Pearson's statistic, ``sum (n - mu)^2 / mu``; a cell without a count adds its mean."""
         with np.errstate(over="ignore"):
             return float((pearson(self.n, self.log_mu) ** 2).sum()) + self.rest
 
     def log_likelihood(self) -> float:
-        """Multinomial: N is given."""
+        """Return the log-likelihood of a multinomial sample, in which N is fixed, with all constants.
+
+        It is that of Poisson counts, less the log-probability that their sum, with mean N, is N.
+        """
         from scipy.special import gammaln, xlogy
 
         total = float(self.n.sum())
         return self.poisson_log_likelihood() + float(gammaln(total + 1) - xlogy(total, total) + total)
 
     def poisson_log_likelihood(self) -> float:
-        """Independent Poisson counts: N is random too."""
+        """Return the log-likelihood of independent Poisson counts, whose sum N is random, with all constants."""
         from scipy.special import gammaln
 
         return float(self.n @ self.log_mu - gammaln(self.n + 1).sum() - self.mu.sum()) - self.rest
 
 
 def pearson(n: FloatArray, log_mu: FloatArray) -> FloatArray:
-    """``(n - mu) / sqrt(mu)``, which is infinite where a mean is far below the resolution of float64."""
+    """Return Pearson residuals ``(n - mu) / sqrt(mu)``.
+
+    Means are given as logarithms, and mu itself is not formed: a mean that underflows gives a huge residual, not NaN.
+    """
     with np.errstate(over="ignore"):
         return n * np.exp(-0.5 * log_mu) - np.exp(0.5 * log_mu)
 
 
 def deviances(n: FloatArray, log_mu: FloatArray) -> FloatArray:
-    """``2 (n log(n / mu) - n + mu)``: terms of G2 that are all >= 0."""
+    """Return the terms of G2, ``2 (n log(n / mu) - n + mu)``, all >= 0; their square roots are deviance residuals."""
     from scipy.special import kl_div, xlogy
 
     mu = np.exp(log_mu)
@@ -92,9 +103,10 @@ def deviances(n: FloatArray, log_mu: FloatArray) -> FloatArray:
 
 
 def degrees_of_freedom(fit: Decomposition) -> int:
-    """Count the cells that carry probability, minus 1, minus the independent parameters on them.
+    """Return the degrees of freedom of G2 and X2, as for the extended maximum likelihood estimate.
 
-    If only a bound on their number is known, there is no answer, and an error says so.
+    These are the number of cells with positive fitted values, minus 1, minus the number of independent parameters on
+    them. An error is raised if only a bound on the latter is known, as for bases too large for a Fisher matrix.
     """
     if fit.rank_is_bound:
         raise InvalidQuery(
@@ -122,9 +134,11 @@ def chi_square_p(statistic: float, df: int) -> float:
 
 
 def statistic_text(statistic: float, df: int) -> str:
-    """Write a statistic with its degrees of freedom and, if there are any, its p-value."""
+    """Write a statistic, its degrees of freedom and, unless these are 0, its p-value: ``3.8415 on 1 df, p = 0.05``."""
+    # four decimals of a larger number would be rounding errors
     value = f"{statistic:.4f}" if statistic < 1e12 else f"{statistic:.6g}"
     p = p_text(chi_square_p(statistic, df))
+    # a p-value that is only bounded is written "p < 2e-16"
     return f"{value} on {count_name(df)} df" + (f", p = {p}".replace("= <", "< ") if df else "")
 
 
@@ -138,7 +152,7 @@ def stars(p: float) -> str:
 
 
 def p_text(p: float) -> str:
-    """Write a p-value; one below the resolution of float64 as an upper bound, NaN as a dash.
+    """Write a p-value with three digits; NaN as a dash, and one below 2e-16 as a bound, as R does.
 
     >>> [p_text(p) for p in (0.034567, 1e-20, float("nan"))]
     ['0.0346', '<2e-16', '-']
@@ -147,7 +161,11 @@ def p_text(p: float) -> str:
 
 
 def counts_of(fit: Decomposition) -> Counts:
-    """Pair X with its means; refuse X without counts, and a fit that is not the maximum of the likelihood."""
+    """Return the positive counts of X with their means under Q; every inference starts here.
+
+    An error is raised if X does not hold counts (it was not kept, was completed from rows with missing values, or has
+    entries that are not integers) or if Q is not the maximum of the likelihood.
+    """
     if fit.data is None:
         raise InvalidQuery(
             "inference needs X, which a loaded decomposition does not hold. Fit X again, or ask before you save."
@@ -166,23 +184,28 @@ def counts_of(fit: Decomposition) -> Counts:
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
         )
     cells, values = _positive_entries(fit.data)
+    # from 2**53 on, float64 does not hold every integer
     if values.dtype.kind == "f" and len(broken := np.flatnonzero((values != np.rint(values)) | (values >= 2.0**53))):
         raise InvalidTensor(
             f"counts are whole numbers from 0 to 2**53, but X{cell_name(cells[broken[0]])} is {values[broken[0]]:g} "
             f"({len(broken)} of {len(values)} positive entries are not). If X was rescaled, fit the counts themselves."
         )
-    return counts_beside(fit, cells, values.astype(np.float64))
+    return pair_with_means(fit, cells, values.astype(np.float64))
 
 
-def counts_beside(fit: Decomposition, cells: IntArray, n: FloatArray) -> Counts:
-    """Pair the positive counts n of some cells (k x N) with their means under Q; the other cells' means are summed."""
+def pair_with_means(fit: Decomposition, cells: IntArray, n: FloatArray) -> Counts:
+    """Pair the positive counts n of some cells (one cell a row) with their means under Q.
+
+    The means of all other cells enter as their sum alone: the total less the means that are listed.
+    """
     log_mu = fit._distribution.log_prob(cells) + float(np.log(fit.total))
+    # if every cell with probability is listed, the sum is exactly 0, and a difference would leave rounding errors
     every = len(n) == fit.model.support.n_cells - fit.n_vanishing
     return Counts(n, log_mu, 0.0 if every else max(fit.total - float(np.exp(log_mu).sum()), 0.0), cells)
 
 
 def _positive_entries(data: Observation) -> tuple[IntArray, AnyArray]:
-    """List the cells of the support (k x N) at which X is positive, and what it is there."""
+    """List the cells of the support at which X is positive (one cell a row), and the entries of X there."""
     if (entries := data.entries) is not None:
         if entries.even:
             raise InvalidTensor(
@@ -201,9 +224,11 @@ def _positive_entries(data: Observation) -> tuple[IntArray, AnyArray]:
 def support_rank(fit: Decomposition) -> float:
     """Count the independent parameters on the full support, vanishing cells included; NaN where that is not known.
 
-    `Decomposition.rank` counts on the cells that carry probability. At the boundary it is smaller: parameters that run
-    to infinity keep cells empty, and they were chosen by the data like any other.
+    AIC and BIC need this number. `Decomposition.rank` counts on the cells with positive probability. At the boundary it
+    is smaller: it leaves out parameters that run to infinity. These were fitted to the data too, so the penalties count
+    them, as in R.
     """
+    # no cell vanishes: the two numbers are the same
     if fit._alive is None:
         return float("nan") if fit.rank_is_bound else float(fit.rank)
     found = rank_of(fit.model, independent(fit.model))
@@ -211,16 +236,18 @@ def support_rank(fit: Decomposition) -> float:
 
 
 def aic(log_likelihood: float, rank: float) -> float:
-    """Return minus twice the Poisson log-likelihood, and 2 for each parameter and the constant."""
+    """Return Akaike's criterion as R's ``glm(family = poisson)`` has it: the constant counts as a parameter."""
     return 2.0 * (rank + 1.0) - 2.0 * log_likelihood
 
 
-def judge_rounds(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
-    """Restate the criteria of the rounds that led to a fit of counts, so that the last are those of its `inference`.
+def restate_criteria(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
+    """Return the rounds of growing that led to a fit, with AIC and BIC on the scale of `Inference`.
 
-    The rounds have ``2 N KL`` plus a price for each parameter. What is added is the same for all: the likelihood of the
-    saturated model, whose means are the counts, and the price of the constant; a basis may start from parameters that
-    depend on each other, which count once. Rounds stay as they are if X holds no counts, or is not in memory.
+    A round comes with ``2 N KL`` plus a penalty for each parameter, which is AIC or BIC up to a constant. This function
+    adds the constant, so that the last round has the criteria of the fit itself: minus twice the log-likelihood of the
+    saturated model (each mean is the count), and the penalty of the intercept. Parameters that depend on others, which
+    a basis may start from, lose their penalty. Rounds are returned unchanged if X does not hold counts, has a
+    pseudo-count, or is not in memory.
     """
     from scipy.special import gammaln, xlogy
 
@@ -234,10 +261,10 @@ def judge_rounds(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[Growth
         values = dense.values if dense.support.mask is None else dense.values[dense.support.mask]
     else:
         return tuple(path)
-    best = 0.0
+    saturated = 0.0  # log-likelihood of Poisson counts whose means are the counts
     for part in np.array_split(values.ravel(), 1 + values.size // (1 << 22)):  # to bound the memory
         n = part.astype(np.float64)
-        best += float((xlogy(n, n) - n - gammaln(n + 1.0)).sum())
-    more = 1.0 - fit.n_params + support_rank(fit)  # the constant counts, and dependent parameters count once
-    aic, bic = 2.0 * more - 2.0 * best, float(np.log(fit.total)) * more - 2.0 * best
+        saturated += float((xlogy(n, n) - n - gammaln(n + 1.0)).sum())
+    more = 1.0 - fit.n_params + support_rank(fit)  # parameters to penalise: the intercept, less the dependent ones
+    aic, bic = 2.0 * more - 2.0 * saturated, float(np.log(fit.total)) * more - 2.0 * saturated
     return tuple(replace(step, aic=step.aic + aic, bic=step.bic + bic) for step in path)

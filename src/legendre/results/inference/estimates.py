@@ -1,14 +1,16 @@
 """Estimates with standard errors (`Estimates`): the covariance of theta, combinations of parameters, tables of them.
 
-The covariance is the inverse Fisher matrix over N, where theta is identified. At the boundary theta itself runs to
-infinity, but many combinations of it stay finite: all those that can be written with the cells that keep probability.
-Of the others some go to plus or minus infinity along every path to the limit; the rest have no limit at all.
+The covariance is the inverse Fisher matrix divided by N, where theta is identified. At the boundary theta itself runs
+to infinity, but many combinations of it stay finite: all those that are functions of the log means of the cells that
+keep positive probability. Some of the others go to plus or minus infinity along every path to the limit; the rest have
+no limit at all.
 
-A coding names for each variable a weight on its levels, which sums to 1 (where a coefficient does not speak of the
-variable), and for each effect weights that sum to 0. A coefficient is the product of these over all variables, applied
-to the logarithms of the means; and ``log mu_v = log N - psi + sum of theta_u over u <= v``. So the constant
-``log N - psi`` is treated as the parameter of the first cell, which is below all others: column 0 of all weights. Odds
-ratios and means over levels are products of the same kind.
+Every estimate is a weighted sum of log means over all cells, and a cell's weight is a product with a factor for each
+variable. A coding gives these factors: for each effect of a variable, factors of its levels that sum to 0; for
+coefficients that do not involve the variable, factors that sum to 1. Odds ratios and means over levels have the same
+form. Since ``log mu_v = log N - psi + sum of theta_u over u <= v``, the sum can be written with weights of theta and of
+the constant ``log N - psi``. The constant is treated as the parameter of the first cell, (0, ..., 0), which is below
+all others: it is column 0 of all arrays of weights.
 """
 
 from __future__ import annotations
@@ -48,11 +50,11 @@ Coding = Literal["treatment", "sum", "local"]
 
 
 class Combinations(NamedTuple):
-    """Linear combinations of parameters, whose estimates and standard errors are asked for."""
+    """m linear combinations of the constant ``log N - psi`` and theta, to be estimated by `Estimates._estimate`."""
 
     names: tuple[str, ...]
-    weights: FloatArray  # of the constant and of theta, m x (1 + |B|)
-    offsets: FloatArray | float = 0.0  # known summands
+    weights: FloatArray  # m x (1 + |B|): column 0 for the constant, the others for theta
+    offsets: FloatArray | float = 0.0  # known numbers to add, such as logarithms of the base measure
 
 
 OPEN = "not identified: other values of this and other parameters give the same Q"
@@ -61,16 +63,16 @@ INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """The covariance of the parameters that are identified, and why others have none."""
+    """The covariance of the parameters that are identified, and why the others have none."""
 
-    root: FloatArray  # (1 + |B|) x r: root @ root.T is the covariance of the constant and of theta, others held at 0
-    reasons: tuple[str, ...]  # for each parameter of B why it has no standard error; empty where it has one
-    open: (
-        FloatArray  # directions in theta, m x |B|, that change Q on no cell with probability: theta is known up to them
-    )
+    # (1 + |B|) x r: root @ root.T is the covariance of the constant and theta, with dependent parameters held at 0
+    root: FloatArray
+    reasons: tuple[str, ...]  # for each parameter of B, why it has no standard error; empty if it has one
+    # d x |B|: directions in theta that leave Q unchanged on all cells with probability; theta is known only up to them
+    open: FloatArray
 
     def covariance(self) -> FloatArray:
-        """Covariance of all of theta; NaN in rows and columns of parameters that are not identified."""
+        """Return the covariance of theta, |B| x |B|; NaN in rows and columns of parameters that are not identified."""
         out: FloatArray = self.root[1:] @ self.root[1:].T
         unknown = np.array(self.reasons) != ""
         out[unknown] = out[:, unknown] = np.nan
@@ -78,9 +80,10 @@ class Information:
 
 
 def information(fit: Decomposition, missing: FloatArray | None = None) -> Information:
-    """Invert the Fisher matrix on the cells with probability; find which parameters these leave open.
+    """Invert the Fisher matrix on the cells with positive probability; find the parameters that they do not identify.
 
-    `missing` is information that the data lack (per case, |B| x |B|): rows without a value of some variables.
+    `missing` is the information, per case and |B| x |B|, that is lost because rows lack values (Louis 1982); it is
+    subtracted first.
     """
     from scipy.linalg import solve_triangular
 
@@ -89,7 +92,7 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     model = fit.model.on_face(fit._alive)
     columns = independent(model)
     engine = choose_engine(model)
-    # the matrix of all parameters: scaling gives dependent ones values of their own
+    # at all of theta, not only its independent part: iterative scaling gives dependent parameters values other than 0
     fisher = engine.fisher(engine.at(fit.theta))
     fisher = fisher if missing is None else fisher - missing
     root = np.zeros((1 + fit.n_params, 1 + len(columns)))
@@ -97,17 +100,18 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
         factor = factorise(fisher[np.ix_(columns, columns)], model.n_summed)
         chosen = columns[factor.columns]
         if len(chosen):
+            # with G = L L' up to the scale D, the inverse is R R', where R = D L^-T is the transpose of this
             inverse = solve_triangular(factor.lower, np.diag(factor.scale), lower=True, check_finite=False)
             root[1 + chosen, 1 : 1 + len(chosen)] = inverse.T
         root[0] = -fit.eta @ root[1:]  # as theta rises, the constant log N - psi falls by eta
-    root[0, 0] = 1.0  # the variance of log N is 1 / N, and it is independent of theta
+    root[0, 0] = 1.0  # column 0: log N has variance 1 / N, and is independent of theta
     root /= np.sqrt(fit.total)
-    # the variance of what the factor left out is beyond float64: reported as not identified
+    # parameters that the factor left out have variances beyond float64: they are reported as not identified
     directions = np.eye(fit.n_params)[np.setdiff1d(columns, chosen)]
     if len(columns) < fit.n_params:
         directions = np.concatenate([open_directions(model, columns), directions])
-    free = ~(directions != 0).any(axis=0)
-    reasons = np.where(free, "", np.where(diverging(fit.recession), INFINITE, OPEN))
+    identified = ~(directions != 0).any(axis=0)
+    reasons = np.where(identified, "", np.where(diverging(fit.recession), INFINITE, OPEN))
     return Information(root, tuple(map(str, reasons)), directions)
 
 
@@ -117,9 +121,11 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
 def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any] | None) -> Combinations:
     """Write the coefficients of `coef` as combinations of the constant and theta: the intercept first, then by term.
 
+    `coding` is one of `Coding`, and `reference` names levels for treatment contrasts.
+
     Tied parameters come last, under their own names, and are the same in every coding. The others are the coefficients
-    of a regression that has the tied features as further regressors, each shifted to 0 at the first cell. If only some
-    cells of a term are tied, no coding fits the others: they are listed as theta itself.
+    of a regression that has the tied features as additional regressors, each shifted to 0 at the first cell. If only
+    some cells of a term are tied, no coding applies to the others: they are listed as theta itself.
     """
     check_choice(coding, "contrasts", get_args(Coding), InvalidQuery)
     if reference is not None and coding != "treatment":
@@ -130,9 +136,10 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     tables, names = zip(*(_code_levels(labels, k, coding, given) for k in modes), strict=True)
     columns = _find_untied_terms(cells, titles, labels.shape)
     others = np.setdiff1d(np.arange(fit.n_params), columns)
+    # a cell's level i of variable k selects row i of that variable's table: its i-th effect, or 0 for none
     chosen = _sort_basis(cells[columns])
     coded = _combine(fit, tables, _with_bottom(chosen))
-    coded[:, 1 + others] = 0.0
+    coded[:, 1 + others] = 0.0  # other parameters are regressors of their own, with a row each below
     called = ["(intercept)", *(_name_effect(cell, names) for cell in chosen)]
     if len(others):
         local = [_code_levels(labels, k, "local", {})[1] for k in modes]
@@ -143,15 +150,17 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
 
 
 def _find_untied_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
-    """Find the parameters that a coding applies to: of single cells (m x N), in terms of which no cell is tied.
+    """Find the parameters that a coding applies to: those of single cells, in terms without any tied cell.
 
-    A term without ties has a cell for each combination of the levels after the first. If nothing is tied at all, every
-    parameter is returned, also those of terms that lack some cells.
+    `cells` (m x N) has the cell of each parameter, or -1 if it ties several; `titles` are the names of tied parameters.
+    A term without ties has a parameter for each combination of the levels after the first. If nothing is tied at all,
+    every parameter is returned, even those of terms that lack some cells.
     """
     alone = np.flatnonzero((cells >= 0).all(axis=1) & (np.array(titles) == ""))
+    # the term of a cell: the variables that are not at their first level
     terms, place, sizes = np.unique(cells[alone] > 0, axis=0, return_inverse=True, return_counts=True)
-    whole = sizes == np.where(terms, np.array(shape) - 1, 1).prod(axis=1)
-    return alone if len(alone) == len(cells) else alone[whole[place.ravel()]]
+    complete = sizes == np.where(terms, np.array(shape) - 1, 1).prod(axis=1)
+    return alone if len(alone) == len(cells) else alone[complete[place.ravel()]]
 
 
 def _name_effect(cell: IntArray, names: Sequence[Sequence[str]]) -> str:
@@ -160,24 +169,27 @@ def _name_effect(cell: IntArray, names: Sequence[Sequence[str]]) -> str:
 
 
 def _sort_basis(basis: IntArray) -> IntArray:
-    """Sort cells (m x N) as R sorts coefficients: single variables, pairs, and so on.
+    """Sort cells (m x N) by term, as R sorts coefficients: single variables, then pairs, and so on.
 
-    Within a term the levels of the first variable run slowest.
+    Within a term the levels of the first variable change slowest.
     """
     used = basis > 0
+    # the number of variables, then the term (earlier variables first), then the levels
     keys: AnyArray = np.hstack([used.sum(axis=1)[:, None], ~used, basis])
-    return basis[np.lexsort(keys.T[::-1])]
+    return basis[np.lexsort(keys.T[::-1])]  # lexsort takes its last key first
 
 
 def _code_levels(
     labels: Labels, k: int, coding: str, reference: Mapping[int, int], *, against: bool = False
 ) -> tuple[FloatArray, list[str]]:
-    """Return the weights of a variable's levels in its effects (a row for each), and the names of the effects.
+    """Return the weights of the n levels of variable k in its n - 1 effects (n x n), and the names of the effects.
 
-    Row 0 is for coefficients that do not involve the variable, row i is its i-th effect. The default reference of
-    treatment contrasts is the level that comes first in X, even if the fit arranged the levels in another order. With
-    `against` the names of treatment effects include the reference.
+    Row 0 is for coefficients that do not involve the variable; its weights sum to 1, and its name is empty. Row i is
+    the i-th effect: one level less what it is compared with. `reference` maps variables to their reference levels for
+    treatment contrasts; the default is the level that comes first in X, even if the fit put the levels in another
+    order. With `against`, the names of treatment effects include the reference.
     """
+    # an effect compares `upper` with `lower`; `rest` is row 0
     n, order = labels.shape[k], labels.order_of(k)
     level, every = [labels.level(k, i) for i in range(n)], np.eye(n)
     start = reference.get(k, 0 if order is None else int(np.argmin(order)))
@@ -194,24 +206,29 @@ def _code_levels(
 
 
 def _with_bottom(cells: IntArray) -> IntArray:
-    """Put the bottom of the grid, the cell (0, ..., 0) to which the constant belongs, before some cells."""
+    """Put the cell (0, ..., 0), to which the constant belongs, before some cells (m x N)."""
     return np.pad(cells, ((1, 0), (0, 0)))
 
 
 def _combine(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -> FloatArray:
     """Return the weights of the constant and of theta (m x (1 + |B|)) in m weighted sums of log means over all cells.
 
-    The weight of a cell is a product over variables: of its level in row ``rows[i, k]`` of ``tables[k]``.
+    In sum i the weight of a cell is a product over the variables: variable k contributes the entry of its level in row
+    ``rows[i, k]`` of ``tables[k]``. Coefficients, odds ratios and means over levels all have this form.
     """
-    cells = np.ones((len(rows), 1 + len(fit.basis)))
+    weights = np.ones((len(rows), 1 + len(fit.basis)))
     for table, row, levels in zip(tables, rows.T, _with_bottom(fit.basis).T, strict=True):
-        above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]  # theta_u is part of log mu at all levels >= u
-        cells *= above[row][:, levels]
-    return cells if fit.ties is None else np.column_stack([cells[:, 0], cells[:, 1:] @ fit.ties.matrix()])
+        # theta_u is part of log mu at all levels >= u, so its weight is a suffix sum over the levels
+        above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
+        weights *= above[row][:, levels]
+    return weights if fit.ties is None else np.column_stack([weights[:, 0], weights[:, 1:] @ fit.ties.matrix()])
 
 
 def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
-    """Write the logarithms of the means of some cells (m x N) as combinations of the constant and theta."""
+    """Write the log means of some cells (m x N) as combinations of the constant and theta, named by `names`.
+
+    Each is the constant plus theta weighted by the features of the cell, plus the logarithm of the base measure.
+    """
     features = feature_rows(fit.model, fit.model.quotient.boxes(places))
     offsets: FloatArray | float = 0.0
     if fit.model.base is not None:
@@ -221,7 +238,10 @@ def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Com
 
 
 def _read_named_weights(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArray, str]:
-    """Read weights of coefficients that a caller gives by name; return them as a row, and as text: ``2 a - b``."""
+    """Read the weights that a caller of `contrast` gives to coefficients by name.
+
+    They are returned as a row, in the order of the `known` names, and as text for print: ``2 a - b``.
+    """
     row, terms = np.zeros(len(known)), []
     for name, weight in weights.items():
         if name not in known:
@@ -234,9 +254,10 @@ def _read_named_weights(weights: Mapping[Any, Any], known: Sequence[str]) -> tup
 def _list_rows(
     tables: Sequence[FloatArray], modes: Sequence[int], asked: str, advice: str, most: int = 10_000
 ) -> IntArray:
-    """List all combinations of rows of the tables of some variables (m x N), the last variable's running fastest.
+    """List all combinations of rows of the tables of some variables, as `_combine` needs them (m x N).
 
-    Of the other variables the first row is taken. More than `most` combinations are refused.
+    The row of the last of `modes` changes fastest; each other variable has its row 0. More than `most` combinations are
+    refused with an error that names the method `asked` and gives `advice`: nobody reads a longer table.
     """
     sizes = [len(tables[k]) for k in modes]
     if (n := math.prod(sizes)) > most:
@@ -252,8 +273,9 @@ def _list_rows(
 def recession_with_constant(fit: Decomposition) -> FloatArray:
     """Return the direction in which the constant and theta run to infinity (1 + |B|); all 0 if theta is finite.
 
-    The direction raises the sum of theta equally on all cells that keep probability. Their means stay finite, so the
-    constant falls by as much.
+    A combination of parameters diverges if its product with this direction is not 0. Along `fit.recession`, the sum of
+    theta below a cell rises equally on all cells that keep positive probability. The means of these cells stay finite,
+    so the constant must fall by as much: entry 0.
     """
     return np.append(-fit.model.below(fit.recession)[_mark_cells_that_stay(fit)].max(), fit.recession)
 
@@ -264,11 +286,13 @@ def _mark_cells_that_stay(fit: Decomposition) -> BoolArray:
 
 
 def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatArray) -> Iterator[tuple[int, int]]:
-    """Find the combinations that the cells with probability do not determine, each with the sign of its infinity.
+    """Find the combinations that have no finite estimate: their numbers, and the sign of infinity, or 0 for no limit.
 
-    These change along one of `directions` (d x |B|), which leave Q as it is where it is positive. In the limit the
-    cells that vanish go down. A combination goes to plus or minus infinity if it rises, or falls, along every direction
-    that lowers these cells: a linear program looks for a counterexample. If there is one, the sign is 0: no limit.
+    `weights` (m x (1 + |B|)) are the combinations; `directions` (d x |B|) are changes of theta that leave Q unchanged
+    on all cells with positive probability. A combination that changes along one of them is not determined by these
+    cells. It still has an infinite limit if it rises (or falls) along every mixture of directions that lowers the log
+    means of the vanishing cells, because every path to the limit goes that way. A linear program looks for a mixture
+    that is a counterexample.
     """
     from scipy.optimize import linprog
 
@@ -282,17 +306,23 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
     alive = _mark_cells_that_stay(fit)
     grids = [space.below(direction) for direction in directions]
     level = np.array([grid[alive][0] for grid in grids])  # by how much each raises all cells with probability
+    # changes of the log means of vanishing cells (rows) along each direction (column), with the constant adjusted;
+    # equal rows are the same constraint, up to rounding
     falls = np.stack([grid[space.alive & ~alive] - rise for grid, rise in zip(grids, level, strict=True)], axis=1)
-    falls = np.unique(falls.round(9), axis=0)  # how each direction (column) changes the vanishing cells (rows)
+    falls = np.unique(falls.round(9), axis=0)
     directions = np.column_stack([-level, directions])
     steepness = weights @ recession_with_constant(fit)
+    # a change counts if it exceeds the rounding error of its sum
     changes, size = weights @ directions.T, np.abs(weights) @ np.abs(directions.T)
-    for i in np.flatnonzero((np.abs(changes) > 1e-8 * np.maximum(size, 1.0)).any(axis=1)).tolist():  # beyond rounding
-        zero = 1e-6  # what a linear program reports of a change that is 0
+    for i in np.flatnonzero((np.abs(changes) > 1e-8 * np.maximum(size, 1.0)).any(axis=1)).tolist():
+        zero = 1e-6  # the solver of linear programs is accurate to about 1e-7
+        # the direction of recession is one path to the limit: what does not change along it goes to no infinity;
+        # and if no cell vanishes, other values give the same Q
         if abs(steepness[i]) < zero or not len(falls):
             yield i, 0
             continue
         sign = 1 if steepness[i] > 0 else -1
+        # the least change, in the direction of `sign`, over mixtures that lower the vanishing cells: below 0 refutes it
         found = linprog(sign * changes[i], A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1.0, 1.0), method="highs")
         yield i, sign if found.fun is not None and found.fun > -zero else 0
 
@@ -377,7 +407,7 @@ class Coefficients(Printed):
         return self._scale(self.ends[:, 1])
 
     def _scale(self, logs: FloatArray) -> FloatArray:
-        """Return factors, where these are asked for, in place of their logarithms."""
+        """Turn logarithms into factors if `exp` says so; a factor beyond float64 is infinite."""
         with np.errstate(over="ignore"):
             return np.exp(logs) if self.exp else logs
 
@@ -392,27 +422,29 @@ class Coefficients(Printed):
         return [self.table()]
 
     def table(self, rows: int | None = None, more: int = 0) -> Columns:
-        """Lay the first `rows` out for printing; `more` estimates that are not in this table are counted below it.
+        """Lay out the first `rows` estimates for print; a line below says how many are left out.
 
-        A row that has a note shows its estimate, and dashes for the rest.
+        `more` is the number of estimates that the caller has left out already. A row with a note (why there is no
+        standard error) shows its estimate, and dashes for the rest.
         """
+        # the percentage outside the interval on each side, for the heads: 2.5 for a confidence of 0.95
         tail, log = 50.0 * (1.0 - self.confidence), " of log" if self.exp else ""
         known = np.array(self.notes) == ""
         error, lower, upper = (np.where(known, v, np.nan) for v in (self.standard_error, self.lower, self.upper))
         columns: dict[str, Iterable[str]] = {
             self.what: self.names,
-            "factor" if self.exp and self.what != "mean" else "estimate": map(_number, self.estimate),
-            f"s.e.{log}": map(_number, error),
+            "factor" if self.exp and self.what != "mean" else "estimate": map(_format_number, self.estimate),
+            f"s.e.{log}": map(_format_number, error),
             "z": ("-" if math.isnan(z) else f"{z:.2f}" for z in self.z),
             "p": map(p_text, self.p_value),
-            f"{tail:g} %": map(_number, lower),
-            f"{100 - tail:g} %": map(_number, upper),
+            f"{tail:g} %": map(_format_number, lower),
+            f"{100 - tail:g} %": map(_format_number, upper),
             "": map(stars, self.p_value),
         }
         legend = [LEGEND]
         if self.what == "mean":  # nobody tests whether a mean is 1
             columns, legend = {head: texts for head, texts in columns.items() if head not in ("z", "p", "")}, []
-        lines = [tuple(columns), *zip(*columns.values(), strict=True)]
+        lines = [tuple(columns), *zip(*columns.values(), strict=True)]  # the heads, then the rows
         shown = lines if rows is None else lines[: rows + 1]
         left = more + len(lines) - len(shown)
         reasons = dict.fromkeys(note for note in self.notes if note)
@@ -435,7 +467,7 @@ def normal_quantile(confidence: float) -> float:
     return float(ndtri((1.0 + confidence) / 2.0))
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1e5 or math.isinf(value) else f"{value:.4g}"
 
 
@@ -444,8 +476,8 @@ class Estimates(Storable):
 
     fit: Decomposition
     counts: Counts
-    missing: FloatArray | None  # information that rows without some values lack
-    scale: float  # by which variances are multiplied
+    missing: FloatArray | None  # information lost because rows lack values, per case, |B| x |B|; None if none do
+    scale: float  # the dispersion by which variances are multiplied; 1 for Poisson counts
 
     @cached_property
     def information(self) -> Information:
@@ -454,7 +486,7 @@ class Estimates(Storable):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """For each parameter why its standard error is NaN; empty where it is not."""
+        """For each parameter, why its standard error is NaN; empty if it has one."""
         return self.information.reasons
 
     def covariance(self) -> FloatArray:
@@ -471,6 +503,7 @@ class Estimates(Storable):
         [-0.04, 0.08, 0.0]
         """
         asked = coefficients_of(self.fit, contrasts, reference)
+        # coefficients that are infinite or not estimable have no covariance either
         known = np.isfinite(self._estimate(asked, 0.95, exp=False, what="coefficient").standard_error)
         spread = asked.weights @ self.information.root
         values = np.where(np.outer(known, known), self.scale * spread @ spread.T, np.nan)
@@ -525,7 +558,7 @@ class Estimates(Storable):
         exp
             Print factors, ``exp(estimate)``; for interactions of two variables these are odds ratios.
         confidence
-            Of the intervals.
+            The confidence level of the intervals.
         profile
             Profile likelihood intervals, as in R's ``confint``, in place of Wald intervals.
 
@@ -569,7 +602,7 @@ class Estimates(Storable):
         by
             A variable, or a list of them.
         confidence
-            Of the intervals.
+            The confidence level of the intervals.
 
         Examples
         --------
@@ -583,6 +616,7 @@ class Estimates(Storable):
         fit, labels = self.fit, self.fit.labels
         if not fit.model.support.full:
             raise InvalidQuery("means are averages over all levels, and some cells of this table cannot occur.")
+        # a kept variable selects one level in each row; the levels of another are averaged
         listed = [by] if isinstance(by, (str, int)) else entries(by) or ()
         kept = [labels.find_mode(mode, "means") for mode in listed]
         tables = [np.eye(n) if k in kept else np.full((1, n), 1.0 / n) for k, n in enumerate(labels.shape)]
@@ -614,7 +648,7 @@ class Estimates(Storable):
         cells
             Cells, each a list of its levels: labels, or indices if there are none.
         names
-            Names of the combinations.
+            Names of the combinations, for print.
         exp, confidence
             As in `coef`.
 
@@ -636,7 +670,7 @@ class Estimates(Storable):
             weights, called = _read_named_weights(weights, known.names)
         elif cells is not None:
             known, of = log_means(fit, (), read_cells(fit.labels, cells, "contrast")), "cells"
-        else:
+        else:  # theta itself: the identity, with a column of zeros before it for the constant
             known = Combinations((), np.eye(fit.n_params, 1 + fit.n_params, 1))
         size = len(known.weights)
         rows = np.atleast_2d(read_array(weights, "weights", InvalidQuery))
@@ -650,6 +684,7 @@ class Estimates(Storable):
         listed = listed if names is None else entries(names) or [names]
         if len(listed) != n:
             raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
+        # combinations of combinations: weights of coefficients or log means become weights of the constant and theta
         offsets = (rows * known.offsets).sum(axis=1)
         asked = Combinations(tuple(map(str, listed)), rows @ known.weights, offsets)
         return self._estimate(asked, confidence, exp=exp, what="contrast")
@@ -676,7 +711,7 @@ class Estimates(Storable):
         contrasts, reference
             "local": of neighbouring levels. "treatment": against reference levels, by default the first.
         confidence
-            Of the intervals.
+            The confidence level of the intervals.
 
         Examples
         --------
@@ -695,13 +730,15 @@ class Estimates(Storable):
         if pair[0] == pair[1] or fixed.keys() & set(pair):
             raise InvalidQuery(f"{asked}: odds ratios are of two different variables, which cannot be given.")
         own = read_event(labels, reference, "odds: reference")
-        both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0  # interactions with both
+        # the odds ratios depend on another variable if a parameter involves it together with both
+        both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0
         free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (*pair, *fixed)]
+        # a free variable is listed at each level; a given one has its level; for others any level does, so the first
         tables = [np.eye(n) if k in free else np.eye(n)[[fixed.get(k, 0)]] for k, n in enumerate(labels.shape)]
         names = dict[int, list[str]]()
         for k in pair:
             coded, called = _code_levels(labels, k, contrasts, own, against=True)
-            tables[k], names[k] = coded[1:], called[1:]
+            tables[k], names[k] = coded[1:], called[1:]  # without row 0, which does not involve the variable
         titles, rows = [], _list_rows(tables, [*fixed, *free, *pair], asked, "Use given=.")
         for row in rows:
             where = [f"{labels.mode(k)} {labels.level(k, fixed.get(k, row[k]))}" for k in (*fixed, *free)]
@@ -713,11 +750,12 @@ class Estimates(Storable):
         """Estimate combinations of theta and of the constant ``log N - psi``, with standard errors and Wald intervals.
 
         All tables of estimates are made here. `what` is the head of their first column. Notes say which estimates are
-        infinite, not determined, or the same for all parameters.
+        infinite, not estimable, or fixed by the model.
         """
         check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
         fit, info, (names, weights, offsets) = self.fit, self.information, asked
         values = weights @ np.append(np.log(fit.total) - fit.psi, fit.theta) + offsets
+        # the covariance is root @ root.T, so the variance of a combination is the squared length of its weights @ root
         errors = np.sqrt(self.scale) * np.linalg.norm(weights @ info.root, axis=1)
         fixed = (weights == 0).all(axis=1)
         notes = np.where(fixed, "fixed by the model: it involves no parameter", "").astype(object)
@@ -733,9 +771,11 @@ class Estimates(Storable):
         return Coefficients(names, freeze(values), freeze(errors), tuple(notes), ends, float(confidence), exp, what)
 
     def _profile_ends(self, weights: FloatArray, found: Coefficients) -> FloatArray:
-        """Find the least and the largest value of each coefficient that leave the likelihood as high as the level asks.
+        """Return the ends of profile likelihood intervals (m x 2) for coefficients with these weights (m x (1 + |B|)).
 
-        With ``parameters = best + root @ x`` the log-likelihood is about ``-x @ x / 2``, so the search is well scaled.
+        An end is the least or largest value of the coefficient among all parameters whose log-likelihood is at most
+        half a chi-square quantile (1 degree of freedom) below its maximum. With ``parameters = best + root @ x`` the
+        log-likelihood is about ``-x @ x / 2``, so the search in x is well scaled. An end that is not found is NaN.
         """
         from scipy.optimize import minimize
 
@@ -753,20 +793,22 @@ class Estimates(Storable):
         cells = fit.model.support.cells()
         design, targets = log_means(fit, (), cells).weights @ root, weights @ root
         counts, mu = self.counts.at(cells), np.exp(fit._distribution.log_prob(cells)) * fit.total
+        # a squared normal quantile is a chi-square quantile; a dispersion widens the intervals
         most = normal_quantile(found.confidence) ** 2 * self.scale / 2.0
 
-        def fall(x: FloatArray) -> float:
-            """Compute by how much the log-likelihood may still fall."""
+        def slack(x: FloatArray) -> float:
+            """Return how much further the Poisson log-likelihood may fall than it has at x; negative outside."""
             return most + float(counts @ (design @ x) - mu @ np.expm1(design @ x))
 
-        def slope(x: FloatArray) -> FloatArray:
+        def slack_gradient(x: FloatArray) -> FloatArray:
             return np.asarray((counts - mu * np.exp(design @ x)) @ design)
 
         ends, solve = np.empty((len(targets), 2)), cast(Any, minimize)
         for j, row in enumerate(targets):
-            for side, sign in enumerate((1.0, -1.0)):
+            for side, sign in enumerate((1.0, -1.0)):  # minimise row @ x for the lower end, -row @ x for the upper
+                # start at the Wald end, the exact answer if the log-likelihood were quadratic
                 start = -sign * np.sqrt(2.0 * most / (row @ row)) * row
-                limit = {"type": "ineq", "fun": fall, "jac": slope}
+                limit = {"type": "ineq", "fun": slack, "jac": slack_gradient}
                 least = solve(np.dot, start, (sign * row,), "SLSQP", lambda _, y: y, constraints=limit, tol=1e-10)
                 ends[j, side] = found.logs[j] + sign * least.fun if least.success else np.nan
         return ends

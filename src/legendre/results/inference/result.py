@@ -22,11 +22,11 @@ from legendre.results.inference.counts import (
     Counts,
     aic,
     chi_square_p,
-    counts_beside,
     counts_of,
     degrees_of_freedom,
     deviances,
     p_text,
+    pair_with_means,
     pearson,
     statistic_text,
     support_rank,
@@ -94,13 +94,13 @@ class Inference(Estimates):
     log_likelihood: float
     aic: float
     rank: float
-    missing: FloatArray | None = field(default=None, repr=False)  # information that rows without some values lack
-    face_rank: int | None = field(default=None, repr=False)  # where it is not `fit.rank`: what such rows determine
-    scale: float = field(default=1.0, repr=False)  # by which variances are multiplied
+    missing: FloatArray | None = field(default=None, repr=False)  # information lost because rows lack values
+    face_rank: int | None = field(default=None, repr=False)  # for such rows, the number of parameters they identify
+    scale: float = field(default=1.0, repr=False)  # the dispersion, by which variances are multiplied
 
     @classmethod
     def of(cls, fit: Decomposition, **others: Any) -> Self:
-        """Compare X with Q; `others` are the fields that a subclass adds."""
+        """Compute the statistics of X against a fit Q of it; `others` are the fields that a subclass adds."""
         counts, rank = counts_of(fit), support_rank(fit)
         return cls(
             fit=fit,
@@ -116,7 +116,7 @@ class Inference(Estimates):
 
     @property
     def dispersion(self) -> float:
-        """How much more counts vary than Poisson counts do: ``x2 / df``; NaN without degrees of freedom."""
+        """How much more the counts vary than Poisson counts: ``x2 / df``; NaN without degrees of freedom."""
         return self.x2 / self.df if self.df > 0 else float("nan")
 
     def scaled(self, dispersion: float | None = None) -> Self:
@@ -152,17 +152,18 @@ class Inference(Estimates):
     @property
     def bic(self) -> float:
         """AIC with ``log N`` in place of 2."""
-        return self._charge(float(np.log(self.fit.total)))
+        return self._penalise(float(np.log(self.fit.total)))
 
-    def _charge(self, price: float) -> float:
-        """Return AIC with another price than 2 for each parameter and the constant; `step` searches for the least."""
+    def _penalise(self, price: float) -> float:
+        """Return AIC with a penalty of `price`, not 2, for each parameter and the constant; `step` minimises it."""
         return self.aic + (price - 2.0) * (self.rank + 1.0)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings about the numbers in sentences, the gravest first; the summary prints them."""
+        """Warnings about the numbers, as sentences, the most serious first; the summary prints them."""
         fit = self.fit
         notes = [*_warn_of_boundary(fit), *_warn_of_small_counts(self), *_warn_of_small_dispersion(self)]
+        # if X is in memory with a mask, count the cases in cells that the caller declared impossible
         data = None if fit.data is None or fit.data.support.mask is None else fit.data.as_dense()
         if data is not None and (outside := int(np.nansum(np.where(data.support.on_grid(), 0, data.values)))):
             notes.append(f"{outside:,} cases lie outside the support, and were left out")
@@ -227,10 +228,10 @@ class Inference(Estimates):
             check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
             tables = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
         for table in tables:
-            # tables with the margins of X have its fit
+            # a table with the same margins as X has the same fit
             other = fit if conditional else fit._fit_part(np.arange(fit.n_params), table)
             if other.converged:
-                drawn = counts_beside(other, cells[table > 0], table[table > 0])
+                drawn = pair_with_means(other, cells[table > 0], table[table > 0])
                 theta = np.append(np.log(other.total) - other.psi, other.theta)
                 found.append((drawn.g2(), drawn.x2(), theta, recession_with_constant(other)))
         if not found:
@@ -268,13 +269,15 @@ class Inference(Estimates):
         margins = _find_product_margins(fit, "evidence is known in closed form", "Compare other models by AIC or BIC")
         counts = self.counts.grid(fit.shape)
         prior = np.full(fit.shape, float(alpha) / counts.size)
-        ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())  # possible orders of the cases
+        # the multinomial coefficient: in how many orders the cases can give this table
+        ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())
+        # the model has no term for these variables: each case has any combination of their levels with equal chance
         uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
         own = _log_integral(counts + prior, margins) - _log_integral(prior, margins)
         return ways + own - float(counts.sum()) * math.log(uniform)
 
     def residuals(self, kind: str = "pearson", cells: Any = None, *, indices: bool = False) -> Any:
-        """Return residuals on all of X, in its form, NaN outside the support; or those of some cells.
+        """Return the residuals of all cells, in the form of X, NaN outside the support; or those of some cells.
 
         Parameters
         ----------
@@ -305,6 +308,7 @@ class Inference(Estimates):
             index = read_cells(fit.labels, cells, "residuals", indices)
         log_mu = fit._distribution.log_prob(index) + float(np.log(fit.total))
         alive = log_mu > -np.inf
+        # the cells that vanish: neither a mean nor a count, so the residual is 0, but there is no adjusted one
         found = np.where(fit.model.support.contains(index) & (kind != "adjusted"), 0.0, np.nan)
         n, log_mu = self.counts.at(index[alive]), log_mu[alive]
         found[alive] = pearson(n, log_mu)
@@ -312,9 +316,9 @@ class Inference(Estimates):
             found[alive] = np.sign(found[alive]) * np.sqrt(deviances(n, log_mu))
         if kind == "adjusted":
             parts = np.array_split(index[alive], 1 + len(log_mu) * fit.n_params // (1 << 22))  # to bound the memory
-            root = self.information.root  # squared lengths are variances of log mu
-            spread = [np.square(log_means(fit, (), part).weights @ root).sum(axis=1) for part in parts]
-            leverage = np.concatenate(spread) * np.exp(log_mu)
+            root = self.information.root
+            variances = [np.square(log_means(fit, (), part).weights @ root).sum(axis=1) for part in parts]
+            leverage = np.concatenate(variances) * np.exp(log_mu)  # the variance of log mu, times mu
             # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
             found[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
         if cells is not None:
@@ -324,6 +328,7 @@ class Inference(Estimates):
         return fit.origin.give(out, what="residual")
 
     def _check_complete(self, asked: str) -> None:
+        """Raise an error that names the method `asked` if rows lack values: these have no observed table."""
         if self.missing is not None:
             raise InvalidQuery(
                 f"{asked} needs complete rows, and some of these lack values. Fit the complete ones: "
@@ -331,7 +336,7 @@ class Inference(Estimates):
             )
 
     def tables(self, rows: int = 30) -> list[Table]:
-        """List tests of fit, and parameters: those with the largest `z` where there are over `rows`."""
+        """List the tables of the summary: tests of fit, then at most `rows` parameters with the largest ``|z|``."""
         check_int(rows, "summary: rows", 1, InvalidQuery)
         fit = self.fit
         vanishing = f", {fit.n_vanishing} vanish" if fit.n_vanishing else ""
@@ -349,7 +354,9 @@ class Inference(Estimates):
         head = NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= 12)
         if not fit.n_params:
             return [head]
+        # the parameters with the largest |z|, in the order of the basis; those without a test are chosen last
         chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
+        # a combination for each: weight 1 for that parameter, after column 0 of the constant
         weights = (1 + chosen[:, None] == np.arange(1 + fit.n_params)).astype(np.float64)
         titles = fit.model.terms.titles()
         names = names_of(fit.labels, fit.model.terms.own_cells()[chosen], [titles[i] for i in chosen])
@@ -357,7 +364,10 @@ class Inference(Estimates):
         return [head, listed.table(more=fit.n_params - len(chosen))]
 
     def _statistic_rows(self, g2: str, x2: str, *more: tuple[str, str]) -> list[tuple[str, str]]:
-        """Lay out for print: G2 and X2, if there is one, under the names given, the dispersion, `more`, AIC and BIC."""
+        """List the statistics for print, as pairs of name and text: G2, X2, dispersion, `more`, AIC and BIC.
+
+        `g2` and `x2` are the names to print. Rows that lack values have no X2.
+        """
         rows = [(g2, statistic_text(self.g2, self.df))]
         if self.missing is None:
             rows.append((x2, statistic_text(self.x2, self.df)))
@@ -366,7 +376,7 @@ class Inference(Estimates):
         return [*rows, *more, ("AIC", f"{self.aic:.3f}"), ("BIC", f"{self.bic:.3f}")]
 
     def summary(self, rows: int = 30) -> str:
-        """Return tests of fit and the table of parameters: those with the largest `z` where there are over `rows`."""
+        """Return the tests of fit and the table of parameters as text, at most `rows` with the largest ``|z|``."""
         return "\n\n".join(table.text() for table in self.tables(rows))
 
     def __str__(self) -> str:
@@ -385,16 +395,17 @@ class Bootstrap(Printed):
     g2, x2
         The statistics of each table that was drawn.
     g2_p_value, x2_p_value
-        The share of tables whose statistic is at least that of X, X among them.
+        The share of tables whose statistic is at least that of X; X itself is counted as one of the tables.
     n, failed
-        How many tables were drawn; and of how many the fit did not converge, which are left out.
+        How many tables were fitted, and how many were left out because their fit did not converge.
 
     Notes
     -----
     Tables are drawn from the fitted model instead of the true one. With few counts for each parameter the p-values are
-    too small: of 400 tables of independent variables 11 % were at or below 0.05 with two counts for each parameter, 7 %
-    with six, 5 % with fourteen. That lies in the method, and more tables do not help. ``conditional=True`` draws tables
-    that have the margins of X instead: the parameters play no part then, so these p-values hold for any N.
+    too small: for 400 tables of independent variables, 11 % of the p-values were at or below 0.05 with two counts for
+    each parameter, 7 % with six, and 5 % with fourteen. This is a property of the method; drawing more tables does not
+    help. ``conditional=True`` draws tables that have the margins of X instead. Their distribution does not depend on
+    the parameters, so these p-values are valid for any N.
 
     Examples
     --------
@@ -434,7 +445,9 @@ class Bootstrap(Printed):
     def coef(
         self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None, confidence: float = 0.95
     ) -> dict[str, tuple[float, float]]:
-        """Return percentile intervals of the coefficients by name; infinite where estimates of tables are.
+        """Return percentile intervals of the coefficients by name.
+
+        An end is infinite if the estimates of enough tables are.
 
         Examples
         --------
@@ -449,16 +462,17 @@ class Bootstrap(Printed):
                 "tables that have the margins of X have its parameters too, and no intervals. Leave conditional out."
             )
         names, weights, _ = coefficients_of(self.tests.fit, contrasts, reference)
-        # a direction of recession changes a combination by about 1, or not at all
+        # a direction of recession changes a combination by about 1, or not at all: 1e-6 is far from both
         steep = self.recession @ weights.T
         values = np.where(np.abs(steep) > 1e-6, np.copysign(np.inf, steep), self.theta @ weights.T)
         tail = (1.0 - confidence) / 2.0
+        # a quantile is one of the values, never a mean of two: that of minus and plus infinity would be NaN
         with np.errstate(invalid="ignore"):
             ends = np.quantile(values, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
         return {name: (float(a), float(b)) for name, a, b in zip(names, *ends, strict=True)}
 
     def tables(self) -> list[Table]:
-        """List the p-values."""
+        """Lay out the statistics with their p-values, and a warning if these are too small."""
         rows = [
             ("tables", f"{self.n:,}"),
             ("G2", f"{self.tests.g2:.4f}, p = {p_text(self.g2_p_value)}"),
@@ -467,7 +481,7 @@ class Bootstrap(Printed):
         if self.failed:
             rows.append(("left out", f"{self.failed:,}, whose fit did not converge"))
         fit = self.tests.fit
-        # 7 % of p-values are below 0.05 with 6 counts for each parameter, 11 % with 2
+        # warn below 5 counts for each parameter: 7 % of p-values are at most 0.05 with 6 counts, 11 % with 2
         if not self.conditional and fit.total < 5 * fit.rank:
             note = (
                 f"{fit.total / fit.rank:.1f} counts for each parameter: p-values are too small, because tables are "
@@ -479,17 +493,20 @@ class Bootstrap(Printed):
 
 
 def _share_beyond(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
-    """Return the share of statistics that are at least X's own, X among them: the p-value of a permutation test.
+    """Return the share of drawn statistics that are at least X's own, with X counted as one: a Monte Carlo p-value.
 
-    Statistics that are equal but for rounding differ by at most the share `same`.
+    Tables with equal statistics must count, so a statistic that is lower than X's by a relative or absolute `same` is
+    taken as equal: rounding causes differences of that size.
     """
     return (1.0 + float((drawn >= own * (1.0 - same) - same).sum())) / (1.0 + len(drawn))
 
 
 def _find_product_margins(fit: Decomposition, asked: str, instead: str) -> list[Modes]:
-    """List the margins (groups of modes) of a decomposable model, which have closed forms on a full grid.
+    """List the margins (groups of modes) of a decomposable model, the cliques of its graph.
 
-    Other models are refused: `asked` begins the error, and `instead` says what to do.
+    The likelihood then is a product over these cliques and their separators, which exact draws and the evidence need.
+    All cells must be in the support, with no base measure, and no levels may be merged. Other models are refused:
+    `asked` begins the error, and `instead` ends it with advice.
     """
     margins, merged = generating_margins(fit.model) if fit.n_params else [], fit.model.quotient.merged_shape
     if (
@@ -507,24 +524,27 @@ def _find_product_margins(fit: Decomposition, asked: str, instead: str) -> list[
 
 
 def draw_tables(counts: IntArray, margins: list[Modes], n: int, random: np.random.Generator) -> Iterator[FloatArray]:
-    """Draw n tables that have the margins of X, from their distribution under a decomposable model.
+    """Draw n tables that have the same margins as X, from their distribution under a decomposable model.
 
-    Given these margins, it has no parameters: tests with such tables are exact. Cases are dealt again, one margin after
-    the other. A margin shares some modes with those before it and adds others; cases with the same levels of the shared
-    modes exchange their levels of the added ones at random. For two variables that is a permutation test.
+    Given these margins, the distribution has no parameters, so tests with such tables are exact. Each table is made
+    from the cases of X, one margin after the other. A margin shares some modes with the margins before it and adds
+    others. Cases with the same levels of the shared modes exchange their levels of the added modes at random. For two
+    variables this is a permutation test.
     """
-    cases = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)
-    # the index of a case in the flattened table is its row times these
+    cases = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0)  # one row of levels for each case of X
+    # the index of a case in the flattened table is the product of its levels with these
     strides = np.array(counts.strides) // counts.itemsize
     for _ in range(n):
-        rows = np.zeros_like(cases)
+        rows = np.zeros_like(cases)  # the levels of the cases that are drawn
         seen = list[int]()
         for group in in_running_order(margins):
             new, shared = [k for k in group if k not in seen], [k for k in group if k in seen]
             given, taken = (some[:, shared] @ strides[shared] for some in (cases, rows))
+            # both are sorted by the shared levels, which occur equally often; X's cases in random order within each
             dealt = cases[np.lexsort((random.random(len(cases)), given))]
             rows[np.argsort(taken, kind="stable")[:, None], new] = dealt[:, new]
             seen += new
+        # variables in no term have uniform levels
         for k in range(counts.ndim):
             if k not in seen:
                 rows[:, k] = random.integers(0, counts.shape[k], len(rows))
@@ -532,20 +552,22 @@ def draw_tables(counts: IntArray, margins: list[Modes], n: int, random: np.rando
 
 
 def _log_integral(counts: FloatArray, margins: list[Modes]) -> float:
-    """Return the log normalising constant of the hyper-Dirichlet density with these parameters, one for each cell.
+    """Return the log normalising constant of a hyper-Dirichlet density; `counts` are its parameters, one for each cell.
 
-    It is a product of constants of Dirichlet densities: one for each clique, divided by that of the modes which the
-    clique shares with those before it.
+    It is a product over the cliques: the constant of a Dirichlet density on the clique's modes, divided by that on its
+    separator, the modes it shares with the cliques before it (Dawid and Lauritzen 1993). The gamma function of the
+    total cancels in these ratios, except where a separator is empty.
     """
     from scipy.special import gammaln
 
-    def of(modes: set[int]) -> float:
+    def sum_log_gamma(modes: set[int]) -> float:
+        """Sum log gamma over the margin of some modes; of no modes, it is that of the total."""
         others = tuple(k for k in range(counts.ndim) if k not in modes)
         return float(gammaln(counts.sum(axis=others)).sum())
 
     total, before = 0.0, set[int]()
     for group in map(set, in_running_order(margins)):
-        total += of(group) - of(group & before)
+        total += sum_log_gamma(group) - sum_log_gamma(group & before)
         before |= group
     return total
 
@@ -554,9 +576,10 @@ def _log_integral(counts: FloatArray, margins: list[Modes]) -> float:
 
 
 def _warn_of_small_dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
-    """Warn if X varies much less than counts do: such a small X2 / df has a probability below `surely`.
+    """Warn if X varies much less than counts do, as measurements that were taken for counts may.
 
-    With fewer than `least` degrees of freedom X2 is too noisy to say so.
+    That is so if X2 / df is below a half and so small an X2 has a probability below `surely`. With fewer than `least`
+    degrees of freedom X2 is too noisy to decide. A user who asked for another dispersion knows it already.
     """
     from scipy.special import chdtr
 
@@ -570,11 +593,15 @@ def _warn_of_small_dispersion(tests: Inference, surely: float = 1e-4, least: int
 
 
 def _warn_of_boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
-    """Say that there is no maximum likelihood estimate, which cells are the reason, and what is reported instead."""
+    """Warn that there is no maximum likelihood estimate: which cells are the reason, and what is reported instead.
+
+    At most `most` of the vanishing cells are named.
+    """
     if fit.status is not Status.AT_BOUNDARY:
         return ()
     n = fit.n_vanishing
     named = []
+    # names of a few examples are not worth the time to list very many cells
     if n <= 1_000_000 and (fit.model.support.points is None or n <= most):
         labels = fit.labels.restore_order()
         named = [f"({labels.cell(cell)})" for cell in fit.vanishing_cells[:most]]
@@ -592,7 +619,8 @@ def _warn_of_boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
 def _warn_of_small_counts(tests: Inference) -> tuple[str, ...]:
     """Warn of fitted counts that are too small for the chi-square distribution.
 
-    Cochran's rule: it is trusted while all fitted counts are at least 1, and at most a fifth of them below 5.
+    Cochran's rule (1954): the distribution is good enough if all fitted counts are at least 1, and at most a fifth of
+    them are below 5.
     """
     if not tests.df:
         return ()
@@ -603,16 +631,17 @@ def _warn_of_small_counts(tests: Inference) -> tuple[str, ...]:
         mu = mu[mu > 0]
     else:  # only cells with counts are listed: nearly all others have small means
         others = fit.model.support.n_cells - fit.n_vanishing - len(mu)
+    # the other cells count as below 5, and their mean stands for the smallest of them
     n, below = len(mu) + others, int((mu < 5).sum()) + others
     least = min(float(mu.min(initial=np.inf)), counts.rest / others if others else np.inf)
     least = float(f"{least:.9g}")  # a mean of 1 may come out as 1 - 1e-16
     if below <= 0.2 * n and least >= 1:
         return ()
-    firmer = "differences of G2 between two models with few parameters are more reliable."
+    advice = "differences of G2 between two models with few parameters are more reliable."
     few = f"{below:,} of {n:,} fitted counts are below 5, the smallest {least:.2g}: the chi-square distribution"
     if tests.missing is not None:  # there is no X2, and no bootstrap
-        return (f"{few} of G2 is rough; {firmer}",)
+        return (f"{few} of G2 is rough; {advice}",)
     return (
         f"{few} of G2 and X2 is rough, and where they disagree neither p-value can be trusted. bootstrap() gives "
-        f"p-values without it; {firmer}",
+        f"p-values without it; {advice}",
     )

@@ -36,7 +36,7 @@ from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import (
     aic,
-    counts_beside,
+    pair_with_means,
     statistic_text,
     support_rank,
 )
@@ -572,12 +572,12 @@ class LogLinear(Inference):
             else:
                 found = own.list_smaller() + own.list_larger(largest)
             moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
-            changes = np.array([other._charge(price) - best._charge(price) for _, _, other in moves])
+            changes = np.array([other._penalise(price) - best._penalise(price) for _, _, other in moves])
             if not changes.min(initial=0.0) < -rounding:  # also if ranks, and so criteria, are not known
                 return replace(best, path=tuple(path))
             first = int(np.argmax(changes <= changes.min() + rounding))  # of equal ones
             action, name, best = moves[first]
-            path.append(Move(action, name, best._charge(price), float(changes[first]), best.formula))
+            path.append(Move(action, name, best._penalise(price), float(changes[first]), best.formula))
 
     # --- in print ----------------------------------------------------------------------------------------------------
 
@@ -668,7 +668,7 @@ def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 
         poisson += float(xlogy(n, n)) - n - same
     found = LogLinear(
         fit=fit,
-        counts=counts_beside(fit, np.argwhere(alive), rows.expect(q)[alive]),
+        counts=pair_with_means(fit, np.argwhere(alive), rows.expect(q)[alive]),
         g2=max(2.0 * (rows.maximise_saturated() - largest), 0.0),
         x2=float("nan"),
         df=rows.count_free(alive) - identified,
