@@ -1,4 +1,4 @@
-"""Which of several models: `anova` puts nested fits of one tensor side by side, with what each adds."""
+"""`anova` compares nested fits of one tensor, with a likelihood ratio test of each against the one before."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from legendre.solvers.structure.rank import Rank, independent, rank_of
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """The statistic ``G2(small) - G2(large)``, its degrees of freedom, and its p-value (NaN without any)."""
+    """A likelihood ratio test: ``G2(small) - G2(large)``, its degrees of freedom, and its p-value (NaN if df is 0)."""
 
     statistic: float
     df: int
@@ -53,9 +53,9 @@ class Anova(Printed):
         For each fit but the first, its likelihood ratio: `statistic`, `df`, `p_value`. Empty with ``nested=False``; the
         statistic is NaN if X does not hold counts.
     kl, explained, share
-        KL(P, Q) of each fit; for each but the first, how much lower it is than the one before, which by Pythagoras is
-        KL(Q, Q') between the two; and which share of the first KL that is. If the first fit has no parameter
-        (``decompose(X, "empty")``), the shares are those of KL(P, uniform).
+        KL(P, Q) of each fit; for each but the first, how much lower it is than that of the fit before, which by the
+        Pythagorean theorem is KL(Q, Q') between the two; and the share of the first KL that this is. If the first fit
+        has no parameter (``decompose(X, "empty")``), the shares are those of KL(P, uniform).
 
     See Also
     --------
@@ -73,12 +73,12 @@ class Anova(Printed):
     models: tuple[Any, ...]
     tests: tuple[LikelihoodRatio, ...]
     names: tuple[str, ...]
-    head: str = "model"  # what the rows are
+    head: str = "model"  # the head of the column of names; `drop1` has "without", `add1` "with"
 
     @property
     def kl(self) -> FloatArray:
         """KL(P, Q) of each fit."""
-        return np.array([_fit_of(m).kl for m in self.models])
+        return np.array([_get_fit(m).kl for m in self.models])
 
     @property
     def explained(self) -> FloatArray:
@@ -88,17 +88,21 @@ class Anova(Printed):
 
     @property
     def share(self) -> FloatArray:
-        """The share of the first KL(P, Q) that each fit but the first explains; NaN where that is 0 up to rounding."""
+        """The share of the first KL(P, Q) that each fit but the first explains; NaN if that KL is 0 up to rounding."""
         return self.explained / (self.kl[0] if self.kl[0] > 1e-14 else np.nan)
 
     def _columns(self) -> dict[str, list[Any]]:
-        """List the columns of the table; what belongs to steps has no first entry."""
+        """List the columns of the table, by the keys of `_FORMATS`, with an entry for each model.
+
+        Log-linear models have tests of fit and criteria, other decompositions their KL divergence. Columns that compare
+        a model with another have NaN for the first.
+        """
         columns: dict[str, list[Any]]
         if all(isinstance(m, Inference) for m in self.models):
             listed = ("df", "g2", "g2_p_value", "aic", "bic")
             columns = {name: [getattr(m, name) for m in self.models] for name in listed}
         else:
-            columns = {"n_params": [_fit_of(m).n_params for m in self.models], "kl": self.kl.tolist()}
+            columns = {"n_params": [_get_fit(m).n_params for m in self.models], "kl": self.kl.tolist()}
             columns |= {name: [np.nan, *getattr(self, name)] for name in ("explained", "share")}
         if self.tests:
             steps = {"lrt": "statistic", "lrt_df": "df", "p_value": "p_value"}
@@ -110,11 +114,11 @@ class Anova(Printed):
         return to_frame(self._columns(), self.names, self.head)
 
     def tables(self) -> list[Table]:
-        """List the one table of all models."""
+        """Lay out the one table of all models, for print."""
         numbered = self.head == "model"
         titles = [f"{i}  {shorten(name, 60)}" if numbered else name for i, name in enumerate(self.names, 1)]
         columns, found = {"#  model" if numbered else self.head: titles}, self._columns()
-        if not all(np.isfinite(test.statistic) for test in self.tests):  # no counts
+        if not all(np.isfinite(test.statistic) for test in self.tests):  # X does not hold counts: no tests
             found = {name: values for name, values in found.items() if name not in ("lrt", "lrt_df", "p_value")}
         for key, values in found.items():
             head, write = _FORMATS[key]
@@ -122,7 +126,7 @@ class Anova(Printed):
         columns[""] = list(map(stars, found.get("p_value", [np.nan] * len(titles))))
         rows = [tuple(columns), *zip(*columns.values(), strict=True)]
         notes = ["LRT: each model against the one above"] if "lrt" in found and numbered else []
-        if "aic" in found and any(_fit_of(m)._alive is not None for m in self.models):
+        if "aic" in found and any(_get_fit(m)._alive is not None for m in self.models):
             notes.append(
                 "Some fitted counts are 0: df leaves out parameters that only keep these cells empty; the penalties of "
                 "AIC and BIC count them, as in R."
@@ -144,17 +148,17 @@ _FORMATS: dict[str, tuple[str, Any]] = {
     "lrt_df": ("df of LRT", count_name),
     "p_value": ("p", p_text),
 }
-"""The heads of the columns, and how their entries are written."""
+"""For each column, by its key, its head in print and the function that writes an entry."""
 
 
 def anova(*fits: Any, nested: bool = True) -> Anova:
-    """Compare fits of one tensor: how much each explains, and likelihood ratio tests where they are nested.
+    """Compare fits of one tensor: how much each explains, with likelihood ratio tests if they are nested.
 
     Parameters
     ----------
     fits
-        Two or more results of `loglinear`, or of `decompose` with the same X, support and base measure. Nested ones
-        come from small to large or from large to small: every feature of a smaller one must be a linear combination of
+        Two or more results of `loglinear`, or of `decompose` with the same X, support and base measure. Nested ones are
+        given from small to large or from large to small: every feature of a smaller one must be a linear combination of
         those of the larger one (and the constant) on the support. The bases need not contain each other.
     nested
         False: no tests, so any fits of one tensor can be listed side by side.
@@ -196,26 +200,28 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     for fit in fits:
         if not isinstance(fit, (Decomposition, Inference)):
             raise InvalidQuery(f"anova compares results of decompose or loglinear, got a {type(fit).__name__}.")
-    first, last = (_fit_of(fit) for fit in (fits[0], fits[-1]))
+    # the table runs from small to large: by rank, or by the number of parameters if ranks are equal
+    first, last = (_get_fit(fit) for fit in (fits[0], fits[-1]))
     more = support_rank(last) - support_rank(first) or last.n_params - first.n_params
     ordered = fits[::-1] if more < 0 else fits
     for pair in pairwise(ordered):
         _check_same_data(*pair)
     tests = tuple(compare(*pair) for pair in pairwise(ordered)) if nested else ()
     ground = "uniform" if first.model.base is None else "base measure"
-    recipes = [fit.recipe if fit.n_params else ground for fit in map(_fit_of, ordered)]
+    recipes = [fit.recipe if fit.n_params else ground for fit in map(_get_fit, ordered)]
     names = tuple(getattr(fit, "formula", recipe) for fit, recipe in zip(ordered, recipes, strict=True))
     return Anova(tuple(ordered), tests, names)
 
 
 def compare(small: Any, large: Any) -> LikelihoodRatio:
-    """Test a fit against a larger one of the same data that contains it.
+    """Make the likelihood ratio test of a fit against a larger one of the same data that contains it.
 
-    The degrees of freedom are counted on the cells to which the smaller fit gives probability.
+    The degrees of freedom are counted on the cells with positive probability in the smaller fit. The statistic is NaN
+    if X does not hold counts. If rows lack values, both statistics are from the likelihood of what was observed.
     """
-    one, other = _fit_of(small), _fit_of(large)
+    one, other = _get_fit(small), _get_fit(large)
     _check_nested(one, other)
-    if (em := getattr(small, "em", None)) is not None:  # the likelihood is that of rows that lack values
+    if (em := getattr(small, "em", None)) is not None:  # rows lack values: the likelihood may have several maxima
         gain, df = large.em.path[-1] - em.path[-1], large.face_rank - small.face_rank
         if gain < -1e-6:
             raise InvalidQuery(
@@ -237,7 +243,8 @@ def compare(small: Any, large: Any) -> LikelihoodRatio:
     return LikelihoodRatio(statistic, rank.n - one.rank)
 
 
-def _fit_of(fit: Any) -> Decomposition:
+def _get_fit(fit: Any) -> Decomposition:
+    """Return the decomposition of a log-linear model, or a decomposition itself."""
     found: Decomposition = getattr(fit, "fit", fit)
     return found
 
@@ -246,35 +253,43 @@ def _fit_of(fit: Any) -> Decomposition:
 
 
 def _check_same_data(one: Any, other: Any) -> None:
-    """Refuse two fits unless their variables, supports, base measures and tables, or rows, are equal."""
-    mine, others = _data_of(one), _data_of(other)
+    """Refuse two fits that are not of the same data; the error names the first difference.
+
+    Variables, supports, base measures, and tables (or rows, where these lack values) must be equal.
+    """
+    mine, others = _collect_data(one), _collect_data(other)
     for what, a in mine.items():
         b = others.get(what)
-        if b is None:
+        if b is None:  # "rows" and "tables" exclude each other
             raise InvalidQuery("anova: one of these models uses rows that lack values, the other does not.")
         if not np.array_equal(a, b):
             where = ""
             if what == "variables":
                 where = f": {', '.join(a)} and {', '.join(b)}"
-            elif a.shape == b.shape == _fit_of(one).shape:
+            elif a.shape == b.shape == _get_fit(one).shape:
                 place = tuple(np.argwhere(a != b)[0])
                 where = f", first at {cell_name(place)}: {a[place]} and {b[place]}"
             raise InvalidQuery(f"anova: the {what} differ{where}. Compare fits of one table.")
 
 
-def _data_of(model: Any) -> dict[str, AnyArray]:
-    """List, by name, what two fits of the same data have in common; refuse fits that cannot be compared."""
-    fit = _fit_of(model)
+def _collect_data(model: Any) -> dict[str, AnyArray]:
+    """Collect, by the name that an error uses, arrays that are equal for two fits of the same data.
+
+    A fit that has not converged, or whose X was not kept, is refused.
+    """
+    fit = _get_fit(model)
     if not fit.converged:
         raise InvalidQuery(
             f"anova needs the maximum of the likelihood, but a fit ended {fit.status.name}. {fit.status.value}"
         )
     found = {"variables": np.array([f"{fit.labels.mode(k)} ({n} levels)" for k, n in enumerate(fit.shape)])}
     if rows := getattr(model, "_patterns", ()):
+        # each pattern as one sequence: its variables, a separator, its counts
         found["rows"] = np.concatenate([[*pattern.modes, -1, *pattern.counts.ravel()] for pattern in rows])
     elif fit.data is None:
         raise InvalidQuery("anova needs X, which a loaded result does not hold. Fit X again.")
     elif fit.data.entries is not None and beyond_memory(fit.shape) is not None:
+        # the grid is too large for arrays of its shape: compare the lists of entries
         found["supports"] = np.array([fit.model.support.full])
         found["tables"] = np.column_stack([fit.data.entries.cells, fit.data.entries.values])
         return found
@@ -290,9 +305,10 @@ def _data_of(model: Any) -> dict[str, AnyArray]:
 
 
 def _check_nested(small: Decomposition, large: Decomposition) -> None:
-    """Refuse two fits unless the first is contained in the second: its features add nothing to the rank of the other's.
+    """Refuse two fits unless the first is nested in the second.
 
-    Features that occur in both bases need no computation.
+    It is if its features, put together with those of the second, do not raise their rank on the support. If the basis
+    of the second contains that of the first, this needs no computation.
     """
     one, other = small.model.terms, large.model.terms
     place = one.places_in(other)
@@ -314,33 +330,38 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
 
 
 def _count_independent(basis: Terms, support: Support) -> Rank:
-    """Count independent features on the cells of a sample space."""
+    """Count the features of a basis that are independent of each other and the constant on the cells of a support."""
     model = Model.of(support, None, basis.cells, ties=basis.ties)
     return rank_of(model, independent(model))
 
 
 def _count_on_face(basis: Terms, fit: Decomposition) -> Rank:
-    """Count independent features on the cells to which a fit gives probability."""
+    """Count the features of a basis that are independent on the cells with positive probability in a fit.
+
+    The degrees of freedom of a likelihood ratio test need it: `basis` is that of the larger model, `fit` the smaller.
+    """
     support = fit.model.support
     if fit._alive is None:
         return _count_independent(basis, support)
     if (found := _count_in_cliques(basis, fit)) is not None:
         return found
-    # each box between the cuts of both bases lies in one box of the fit, and carries probability where that does
+    # a grid merged along the cuts of both bases: each merged cell lies in one merged cell of the fit, and has
+    # probability where that one does
     both = column_terms([*basis.columns(), *fit.model.terms.columns()], len(fit.shape))
     model = Model.of(support, None, both.cells, ties=both.ties)
     merged = "anova: a grid merged along both bases"
     check_room(model.n_cells, 24, merged, "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
     face = model.on_face(model.alive & fit.model.on_grid(fit._alive)[np.ix_(*inside)])
-    within = face.with_columns(basis.places_in(both))
+    within = face.with_columns(basis.places_in(both))  # the features of `basis` alone
     return rank_of(within, independent(within))
 
 
 def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
-    """Count the same from tables over the cliques of both junction trees, where the merged grid may be too large.
+    """Count the same as `_count_on_face` from tables over cliques, since the merged grid may be too large to form.
 
-    ``None`` if the fit or the basis has no such tables, or those of the fit do not lie in those of the basis.
+    Both models must have junction trees, the basis must fit every table of its own tree exactly, and each clique of the
+    fit in which cells vanish must lie in a clique of the basis. Otherwise the answer is ``None``.
     """
     own = fit.model.on_face(fit._alive)
     other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
@@ -351,11 +372,12 @@ def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
         or not is_saturated(other.tables)
     ):
         return None
+    # the tables of the fit in which cells vanish, each with its modes and its marks
     parts, tree = parts_of(own.tables), other.tables.tree
     held = all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in parts)
     if not held or not all(map(np.array_equal, own.quotient.cuts, other.quotient.cuts)):
         return None
     tables = with_parts(other.tables, parts)
-    # a table's cell that no cell of the grid is left to has no margin either
+    # a cell of one table also vanishes if other tables leave no cell of the grid above it: its uniform margin is 0
     _, uniform = propagate(tables, np.zeros(len(basis.cells)))
     return Rank(n_free(replace(tables, alive=uniform.margins > 0)))

@@ -1,7 +1,7 @@
-"""Formulas of log-linear models: R's signs for terms, generators in brackets, lists of names, functions of variables.
+"""Formulas of log-linear models: R's operators, generators in brackets, lists of names, functions of variables.
 
-A formula is read to a set of terms, each a set of variables (by their numbers in the table), and to functions of
-variables, such as ``uniform(a, b)``, that stand for features of their own.
+A formula is parsed into a set of terms, each a set of variables (by their numbers in the table), and into functions of
+variables, such as ``uniform(a, b)``, which stand for features of their own.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ R_WORDS = {
     "factor": "every variable is a factor; name it alone.",
     "log": "pass a function of levels by its name, features={'name': lambda a: ...}.",
 }
-"""What to write instead of functions that R's formulas have."""
+"""What to write instead of functions that R's formulas have and these do not."""
 NAME = r"""`[^`]*`|"[^"]*"|'[^']*'|[^\W\d]\w*(?:\.\w+)*|\."""
-"""A name, in quotes if it is not a plain word; a dot is one, too."""
+"""Regular expression of a name, in quotes if it is not a plain word; a single dot is a name, too."""
 SIGNS = {"+": 0, "-": 0, "*": 1, ":": 2, "^": 3, "**": 3}
-"""The signs that join terms, and how much they bind."""
+"""The operators that join terms, and their precedence."""
 HINTS = {"~": "before ~ stands the name of a column of counts, or nothing.", "/": "write a/b as a + a:b."}
-"""What to write instead of signs that R's formulas have."""
+"""What to write instead of operators that R's formulas have and these do not."""
 LOST = object()
-"""Stands for a feature of a model that was read from a file, which does not hold it."""
+"""Stands for a caller's own feature in a model loaded from a file: files do not hold functions."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,18 @@ class FunctionTerm:
 
     text: str = field(compare=False)
     name: str
-    args: tuple[tuple[str, Any], ...] = ()  # each with its name, or an empty one
-    feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function or array
-    within: tuple[str, ...] = ()  # variables: each of their levels has its own parameters
+    args: tuple[tuple[str, Any], ...] = ()  # name and value of each; a positional argument has an empty name
+    feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function or array, if it is one
+    within: tuple[str, ...] = ()  # variables before a colon: each combination of their levels has its own parameters
 
     def __str__(self) -> str:
         return ":".join([*map(quote, self.within), self.text])
 
     def basis(self) -> Basis:
-        """Make its basis, which finds its variables by name when it sees a table."""
+        """Make the basis of this term: of the caller's own feature, or of the function of this name in `ties`.
+
+        The basis finds its variables by name when it is applied to a table.
+        """
         if self.feature is LOST:
             raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
         if self.feature is not None:
@@ -72,13 +75,13 @@ class FunctionTerm:
 
 @dataclass(frozen=True)
 class Formula:
-    """A model: what a formula over the variables of a table stands for."""
+    """A log-linear model: the terms and functions that a formula over the variables of a table stands for."""
 
     names: tuple[str, ...]  # the variables, in the order of the table
     terms: frozenset[Term] = frozenset()
     functions: tuple[FunctionTerm, ...] = ()
-    removed: frozenset[Term] = frozenset()  # terms that were taken away on purpose
-    hierarchical: bool = True  # whether each term stands for all that it contains, too
+    removed: frozenset[Term] = frozenset()  # while reading: terms removed by a minus sign, which must not come back
+    hierarchical: bool = True  # whether each term also stands for all terms that it contains
 
     def __add__(self, other: Formula) -> Formula:
         functions = tuple(dict.fromkeys((*self.functions, *other.functions)))
@@ -90,15 +93,15 @@ class Formula:
 
     @property
     def features(self) -> dict[str, Any]:
-        """The features of the caller's own that the model has, by name."""
+        """The caller's own features in the model, by name."""
         return {term.name: term.feature for term in self.functions if term.feature is not None}
 
     def order(self, terms: Iterable[Term]) -> list[Term]:
-        """Sort terms: single variables first, in the order of the table."""
+        """Sort terms by the number of their variables, then by the order of the variables in the table."""
         return sorted(terms, key=lambda term: (len(term), sorted(term)))
 
     def name(self, term: Term) -> str:
-        """Write a term as R does."""
+        """Write a term as R does: ``a:b``, or ``1`` for the term without variables."""
         return ":".join(quote(self.names[k]) for k in sorted(term)) or "1"
 
     @property
@@ -119,7 +122,11 @@ class Formula:
         return " + ".join([*parts, *map(str, self.functions)]) or "1"
 
     def basis(self, shape: tuple[int, ...]) -> Basis:
-        """Make the basis of the model on a table."""
+        """Make the basis of the model on a table of this shape.
+
+        A hierarchical model is given by its largest terms. Otherwise a term is the cells in which exactly its variables
+        are above their first level; these span the same model as R's treatment contrasts.
+        """
         if not self.terms:
             basis: Basis = empty()
         elif self.hierarchical:
@@ -131,7 +138,10 @@ class Formula:
         return basis
 
     def read_scope(self, scope: Any) -> frozenset[Term] | None:
-        """Return the terms that models larger than this one may have; ``None`` is all interactions."""
+        """Read the scope of a search, the formula of the largest model that it may reach, and return its terms.
+
+        ``None`` stands for all interactions. A scope that does not contain this model is refused.
+        """
         if scope is None:
             return None
         allowed = read_formula(scope, self.names, known=self.features).terms
@@ -140,19 +150,24 @@ class Formula:
         return allowed
 
     def list_smaller(self) -> list[tuple[str, str, Formula]]:
-        """List the models without one of the largest terms: "drop", the name of that term, and the model."""
+        """List the hierarchical models without one of the largest terms: "drop", the term's name, and the model."""
         return [("drop", self.name(term), replace(self, terms=self.terms - {term})) for term in self.largest]
 
     def list_larger(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
-        """List the models with one more term of a scope ("add"), whose parts with one variable less are all in this."""
+        """List the hierarchical models with one more term of the scope: "add", the term's name, and the model."""
         known = {Term(), *self.terms}
         found = {term | {k} for term in known for k in range(len(self.names))} - self.terms
+        # the model stays hierarchical if it has all parts of the new term, and so those with one variable less
         ready = [t for t in found if (scope is None or t in scope) and all(t - {k} in known for k in t)]
         return [("add", self.name(term), replace(self, terms=self.terms | {term})) for term in self.order(ready)]
 
     def list_graphs(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
-        """List the decomposable models whose graphs have one edge less ("drop") or more ("add"), with the edge."""
-        n, edges = len(self.names), _edges(self.terms)
+        """List the decomposable models whose graphs have one edge less or more than this model's graph.
+
+        Each comes with "drop" or "add" and the name of the edge, a pair of variables. A graph is decomposable if every
+        cycle of four or more variables has a chord; its cliques generate the model.
+        """
+        n, edges = len(self.names), _select_pairs(self.terms)
         absent = [name for k, name in enumerate(self.names) if Term([k]) not in self.terms]
         if absent or self.functions or terms_of_graph(edges, n) != self.terms:
             why = f", {absent[0]} is not in it" if absent else " they are not"
@@ -165,36 +180,37 @@ class Formula:
         for edge in map(Term, combinations(range(n), 2)):
             changed = edges ^ {edge}
             terms = terms_of_graph(changed, n)
-            if _edges(terms) == changed and (scope is None or terms <= scope):  # no edge had to be added
+            # a graph that is not decomposable would have got more edges
+            if _select_pairs(terms) == changed and (scope is None or terms <= scope):
                 found.append(("drop" if edge in edges else "add", self.name(edge), replace(self, terms=terms)))
         return found
 
 
-def close(terms: Iterable[Iterable[int]]) -> frozenset[Term]:
-    """Add to each term all terms that it contains: a hierarchical model has them too."""
+def add_contained(terms: Iterable[Iterable[int]]) -> frozenset[Term]:
+    """Add to each term all terms that it contains, as a hierarchical model requires."""
     sets = map(list, terms)
     return frozenset(Term(part) for own in sets for n in range(1, len(own) + 1) for part in combinations(own, n))
 
 
-def _edges(terms: frozenset[Term]) -> frozenset[Term]:
-    """Return the graph of a model: the pairs of variables with an interaction."""
+def _select_pairs(terms: frozenset[Term]) -> frozenset[Term]:
+    """Return the edges of a model's graph: the pairs of variables that have an interaction."""
     return frozenset(term for term in terms if len(term) == 2)
 
 
 def terms_of_graph(edges: frozenset[Term], n: int) -> frozenset[Term]:
-    """List all sets of n variables that lie in a clique of a graph: the terms of its graphical model.
+    """List the terms of the graphical model of a graph on n variables: all sets of variables that lie in a clique.
 
-    If a cycle of four or more variables has no chord, edges are added first, so the answer has more edges then.
+    If a cycle of four or more variables has no chord, chords are added first; the answer then has more edges.
 
     >>> sorted(map(sorted, terms_of_graph(frozenset([Term([0, 1]), Term([1, 2])]), 3)))
     [[0], [0, 1], [1], [1, 2], [2]]
     """
     graph = np.array([[Term([a, b]) in edges for b in range(n)] for a in range(n)])
-    return close(clique.modes for clique in clique_tree(graph, [2] * n).cliques)
+    return add_contained(clique.modes for clique in clique_tree(graph, [2] * n).cliques)
 
 
 def quote(name: str) -> str:
-    """Put a name that is not a plain word in backticks, or in quotes if it contains a backtick.
+    """Put a name that is not a plain word in backticks, or in quotes if it contains a backtick, so it can be read back.
 
     >>> quote("age"), quote("hair colour")
     ('age', '`hair colour`')
@@ -215,10 +231,10 @@ def read_formula(
     known: Mapping[str, Any] | None = None,
     hierarchical: bool = True,
 ) -> Formula:
-    """Read a formula over some variables; a list of names, or of lists of names, is one of generators.
+    """Read a formula over the variables `names`: a text, or generators as a list of names or of lists of names.
 
-    `features` are functions of one's own, by the names that they have in the formula; those that are `known` before
-    need not occur in it. A `dot` stands for all variables, or for a model.
+    `features` are the caller's own functions, by their names in the formula, which must use them all; `known` ones need
+    not occur. A dot in the formula stands for the model `dot`, by default for all variables.
 
     >>> str(read_formula("(a + b + c)^2 - a:b", "abc"))
     'a*c + b*c'
@@ -233,25 +249,26 @@ def read_formula(
         what = "a variable" if name in names else "an association model"
         raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
     every = Formula(tuple(names), frozenset(Term([k]) for k in range(len(names))))
-    if dot is not None:  # what a file does not hold may be passed again
+    if dot is not None:  # features of a loaded model, which the file does not hold, may be passed again
         dot = replace(dot, functions=tuple(replace(f, feature=own.get(f.name, f.feature)) for f in dot.functions))
     if isinstance(formula, str):
         try:
-            found = _Reader(dot or every, {**(known or {}), **own}, _split(formula)[::-1]).read_all()
+            found = _Reader(dot or every, {**(known or {}), **own}, _tokenize(formula)[::-1]).read_all()
         except InvalidBasis as problem:
             raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
         except RecursionError:
             raise InvalidBasis("the formula has too many brackets within each other.") from None
     else:
-        groups = (Term(_find(str(name), names) for name in group) for group in _read_groups(formula))
+        groups = (Term(_find_variable(str(name), names) for name in group) for group in _read_groups(formula))
         found = replace(every, terms=frozenset(groups))
     for name in own.keys() - found.features.keys():
         raise InvalidBasis(
             f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables that "
             f"it depends on, or {name} alone if it depends on all of them, in the order of the table."
         )
-    written = found.terms - {Term()}
-    terms = close(written) if hierarchical else written
+    written = found.terms - {Term()}  # the constant is in every model
+    terms = add_contained(written) if hierarchical else written
+    # a term that was removed must not come back as part of a larger one
     for lost in found.order(found.removed & (terms - written))[:1]:
         above = found.name(next(term for term in found.order(written) if lost < term))
         raise InvalidBasis(
@@ -262,7 +279,9 @@ def read_formula(
 
 
 def update_formula(old: Formula, formula: Any, features: Any = None) -> Formula:
-    """Read a formula in which a dot is an old one, as in R's ``update``; before a first + or - the dot may be left out.
+    """Read a formula in which a dot stands for the old one, as in R's ``update``.
+
+    A formula that begins with + or - changes the old one too: the dot may be left out.
 
     >>> str(update_formula(read_formula("a*b", "abc"), ". ~ . + c"))
     'a*b + c'
@@ -275,7 +294,7 @@ def update_formula(old: Formula, formula: Any, features: Any = None) -> Formula:
 
 
 def left_side(formula: Any) -> str | None:
-    """Return what stands before ``~``, which a formula may have: the name of the column of counts, or a dot."""
+    """Return the name before a formula's ``~``: the column of counts, or a dot; ``None`` if there is none."""
     found = re.match(rf"\s*({NAME})\s*~", formula) if isinstance(formula, str) else None
     return _unquote(found[1]) if found else None
 
@@ -287,14 +306,15 @@ def list_names(formula: Any) -> list[str] | None:
     """
     if not isinstance(formula, str):
         return list(dict.fromkeys(str(name) for group in _read_groups(formula) for name in group))
-    found = [match.group() for match in _split(formula)]
+    found = [match.group() for match in _tokenize(formula)]
     pairs = zip(found, [*found[1:], ""], strict=True)
+    # a name before "(" is a function's, and one before "=" is an argument's
     named = [text for text, after in pairs if re.fullmatch(NAME, text) and after not in ("(", "=")]
     return None if "." in named or found[0] == "[" else list(dict.fromkeys(map(_unquote, named)))
 
 
-def _split(formula: str) -> list[re.Match[str]]:
-    """Split what stands after ``~`` into names, numbers and signs."""
+def _tokenize(formula: str) -> list[re.Match[str]]:
+    """Split the part of a formula after ``~`` into tokens: names, numbers and single characters such as operators."""
     left = re.match(rf"\s*({NAME})?\s*~", formula)
     found = list(re.compile(rf"{NAME}|\d+(?:\.\d+)?|\*\*|\S").finditer(formula, left.end() if left else 0))
     if not found:
@@ -307,7 +327,7 @@ def _unquote(name: str) -> str:
 
 
 def _read_groups(formula: Any) -> list[list[Any]]:
-    """Read generators from a caller's list of names and lists of names; empty ones are left out."""
+    """Read generators from a caller's list, in which a name alone is a generator too; empty ones are left out."""
     listed = entries(formula)
     if listed is None:
         raise InvalidBasis(
@@ -317,15 +337,18 @@ def _read_groups(formula: Any) -> list[list[Any]]:
     return [group for item in listed if (group := [item] if isinstance(item, str) else entries(item) or [])]
 
 
-def _find(name: str, names: Sequence[str]) -> int:
-    """Return the number of the variable of this name."""
+def _find_variable(name: str, names: Sequence[str]) -> int:
+    """Return the number of the variable with this name."""
     if name not in names:
         raise InvalidBasis(unknown_name("variable", name, names))
     return names.index(name)
 
 
-def _find_all(word: str, names: Sequence[str]) -> list[int]:
-    """Return the number of the variable of this name, or of those whose initials are its letters."""
+def _find_by_initials(word: str, names: Sequence[str]) -> list[int]:
+    """Return the numbers of the variables that a word in brackets means, as in ``[AC]``.
+
+    It is the name of one variable, or else each of its letters is the name or the initial of one.
+    """
     if word in names:
         return [names.index(word)]
     out = []
@@ -344,19 +367,19 @@ def _find_all(word: str, names: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the names, numbers and signs of a formula, the last first in the list."""
+    """A recursive-descent parser of formulas; it takes tokens from the end of a reversed list."""
 
-    dot: Formula
-    features: Mapping[str, Any]
-    left: list[re.Match[str]]
+    dot: Formula  # what a dot stands for
+    features: Mapping[str, Any]  # the caller's own, by name
+    left: list[re.Match[str]]  # the tokens that are left to read, the next one last
 
     @property
     def next(self) -> str:
-        """The next name, number or sign; empty at the end."""
+        """The text of the next token; empty at the end."""
         return self.left[-1].group() if self.left else ""
 
     def take(self, wanted: str = "") -> str:
-        """Take the next name, number or sign, which must be the one that is wanted, if any."""
+        """Take the next token and return its text; refuse the formula if it is not the `wanted` one, where one is."""
         text = self.next
         if not text or wanted not in ("", text):
             self.refuse()
@@ -364,25 +387,25 @@ class _Reader:
         return text
 
     def skip(self, sign: str) -> bool:
-        """Take the next sign if it is this one, and say whether it was."""
+        """Take the next token if it is this sign, and return whether it was."""
         found = self.next == sign
         if found:
             self.left.pop()
         return found
 
     def refuse(self) -> NoReturn:
-        """Say where the formula cannot be read."""
+        """Raise an error that says at which token the formula cannot be read, with a hint."""
         where = f"{self.next!r} on (place {self.left[-1].start() + 1})" if self.left else "its end"
         hint = HINTS.get(self.next, "names are joined by + - * : and ^, and every bracket is closed.")
         raise InvalidBasis(f"it cannot be read from {where}: {hint}")
 
     def read_all(self) -> Formula:
-        """Read generators, such as ``[AB][C]``, or terms."""
+        """Read the complete formula: generators, such as ``[AB][C]``, or terms joined by operators."""
         if self.next == "[":
             groups = set[Term]()
             while self.skip("["):
                 words = self.read_list("]", self.take)
-                groups.add(Term(k for word in words for k in _find_all(_unquote(word), self.dot.names)))
+                groups.add(Term(k for word in words for k in _find_by_initials(_unquote(word), self.dot.names)))
             found = Formula(self.dot.names, frozenset(groups))
         else:
             found = self.read()
@@ -391,7 +414,10 @@ class _Reader:
         return found
 
     def read(self, least: int = 0) -> Formula:
-        """Read terms that are joined by signs whose rank in `SIGNS` is at least this; higher ranks bind first."""
+        """Read terms that are joined by operators of at least this precedence in `SIGNS` (precedence climbing).
+
+        Operators associate to the left: what follows one is read with the next higher precedence.
+        """
         found = self.read_atom()
         while (rank := SIGNS.get(self.next, -1)) >= least:
             sign = self.take()
@@ -402,17 +428,18 @@ class _Reader:
             if sign == "+":
                 found = found + other
             elif sign == "-":
+                # a term may be removed only if it, or a term that contains it, is there
                 lost = [found.name(t) for t in other.terms if t and not any(t <= own for own in found.terms)]
                 for name in sorted([*lost, *(str(f) for f in other.functions if f not in found.functions)]):
                     raise InvalidBasis(f"it removes {name}, which is not in it.")
                 found = found - other
-            else:
+            else:  # a:b, or a*b, which is a + b + a:b
                 joint = self.join(found, other)
                 found = joint if sign == ":" else found + other + joint
         return found
 
     def read_atom(self) -> Formula:
-        """Read a name, a function, a number, or what stands between brackets, with a sign before it or none."""
+        """Read the smallest unit that operators join: a name, function, number or bracket, perhaps with a sign."""
         nothing = Formula(self.dot.names)
         if self.skip("("):
             found = self.read()
@@ -422,7 +449,7 @@ class _Reader:
             return nothing - self.read_atom()
         if self.skip("+"):
             return self.read_atom()
-        if self.skip("0") or self.skip("1"):
+        if self.skip("0") or self.skip("1"):  # the constant, which every model has
             return replace(nothing, terms=frozenset([Term()]))
         if self.skip("."):
             return self.dot
@@ -431,15 +458,15 @@ class _Reader:
         start = self.left.pop()
         name, with_arguments = _unquote(start.group()), self.skip("(")
         if not with_arguments and name not in self.features:
-            return replace(nothing, terms=frozenset([Term([_find(name, self.dot.names)])]))
+            return replace(nothing, terms=frozenset([Term([_find_variable(name, self.dot.names)])]))
         args = self.read_list(")", self.read_argument) if with_arguments else []
-        end = self.left[-1].start() if self.left else None
+        end = self.left[-1].start() if self.left else None  # the text of the function goes up to the next token
         function = FunctionTerm(start.string[start.start() : end].strip(), name, tuple(args), self.features.get(name))
         self.check_function(function)
         return replace(nothing, functions=(function,))
 
     def read_list(self, end: str, read: Callable[[], Any]) -> list[Any]:
-        """Read items up to a closing bracket; commas between them may be left out."""
+        """Read items with `read` up to the closing bracket `end`; commas between them may be left out."""
         out = []
         while not self.skip(end):
             out.append(read())
@@ -447,12 +474,12 @@ class _Reader:
         return out
 
     def read_argument(self) -> tuple[str, Any]:
-        """Read an argument of a function: its name, or an empty one, and its value."""
+        """Read an argument of a function, ``value`` or ``name=value``: its name, or an empty one, and its value."""
         value = self.read_value()
         return (str(value), self.read_value()) if self.skip("=") else ("", value)
 
     def read_value(self) -> Any:
-        """Read a name, a number, or a list of these."""
+        """Read the value of an argument: a name, a number, or a list of these in square brackets."""
         text = self.take()
         if text == "[":
             return tuple(self.read_list("]", self.read_value))
@@ -467,7 +494,8 @@ class _Reader:
     def join(self, one: Formula, other: Formula, most: int = 100_000) -> Formula:
         """Return the interactions of two formulas: each term of one with each of the other, as R's colon does.
 
-        A function of variables is taken for each level of the term that it is joined with.
+        A function of variables that is joined with a term has its own parameters for each level of that term. Powers
+        that would list more than `most` terms are refused: they would take all memory.
         """
         if one.functions and other.functions:
             raise InvalidBasis("functions can be added, and taken for each level of a variable: a:f(b, c).")
@@ -483,16 +511,17 @@ class _Reader:
         return Formula(self.dot.names, terms, functions)
 
     def raise_to(self, found: Formula, exponent: str) -> Formula:
-        """Return all interactions of up to `exponent` terms, as R's ``^`` does."""
+        """Return all interactions of up to `exponent` terms of a formula, as R's ``^`` does."""
         if not exponent.isdigit() or exponent == "0":
             raise InvalidBasis("a power, after ^, must be a whole number >= 1.")
         out = found
+        # more factors than there are terms add nothing
         for _ in range(min(int(exponent), len(found.terms)) - 1):
             out = out + self.join(out, found)
         return out
 
     def check_function(self, function: FunctionTerm) -> None:
-        """Refuse functions that do not exist, and arguments other than variables of a feature of the caller's."""
+        """Refuse a function that does not exist, and arguments of the caller's own feature that are not variables."""
         name = function.name
         if name in self.features:
             if any(key or not isinstance(value, str) for key, value in function.args):

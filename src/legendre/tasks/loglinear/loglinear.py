@@ -1,4 +1,4 @@
-"""`loglinear`: log-linear models of contingency tables, by formulas, as a statistician reads them."""
+"""`loglinear` fits log-linear models, given by formulas, to contingency tables; `LogLinear` is its result."""
 
 from __future__ import annotations
 
@@ -93,11 +93,13 @@ def loglinear(
         functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``. A variable
         before a colon gives each of its levels its own association: ``"c:uniform(a, b)"``.
     counts
-        For a data frame: the column of frequencies, or these numbers; ``"rows"`` counts every row once. The column can
-        also be named before a ``~`` in the formula. If a column looks like frequencies, an error asks which it is.
+        For a data frame: the column of frequencies, or the frequencies themselves; ``"rows"`` counts every row once.
+        The column can also be named before a ``~`` in the formula. If a column that is not named looks like
+        frequencies, an error asks whether it is.
     columns
-        For a data frame: the variables of the table; by default those of the formula. Of other data all variables are
-        used: if the formula does not name one, the model gives its levels equal frequencies.
+        For a data frame: the variables of the table; by default those of the formula. Other data are tables already,
+        and all their variables are used: the model gives equal frequencies to the levels of a variable that the
+        formula does not name.
     levels
         For each variable its levels in order; by default those that occur, sorted (ordered categories keep their
         order).
@@ -105,8 +107,8 @@ def loglinear(
         Names of the variables of an array; by default A, B, C, ...
     missing
         What to do with rows of a data frame that lack a value. "error" names the first of them. "drop" leaves them out,
-        and says how many. "em" uses them, by expectation-maximisation: each counts towards the margin of the variables
-        that it has. This is right if values are missing at random.
+        and a note says how many. "em" uses them, by expectation-maximisation: each counts towards the margin of the
+        variables that it has. This is valid if values are missing at random.
     support
         A boolean array of the table's shape, False at structural zeros (cells that cannot occur); or "nonzero", if
         every zero is structural.
@@ -123,7 +125,7 @@ def loglinear(
         Add to each term the terms that it contains. False takes the terms literally; the model is then not invariant to
         the choice of reference level.
     tol
-        As in `decompose`.
+        The accuracy of the fitted margins, as in `decompose`.
 
     Returns
     -------
@@ -154,6 +156,7 @@ def loglinear(
     columns = [columns] if isinstance(columns, str) else columns
     check_choice(missing, "missing", ("error", "drop", "em"), InvalidSamples)
     left = left_side(formula)
+    # a table: its entries are the counts
     if not _has_rows(data, columns, counts):
         if left is not None or counts is not None or columns is not None:
             asked = f"the formula names {left!r} before ~" if left else "columns= or counts= is passed"
@@ -164,6 +167,7 @@ def loglinear(
         table = _read_counts(data, support, base, names, levels)
         model = read_formula(formula, table.labels.names or (), features, hierarchical=hierarchical)
         return fit_table(table, model, tol)
+    # a data frame: its rows are counted
     if left is not None and counts is not None and not np.array_equal(counts, left):
         raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed too. Pass one.")
     if columns is None and (named := list_names(formula)) is not None:
@@ -179,15 +183,18 @@ def loglinear(
     variables = origin.of(()).names or ()
     model = read_formula(formula, variables, features, hierarchical=hierarchical)
     support, base = align_with(support, origin), align_with(base, origin)
+    # rows are grouped by the variables they have; one group with all variables means that no row lacks a value
     if [pattern.modes for pattern in patterns] != [tuple(range(len(variables)))]:
         return fit_rows(_read_incomplete(origin, patterns, support, base), model, tol)
     return fit_table(replace(observe(patterns[0].counts, support, base), origin=origin), model, tol)
 
 
 def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
-    """Whether data is a frame with a row for each case or cell, not a table whose entries are counts.
+    """Decide whether data is a frame with a row for each case or cell, or else a table whose entries are counts.
 
-    Only pandas frames can be either: one whose columns are all numbers and whose index has labels is a cross table.
+    Only a pandas frame can be either. It is a cross table if all its columns are numeric and its index, or a second
+    level of its columns, has labels; `columns` or `counts` say that it has rows. Libraries are recognised by name, so
+    that none is imported.
     """
     root, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if isinstance(data, Mapping) or (isinstance(data, np.ndarray) and data.dtype.names is not None):
@@ -201,9 +208,10 @@ def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
 
 
 def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) -> Observation:
-    """Read a table of counts; variables without a name are called A, B, C, ... as in textbooks.
+    """Read a table of counts; variables without names are called A, B, C, ... as in textbooks.
 
-    A sparse tensor is formed as an array if that fits in memory.
+    A sparse tensor is turned into an array if that fits in memory, because sparse data take neither a mask as support
+    nor a base measure. NaN is refused: a log-linear model does not complete tables.
     """
     if isinstance(data, SparseTensor) and beyond_memory(data.shape) is None:
         origin = unwrap(data, names, levels)[1]
@@ -225,20 +233,24 @@ def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) ->
 
 
 def _read_incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any, base: Any) -> Incomplete:
-    """Put rows, some of which lack values, together with the cells that can occur and the base measure."""
+    """Combine counts of rows, some of which lack values, with the support and the base measure of the full table.
+
+    `patterns` are the rows by the variables that they have. The origin is marked as completed, because entries of the
+    completed table are not observed counts: inference on it is refused.
+    """
     if isinstance(support, str) and support != "all":
         raise InvalidSupport(
             f"support={support!r} with missing='em': which cells are empty is not known where rows lack values. Pass a "
             "boolean array, False where a cell cannot occur."
         )
     assert origin.labels is not None
-    space = observe(np.ones(origin.labels.shape), support, base)
+    space = observe(np.ones(origin.labels.shape), support, base)  # its entries, 1, are not used
     return Incomplete(replace(space, origin=replace(origin, completed=True)), patterns)
 
 
 @dataclass(frozen=True)
 class Move:
-    """One step of a search: what was done, to which term, and what it changed.
+    """One step of the search that `LogLinear.step` makes: what was done, to which term, and what it changed.
 
     Attributes
     ----------
@@ -261,18 +273,19 @@ class Move:
 class LogLinear(Inference):
     """A log-linear model fitted to a contingency table: made by `loglinear`. It is an `Inference`.
 
-    With ``missing="em"``, a row that lacks values counts towards the margin of the variables that it has. This is right
+    With ``missing="em"``, a row that lacks values counts towards the margin of the variables that it has. This is valid
     if values are missing at random: whether one is missing may depend on what was observed, but not on the value
-    itself. All answers are then from the likelihood of what was observed; standard errors come from its information
-    (Louis 1982), so they include what the missing values cost. `g2` and `df` compare with the saturated model of the
-    same rows; Pearson's statistic has no counterpart. That likelihood is not concave in general: `residual` certifies a
-    stationary point, and `local_maximum` that the likelihood rises in no direction from it; another start might lead to
+    itself. All answers are then based on the likelihood of what was observed. Standard errors come from its information
+    (Louis 1982), so they account for the information lost. `g2` and `df` compare with the saturated model of the same
+    rows; Pearson's statistic has no counterpart. That likelihood is not concave in general: `residual` certifies a
+    stationary point, and `local_maximum` that the likelihood rises in no direction from it. Another start might lead to
     a higher maximum.
 
     Attributes
     ----------
     fit
-        The decomposition; if rows lack values, that of the completed table, in which such rows are divided by Q itself.
+        The decomposition. If rows lack values, it is that of the completed table, in which each such row is divided
+        among its possible cells in proportion to Q.
     formula, generators
         The model as a formula, and by its largest terms.
     g2, x2, df, g2_p_value, x2_p_value, aic, bic, log_likelihood
@@ -358,21 +371,26 @@ class LogLinear(Inference):
         log_likelihoods: tuple[float, ...],
         **others: Any,
     ) -> Self:
-        """Make the model of what a file holds; features of the caller's own are not in it, but for their names."""
+        """Rebuild a model from the `_stored` fields that a file holds.
+
+        A file holds the names of the caller's own features, but not the functions: `LOST` stands for them. The last
+        point of expectation-maximisation is computed again at theta. The table of counts is rebuilt, so that other
+        models can be fitted to it.
+        """
         names = fit.labels.names or ()
         model = read_formula(formula, names, dict.fromkeys(_feature_names, LOST), hierarchical=hierarchical)
         em, mask = None, "all" if fit.model.support.mask is None else fit.model.support.mask
         if _patterns:
             rows = _read_incomplete(fit.origin, _patterns, mask, fit.model.base)
             em = replace(Ascent.at(Likelihood(rows, fit), fit.theta), path=tuple(log_likelihoods))
-        elif beyond_memory(fit.shape) is None:  # the counts are the table
+        elif beyond_memory(fit.shape) is None:
             table = observe(others["counts"].grid(fit.shape), mask, fit.model.base)
             fit = replace(fit, data=replace(table, origin=fit.origin))
         return cls(fit=fit, model=model, em=em, **others)
 
     @property
     def plot(self) -> FitPlots:
-        """Pictures: ``m.plot.mosaic()``, ``.odds()``, ``.residuals()``, ...; incomplete rows are completed first."""
+        """Plots: ``m.plot.mosaic()``, ``.odds()``, ``.residuals()``, ...; incomplete rows are completed first."""
         return replace(self.fit.plot, tests=self)
 
     def report(self, path: Any, data: Any = None) -> None:
@@ -402,14 +420,16 @@ class LogLinear(Inference):
 
     @cached_property
     def missing_information(self) -> float:
-        """The largest share of information that is lost to missing values; NaN where fitted counts tend to 0.
+        """The largest share of the information, over directions in theta, that is lost to missing values.
 
-        It is the largest eigenvalue of the missing information relative to that of complete rows.
+        It is the largest eigenvalue of the missing information relative to that of complete rows, which also is the
+        rate of convergence of expectation-maximisation. NaN if fitted counts tend to 0.
         """
         from scipy.linalg import eigh
 
         if self.em is None or self.missing is None:
             return 0.0
+        # of the independent parameters: the information of all of them would be singular
         own = np.ix_(self.em.likelihood.columns, self.em.likelihood.columns)
         complete = self.em.likelihood.complete_information(self.em.q)[own]
         try:
@@ -420,12 +440,18 @@ class LogLinear(Inference):
 
     @property
     def local_maximum(self) -> bool:
-        """Whether the likelihood falls in every direction; shares of the information below 1e-7 are rounding."""
+        """Whether the likelihood falls in every direction from the fit: some information is left in each.
+
+        A share below 1e-7 that is left cannot be told from 0, because of rounding.
+        """
         return self.missing_information <= 1.0 - 1e-7
 
     @cached_property
     def information(self) -> Information:
-        """The covariance from the information in what was observed."""
+        """The covariance of the parameters, from the information in what was observed.
+
+        An error is raised if the rows carry no information in some direction: there, the inverse does not exist.
+        """
         if not self.local_maximum:
             raise InvalidQuery(
                 "the rows do not determine all parameters: along some direction no information was observed, as where "
@@ -436,16 +462,20 @@ class LogLinear(Inference):
 
     @cached_property
     def mcar(self) -> LikelihoodRatio:
-        """The test that values are missing completely at random (Little 1988; for tables Fuchs 1982)."""
+        """The likelihood ratio test that values are missing completely at random (Little 1988; for tables Fuchs 1982).
+
+        It compares one saturated model of all rows with a model in which each pattern of missing values has its own
+        probabilities of the margin that its rows show.
+        """
         if self.em is None:
             return LikelihoodRatio(0.0, 0)
         data = self.em.likelihood.data
         best, df = 0.0, -data.count_free(data.inside)
-        for lost, counts in data.parts:
+        for lost, counts in data.parts:  # the modes that the rows of a pattern lack, and the margin that they show
             seen = counts[counts > 0]
             best += float(seen @ np.log(seen / seen.sum()))
             df += int(data.inside.any(axis=lost).sum()) - 1
-        # g2 / 2: by how much the saturated model's log-likelihood exceeds this model's
+        # path[-1] is this model's log-likelihood, and that of the saturated model is higher by g2 / 2
         return LikelihoodRatio(max(2.0 * (best - self.em.path[-1]) - self.g2, 0.0), df)
 
     # --- other models of the same table ------------------------------------------------------------------------------
@@ -465,7 +495,7 @@ class LogLinear(Inference):
         return self.refit(update_formula(self.model, formula, features))
 
     def refit(self, model: Formula) -> LogLinear:
-        """Fit another model to the same table."""
+        """Fit another model to the same table, or the same rows, as this one."""
         if self.em is not None:
             return fit_rows(self.em.likelihood.data, model, self.tol, stacklevel=4)
         if self.fit.data is None:
@@ -506,7 +536,10 @@ class LogLinear(Inference):
         return self._compare_each(self.model.list_larger(self.model.read_scope(scope)), "with")
 
     def _compare_each(self, moves: list[tuple[str, str, Formula]], head: str) -> Anova:
-        """Fit the models one move away, and test each against this one; `head` is the head of their column."""
+        """Fit the models that are one move away, and test each against this one, for `drop1` and `add1`.
+
+        A move is "add" or "drop", the name of a term, and the model. `head` is the head of the column of terms.
+        """
         fits, tests = [], []
         for action, _, other in moves:
             fits.append(self.refit(other))
@@ -514,6 +547,7 @@ class LogLinear(Inference):
         return Anova((self, *fits), tuple(tests), ("nothing", *(name for _, name, _ in moves)), head)
 
     def _check_hierarchical(self, asked: str) -> None:
+        """Raise an error that names the method `asked` unless the model is hierarchical."""
         if not self.hierarchical:
             raise InvalidQuery(
                 f"{asked} goes from one hierarchical model to the next; this one has hierarchical=False."
@@ -527,9 +561,10 @@ class LogLinear(Inference):
         type: Kind = "hierarchical",  # noqa: A002, the word that gRim uses
         scope: str | Sequence[Any] | None = None,
     ) -> LogLinear:
-        """Add or drop one term at a time as long as that lowers a criterion; `path` lists the steps.
+        """Add or drop one term at a time as long as that lowers a criterion; `path` of the result lists the steps.
 
-        The best step is taken; of equal ones, up to rounding, the first in the order of the table.
+        Each step is the one that lowers the criterion most; among equal ones, up to rounding, the first in the order
+        of the table.
 
         Parameters
         ----------
@@ -538,8 +573,8 @@ class LogLinear(Inference):
         direction
             "both", "forward" (add terms) or "backward" (drop terms).
         type
-            "hierarchical": single terms. "decomposable": edges of a graph without long cycles, whose cliques are the
-            generators; all fits are then in closed form.
+            What a step adds or drops. "hierarchical": a term. "decomposable": an edge of a chordal graph, whose cliques
+            are the generators; all fits are then in closed form.
         scope
             The largest model, by default the saturated one.
 
@@ -557,7 +592,7 @@ class LogLinear(Inference):
         check_choice(direction, "step: direction", get_args(Direction), InvalidQuery)
         check_choice(type, "step: type", get_args(Kind), InvalidQuery)
         if isinstance(criterion, str):
-            named = criterion.lower()  # R writes them large
+            named = criterion.lower()  # R writes AIC and BIC
             check_choice(named, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"), InvalidQuery)
             price = 2.0 if named == "aic" else float(np.log(self.fit.total))
         else:
@@ -573,16 +608,17 @@ class LogLinear(Inference):
                 found = own.list_smaller() + own.list_larger(largest)
             moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
             changes = np.array([other._penalise(price) - best._penalise(price) for _, _, other in moves])
-            if not changes.min(initial=0.0) < -rounding:  # also if ranks, and so criteria, are not known
+            # nothing lowers the criterion; `not <` ends the search also at NaN, where a rank is not known
+            if not changes.min(initial=0.0) < -rounding:
                 return replace(best, path=tuple(path))
-            first = int(np.argmax(changes <= changes.min() + rounding))  # of equal ones
+            first = int(np.argmax(changes <= changes.min() + rounding))  # the first of those that are equal to the best
             action, name, best = moves[first]
             path.append(Move(action, name, best._penalise(price), float(changes[first]), best.formula))
 
     # --- in print ----------------------------------------------------------------------------------------------------
 
     def tables(self, rows: int = 30) -> list[Table]:
-        """List the tests of fit, then the coefficients; these only where the rows determine them."""
+        """List the tables of the summary: tests of fit and, if the rows determine them, at most `rows` coefficients."""
         check_int(rows, "summary: rows", 1, InvalidQuery)
         if not self.local_maximum:
             return [self._describe()]
@@ -594,9 +630,10 @@ class LogLinear(Inference):
     __str__ = __repr__
 
     def _describe(self) -> NamedValues:
-        """Lay out the table, the tests of fit, the criteria and all warnings, for print; empty values are left out."""
+        """Lay out the printed form: the table, tests of fit, criteria and all warnings; empty entries are left out."""
         labels, share, mcar, rows = self.fit.labels, self.missing_information, self.mcar, []
         modes = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
+        # complete rows first, then patterns of missing values from the most frequent on
         for pattern in sorted(self._patterns, key=lambda p: (len(p.modes) < len(self.names), -p.total)):
             lost = [name for k, name in enumerate(self.names) if k not in pattern.modes]
             rows.append(f"{pattern.total:,} {'without ' if lost else 'complete'}{' and '.join(lost)}")
@@ -643,7 +680,7 @@ class LogLinear(Inference):
 
 
 def fit_table(data: Observation, model: Formula, tol: float, *, stacklevel: int = 4) -> LogLinear:
-    """Fit a model to a table that has been read; `stacklevel` leads to the line of the user's call."""
+    """Fit a model to a table of counts; `stacklevel` makes a warning name the line of the user's call."""
     fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)), stacklevel=stacklevel)
     return LogLinear.of(fit, model=model, tol=tol)
 
@@ -651,26 +688,28 @@ def fit_table(data: Observation, model: Formula, tol: float, *, stacklevel: int 
 def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 3) -> LogLinear:
     """Fit a model to rows, some of which lack values, and compare it with the saturated model of the same rows.
 
-    The rows of each pattern are a multinomial sample of their own. The penalties of AIC and BIC count the parameters on
-    the support that the rows can tell apart, including infinite ones, but never more than the margins have values.
+    The rows of each pattern (rows that have the same variables) are a multinomial sample of their own. The penalties of
+    AIC and BIC count the parameters on the support that the rows identify, including infinite ones, but never more
+    than the observed margins have free probabilities.
     """
     from scipy.special import gammaln, xlogy
 
     em = maximise(rows, model.basis(rows.shape), tol)
     likelihood, fit, q, largest = em.likelihood, em.likelihood.fit, em.q, em.path[-1]
-    alive = likelihood.log_base > -np.inf
+    alive = likelihood.log_base > -np.inf  # the cells with positive probability
     identified = likelihood.count_identified(q)
+    # `columns` are the independent parameters where cells are alive; those that are infinite are counted on top
     rank = min(support_rank(fit) - len(likelihood.columns) + identified, float(rows.count_free(rows.inside)))
-    multinomial = poisson = largest
+    multinomial = poisson = largest  # without constants, which are added for each pattern
     for pattern in rows.patterns:
-        n, same = float(pattern.total), float(gammaln(pattern.counts + 1.0).sum())
-        multinomial += float(gammaln(n + 1.0)) - same
-        poisson += float(xlogy(n, n)) - n - same
+        n, log_factorials = float(pattern.total), float(gammaln(pattern.counts + 1.0).sum())
+        multinomial += float(gammaln(n + 1.0)) - log_factorials
+        poisson += float(xlogy(n, n)) - n - log_factorials  # the means are n times the probabilities
     found = LogLinear(
         fit=fit,
         counts=pair_with_means(fit, np.argwhere(alive), rows.expect(q)[alive]),
         g2=max(2.0 * (rows.maximise_saturated() - largest), 0.0),
-        x2=float("nan"),
+        x2=float("nan"),  # Pearson's statistic needs a complete table
         df=rows.count_free(alive) - identified,
         log_likelihood=multinomial,
         aic=aic(poisson, rank),
