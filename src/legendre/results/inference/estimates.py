@@ -5,7 +5,7 @@ to infinity, but many combinations of it stay finite: all those that are functio
 keep positive probability. Some of the others go to plus or minus infinity along every path to the limit; the rest have
 no limit at all.
 
-Every estimate is a weighted sum of log means over all cells, and a cell's weight is a product with a factor for each
+Most estimates are weighted sums of log means over all cells, and a cell's weight is a product with a factor for each
 variable. A coding gives these factors: for each effect of a variable, factors of its levels that sum to 0; for
 coefficients that do not involve the variable, factors that sum to 1. Odds ratios and means over levels have the same
 form. Since ``log mu_v = log N - psi + sum of theta_u over u <= v``, the sum can be written with weights of theta and of
@@ -57,6 +57,7 @@ class Combinations(NamedTuple):
     offsets: FloatArray | float = 0.0  # known numbers to add, such as logarithms of the base measure
 
 
+# why a parameter has no standard error
 OPEN = "not identified: other values of this and other parameters give the same Q"
 INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
 
@@ -286,7 +287,7 @@ def _mark_cells_that_stay(fit: Decomposition) -> BoolArray:
 
 
 def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatArray) -> Iterator[tuple[int, int]]:
-    """Find the combinations that have no finite estimate: their numbers, and the sign of infinity, or 0 for no limit.
+    """Find the combinations without a finite estimate; yield the row of each and its sign of infinity, 0 for no limit.
 
     `weights` (m x (1 + |B|)) are the combinations; `directions` (d x |B|) are changes of theta that leave Q unchanged
     on all cells with positive probability. A combination that changes along one of them is not determined by these
@@ -305,12 +306,12 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
         )
     alive = _mark_cells_that_stay(fit)
     grids = [space.below(direction) for direction in directions]
-    level = np.array([grid[alive][0] for grid in grids])  # by how much each raises all cells with probability
+    rises = np.array([grid[alive][0] for grid in grids])  # each raises all cells with probability equally: by how much
     # changes of the log means of vanishing cells (rows) along each direction (column), with the constant adjusted;
     # equal rows are the same constraint, up to rounding
-    falls = np.stack([grid[space.alive & ~alive] - rise for grid, rise in zip(grids, level, strict=True)], axis=1)
+    falls = np.stack([grid[space.alive & ~alive] - rise for grid, rise in zip(grids, rises, strict=True)], axis=1)
     falls = np.unique(falls.round(9), axis=0)
-    directions = np.column_stack([-level, directions])
+    directions = np.column_stack([-rises, directions])  # the constant compensates for these rises
     steepness = weights @ recession_with_constant(fit)
     # a change counts if it exceeds the rounding error of its sum
     changes, size = weights @ directions.T, np.abs(weights) @ np.abs(directions.T)
@@ -334,15 +335,15 @@ class Coefficients(Printed):
     Attributes
     ----------
     names
-        What each row is about.
+        The name of each coefficient, mean, contrast or odds ratio.
     estimate, standard_error
-        An estimate that diverges is infinite, one that the counts do not determine is NaN; neither has a standard
+        An estimate that diverges is infinite, and one that the counts do not determine is NaN; neither has a standard
         error, and `notes` says why. One that the model fixes, such as the odds ratio 1 of two variables that no term
-        joins, has the standard error 0 and no test.
+        contains together, has the standard error 0 and no test.
     z, p_value
-        Wald tests of an estimate of 0.
+        Wald tests of the hypothesis that the estimated quantity is 0 (or the factor 1).
     lower, upper
-        Ends of the intervals, which hold with probability `confidence`: Wald's, or those of the profile likelihood.
+        Ends of the confidence intervals with level `confidence`: Wald's, or those of the profile likelihood.
     exp, logs
         True: estimates and intervals are factors, and `standard_error` is that of their logarithms, `logs`.
 
@@ -364,10 +365,10 @@ class Coefficients(Printed):
     logs: FloatArray
     standard_error: FloatArray
     notes: tuple[str, ...]
-    ends: FloatArray  # of the intervals, as logarithms
+    ends: FloatArray  # lower and upper ends of the intervals, as logarithms if `exp`, m x 2
     confidence: float
     exp: bool
-    what: str
+    what: str  # what the rows are, the head of the column of names: "coefficient", "mean", ...
 
     def __len__(self) -> int:
         return len(self.names)
@@ -638,7 +639,7 @@ class Estimates(Storable):
         exp: bool = False,
         confidence: float = 0.95,
     ) -> Coefficients:
-        """Estimate combinations of parameters; those that the counts do not determine say so.
+        """Estimate linear combinations of parameters; a note marks those that the counts do not determine.
 
         Parameters
         ----------
@@ -662,6 +663,7 @@ class Estimates(Storable):
         >>> tests.contrast([[0, 0, 1]]).notes
         ('infinite, because of fitted zeros',)
         """
+        # what the weights apply to: coefficients by name, log means of cells, or theta
         fit, of, called = self.fit, "parameters", "contrast"
         if isinstance(weights, Mapping):
             if cells is not None:

@@ -191,8 +191,8 @@ class Inference(Estimates):
         rng
             A seed or a generator.
         conditional
-            For decomposable models, draw tables with the margins that the model fits: p-values are then exact, however
-            few the counts, as in R's ``chisq.test(simulate.p.value = TRUE)``.
+            For decomposable models, draw tables with the margins of X that the model fits. The p-values are then exact,
+            however small the counts, as in R's ``chisq.test(simulate.p.value = TRUE)``.
 
         Examples
         --------
@@ -222,6 +222,7 @@ class Inference(Estimates):
                 "Leave conditional out",
             )
             counts = self.counts.grid(fit.shape).astype(np.int64)
+            # here all cells are in the support, so a flattened table has the order of `cells`
             tables = map(np.ravel, draw_tables(counts, margins, n, random))
         else:
             q = np.exp(fit._distribution.log_prob(cells))
@@ -243,14 +244,14 @@ class Inference(Estimates):
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
 
         The prior is the conjugate (hyper-Dirichlet) one, as if `alpha` cases in total had been seen before, spread
-        evenly over the cells. The result is exact, and so available for decomposable models only, whose margins form a
+        evenly over the cells. The result is exact, but available only for decomposable models, whose margins form a
         tree. Differences between models are logarithms of Bayes factors.
 
         Notes
         -----
-        The prior density of theta is proportional to ``exp(sum of s log q)``, s being alpha imagined counts, the same
-        in every cell. With the table's own counts added it is the posterior, so the evidence is the ratio of two
-        integrals of the same kind (Massam, Liu and Dobra 2009).
+        The prior density of theta is proportional to ``exp(sum of s log q)``, where s is the same imagined count in
+        every cell, alpha in total. If the table's own counts are added to s, it is the posterior, so the evidence is
+        the ratio of two integrals of the same kind (Massam, Liu and Dobra 2009).
 
         Examples
         --------
@@ -287,10 +288,10 @@ class Inference(Estimates):
             vanish have residual 0, but no adjusted residual (NaN), nor does any cell whose fitted mean always equals
             its count.
         cells
-            Cells, k x N, for a vector of their residuals, also where no array of X's shape can be formed. They are
-            given by labels, if there are any, as in `Decomposition.log_prob`.
+            Cells, one a row, for a vector of their residuals; this works even if X is too large for an array. Levels
+            are given by labels, if there are any, as in `Decomposition.log_prob`.
         indices
-            Whether all of them are indices in X, also of modes with labels.
+            True: levels are given by their indices in X, even if they have labels.
 
         Examples
         --------
@@ -308,7 +309,7 @@ class Inference(Estimates):
             index = read_cells(fit.labels, cells, "residuals", indices)
         log_mu = fit._distribution.log_prob(index) + float(np.log(fit.total))
         alive = log_mu > -np.inf
-        # the cells that vanish: neither a mean nor a count, so the residual is 0, but there is no adjusted one
+        # cells outside the support have NaN; those that vanish have mean and count 0, so residual 0, but none adjusted
         found = np.where(fit.model.support.contains(index) & (kind != "adjusted"), 0.0, np.nan)
         n, log_mu = self.counts.at(index[alive]), log_mu[alive]
         found[alive] = pearson(n, log_mu)

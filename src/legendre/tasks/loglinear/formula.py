@@ -145,6 +145,7 @@ class Formula:
         if scope is None:
             return None
         allowed = read_formula(scope, self.names, known=self.features).terms
+        # the error names the first term that the scope lacks
         for term in self.order(self.terms - allowed)[:1]:
             raise InvalidQuery(f"the scope {scope!r} does not contain the model: {self.name(term)} is missing.")
         return allowed
@@ -187,7 +188,7 @@ class Formula:
 
 
 def add_contained(terms: Iterable[Iterable[int]]) -> frozenset[Term]:
-    """Add to each term all terms that it contains, as a hierarchical model requires."""
+    """Add to each term all terms that it contains, as a hierarchical model requires: all subsets but the empty one."""
     sets = map(list, terms)
     return frozenset(Term(part) for own in sets for n in range(1, len(own) + 1) for part in combinations(own, n))
 
@@ -206,6 +207,7 @@ def terms_of_graph(edges: frozenset[Term], n: int) -> frozenset[Term]:
     [[0], [0, 1], [1], [1, 2], [2]]
     """
     graph = np.array([[Term([a, b]) in edges for b in range(n)] for a in range(n)])
+    # the numbers of levels, here 2, matter only for the choice of chords
     return add_contained(clique.modes for clique in clique_tree(graph, [2] * n).cliques)
 
 
