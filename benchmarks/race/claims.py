@@ -21,11 +21,11 @@ class Claim:
 
 
 CLAIMS = (
-    Claim("docs/guides/balancing.md", "Plain proportional fitting in ten lines of NumPy is faster on the easy cube",
+    Claim("docs/guides/balancing.md", "Plain proportional fitting in ten lines of NumPy is faster on an easy cube",
           "100^3, all two-way margins", "plain NumPy", OURS),
     Claim("docs/guides/balancing.md", "faster than POT on matrices", "1000x1000 lognormal, sigma 4", OURS, "POT"),
     Claim("docs/guides/large.md", "faster than mbi", "lattice 5 x 20, binary, strong", OURS, "mbi"),
-    Claim("docs/start/coming-from-pot.md", "also where plain NumPy is faster",
+    Claim("docs/start/coming-from-pot.md", "shows where plain NumPy is faster",
           "100^3, all two-way margins", "plain NumPy", OURS),
 )  # fmt: skip
 WORDS = ("faster", "slower", "times as fast", "times as long", "times faster")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -291,6 +292,7 @@ UNEVEN = np.array([[1.0], [0.25], [1.0]]) * np.ones(4) * 6 / 9
 TROUBLE: list[tuple[Any, Any, dict[str, Any], str]] = [
     ([[1, -2], [3, 4]], None, {}, r"X has 1 negative entry: it is X\[0, 1\] = -2"),
     ([[1, 2], [NAN, 4]], None, {}, r"1 entries that are NaN; the first is X\[1, 0\].*must stay empty is 0"),
+    (da.from_array(np.array([[1, 2], [NAN, 4]])), None, {}, r"1 entries that are NaN; the first is X\[1, 0\]"),
     (np.zeros((2, 2)), None, {}, "zero everywhere"),
     (SQUARE, {0: [1, 1], 1: [1, 2]}, {}, r"margins 0 and 1 have different sums, 2 and 3. .* rescale one"),
     (SQUARE, {0: [1, -1], 1: [1, 1]}, {}, r"margin 0\[1\] = -1; entries must be finite and >= 0"),

@@ -165,6 +165,8 @@ def test_classes_that_are_far_apart_are_found() -> None:
     found = two.class_probabilities(rows)[:, 0] > 0.5
     assert max((found == kind).mean(), (found != kind).mean()) > 0.97
     assert two.score(rows) > ld.LegendreDensity(ld.graph()).fit(rows).score(rows)
+    few = ld.LegendreDensity(ld.graph(), classes=4).fit(rows[:60, :3])  # no class would have twenty rows
+    assert few.class_probabilities(rows[:60, :3]).shape[1] >= 1
 
 
 ROWS = draw_rows(50)

@@ -129,6 +129,8 @@ def test_unseen_values(people: AnyArray) -> None:
     margins = X.sum(axis=(1, 2))[2], X.sum(axis=(0, 2))[0], X.sum(axis=(0, 1))[0]
     assert silent[0] == pytest.approx(np.log(margins).sum(), abs=1e-9)
     assert_array_equal(density.score_samples(new[1:]), [-np.inf])
+    with pytest.raises(ld.errors.InvalidSamples, match="row 1: the levels of the other columns have probability 0"):
+        density.predict_proba(new)
 
 
 def test_bins_make_a_density(rng: np.random.Generator) -> None:

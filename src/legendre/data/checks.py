@@ -158,9 +158,10 @@ def check_entries(values: Any, seen: Scan) -> None:
 
 
 def missing_cells(values: AnyArray, prior: bool) -> BoolArray | None:
-    """Return a mask of the entries that are NaN, which means missing; ``None`` if no entry is.
+    """Return a mask of the entries that are NaN; ``None`` if no entry is.
 
-    With `prior`, X is a base measure, and NaN is refused.
+    NaN means missing: `support_mask` takes such cells out of the sample space. With `prior`, X is a base measure, and
+    NaN is refused.
     """
     missing = np.isnan(values)
     if not missing.any():

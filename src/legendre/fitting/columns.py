@@ -648,7 +648,8 @@ def _run_em(
     while len(tried) < most and (len(tried) < 2 or tried[-1].held_out > tried[-2].held_out + rise):
         if tried:
             weights = tried[-1].mixture.posterior(columns) * columns.weights[:, None]
-        weights = weights[:, weights.sum(axis=0) > min(least, 0.5 * columns.total)]
+        sums = weights.sum(axis=0)
+        weights = weights[:, sums >= min(least, 0.5 * columns.total, sums.max())]  # the largest class stays in any case
         mixture = _maximise(columns, weights, recipe, strength)
         tried.append(Tried(strength, mixture, float(valid.weights @ mixture.log_prob(valid)) / valid.total))
     return max(tried, key=lambda run: run.held_out)

@@ -222,15 +222,15 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
 
 
 def _quick_to_refit(fit: Decomposition) -> bool:
-    """Decide whether fitting once more without each parameter in turn would take about a second in all.
+    """Decide whether fits without each parameter in turn would take less than about a second in all.
 
-    A fit reads X once, and then sweeps the merged grid.
+    A fit reads X once, and then sweeps the merged grid a few times.
     """
     if fit.data is None or fit.n_params > FEW_REFITS:
         return False
     entries = fit.data.entries
     read = math.prod(fit.shape) if entries is None else len(entries.values)
-    # 2^24 visits of cells, in all these fits together, take half a second
+    # one reading of X, or one sweep, for each fit: 2^24 visits of cells take a tenth of a second or two
     return fit.n_params * max(read, fit.model.additions) <= 1 << 24
 
 

@@ -24,7 +24,7 @@ def conjugate_gradients(
 
     It differs from `scipy.sparse.linalg.cg` in three ways. Vectors may be arrays of any shape. The norm is that of the
     preconditioner. A curvature that is not positive is not an error: the last iterate is returned, since every iterate
-    is a descent direction.
+    but 0 is a descent direction.
 
     Parameters
     ----------

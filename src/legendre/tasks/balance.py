@@ -27,7 +27,7 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.checks import check_numeric, check_range, finder, first_cell
+from legendre.data.checks import check_numeric, check_range, finder, first_cell, missing_cells
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
@@ -315,6 +315,8 @@ def balance(
                 "Use auto, gradient, natural, natural-cg, matrix-scaling, scaling."
             )
         data = in_memory(read(X, prior=True, names=names, levels=levels), "balance")
+        if data.missing is not None:  # of a dask array, which is read as if NaN could be left out
+            missing_cells(data.values, prior=True)
         support = Support(data.values.shape, None if data.positive else data.values > 0)
         base = freeze(np.asarray(data.values, dtype=np.float64))
         prior = replace(data, support=support, base=base, positive=True)  # X is the base measure on its own support
@@ -414,7 +416,7 @@ def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcom
     alive = None if face is None else model.quotient.spread(face)  # from merged cells to the cells of X
     # if the caller stopped the solver or it ran out of steps, the result is the tensor at which it stopped
     cycles = 5 if status in (Status.CONVERGED, Status.STALLED) else 0
-    parts = share_out(possible.problem, outcome.point, margins)
+    parts = split_into_factors(possible.problem, outcome.point, margins)
     tensor, parts, error = polish(X, alive, parts, margins, tol, cycles)
     vanishing = vanishing_cells(model, face)
     if error <= tol:
@@ -732,11 +734,12 @@ def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: floa
 # --- from theta to a tensor with the margins -------------------------------------------------------------------------
 
 
-def share_out(problem: Problem, point: Point, margins: Margins) -> dict[Modes, FloatArray]:
+def split_into_factors(problem: Problem, point: Point, margins: Margins) -> dict[Modes, FloatArray]:
     """Turn theta into the log factors of `Balanced`: for each margin an array of its shape.
 
     They add up to ``log(total) + zeta(theta) - psi`` on each cell that is positive. The modes of a parameter, where its
-    cell is not 0, may lie in several margins: the first of these gets it. The constant goes to the first margin.
+    cell is not 0, may lie in several margins: the first of these gets it. The constant ``log(total) - psi`` goes to the
+    first margin. A factor is 0, and its logarithm -inf, where the margin is 0.
     """
     positions, theta = problem.model.positions, point.theta.copy()
     log_factors: dict[Modes, FloatArray] = {}

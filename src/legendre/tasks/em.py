@@ -112,8 +112,7 @@ class Incomplete:
         The log-likelihood is concave in q. EM finds its maximum, with two steps at a time extrapolated (SQUAREM,
         Varadhan and Roland 2008), for at most `most` such rounds. An EM step multiplies each cell of q by the
         derivative of the log-likelihood there, over the number N of rows. It ends when no factor of a positive cell is
-        above 1 + 1e-10. Because of concavity, the log-likelihood is then at most 1e-10 N below its maximum over all q
-        that have the same zeros.
+        above 1 + 1e-10. Because of concavity, the log-likelihood is then at most 1e-10 N below its maximum.
         """
         q = self.even
         for _ in range(most):
@@ -124,8 +123,10 @@ class Incomplete:
             # extrapolate along the first difference and the second; length 1 is two plain EM steps
             change, bend = first - q, second - 2 * first + q
             length = max(float(np.linalg.norm(change)) / (float(np.linalg.norm(bend)) or 1.0), 1.0)
-            # an EM step from there, which makes probabilities of it; it is taken if it is better than two plain ones
-            jump = self.expect(np.maximum(q + 2 * length * change + length**2 * bend, 0.0)) / self.total
+            # an EM step from there, which makes probabilities of it; it is taken if it is better than two plain ones.
+            # Cells stay positive, as no EM step raises a probability of 0 again
+            far = np.maximum(q + 2 * length * change + length**2 * bend, 0.01 * second)
+            jump = self.expect(far) / self.total
             q = jump if self.value(jump) > self.value(second) else second
         return self.value(q)
 

@@ -303,11 +303,13 @@ class Estimator(ABC):
         labels = self._labels()
         k = len(labels.shape) - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
         states = self._encode(X, skip=k)
+        unknown = (states == UNKNOWN).any(axis=1) & (not self._smooths)  # such rows have probability 0
+        states = np.where(unknown[:, None], 0, np.maximum(states, MISSING))
         log_q = np.empty((len(states), len(self.columns_[k].values)))
         for level in range(log_q.shape[1]):  # the joint probability of the other columns with each level
             states[:, k] = level
             log_q[:, level] = self._log_prob(states)
-        impossible = np.flatnonzero(log_q.max(axis=1) == -np.inf)
+        impossible = np.flatnonzero(unknown | (log_q.max(axis=1) == -np.inf))
         if len(impossible):
             raise InvalidSamples(
                 f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so "

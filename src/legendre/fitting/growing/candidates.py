@@ -65,7 +65,7 @@ def _add_best(state: State, found: Features, count: int, price: float, new: floa
     A feature is a near-duplicate, and is not added, if the basis leaves no more than a share `new` of its variance
     unexplained. Boxes are also checked for exact linear dependence, which rounding may hide from that test.
     """
-    listed, slope, left, given = state.condition(found)
+    listed, slope, left, given = state.regress_on_basis(found)
     exact = None
     if not state.theta.size:  # without other parameters the gain has a closed form
         exact = bernoulli_divergence(state.grid.means(state.grid.eta_hat, found), listed.mean)
@@ -122,7 +122,7 @@ def mark_independent(uniform: State, found: Features, new: float = 1e-7) -> Bool
     Under Q, where probabilities may differ by many powers of ten, covariances can be rounding errors, and a box that is
     a sum of others would seem to be new.
     """
-    left, marks = uniform.condition(found)[2], np.zeros(len(found), dtype=np.bool_)
+    left, marks = uniform.regress_on_basis(found)[2], np.zeros(len(found), dtype=np.bool_)
     for i in range(len(found)):
         marks[i] = left[i, i] > new
         if marks[i]:  # take its part out of those after it

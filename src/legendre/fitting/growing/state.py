@@ -647,7 +647,7 @@ class State:
             out[part] = np.maximum(own.max(axis=1, initial=0.0), -own.min(axis=1, initial=0.0)) ** 2
         return out
 
-    def condition(self, found: Features) -> tuple[Moments, FloatArray, FloatArray, AnyArray]:
+    def regress_on_basis(self, found: Features) -> tuple[Moments, FloatArray, FloatArray, AnyArray]:
         """Return what `pick` needs to know about m features found, if the basis of k features is refitted with them.
 
         These are their moments; their gradients (m,) and covariances (m x m) given the basis, each feature in units of
@@ -669,14 +669,14 @@ class State:
         np.fill_diagonal(left, np.where(listed.scale > 0, left.diagonal() + factored.damping, 0.0))
         return listed, slope, left, given
 
-    def extend(self, listed: Moments, chosen: IntArray, left: AnyArray, lower: FloatArray, target: float) -> State:
+    def extend(self, listed: Moments, chosen: IntArray, beside: AnyArray, lower: FloatArray, target: float) -> State:
         """Add the `chosen` of listed features to the basis, with theta 0, and fit roughly: see `fit` for `target`.
 
-        `left` and `lower` are their rows of the factor, see `GrowingFactor.append`; they make a new factor unnecessary.
+        `beside` and `lower` are their rows of the factor, see `GrowingFactor.append`: no new factor is needed.
         """
         grid, theta = self.grid, np.append(self.theta, np.zeros(len(chosen)))
         moments = self.factored.moments.concatenate(listed, chosen)
-        factored = replace(self.factored, moments=moments, factor=self.factored.factor.append(left, lower))
+        factored = replace(self.factored, moments=moments, factor=self.factored.factor.append(beside, lower))
         features, data_mean = moments.features, grid.means(grid.eta_hat, moments.features)
         larger = replace(self, features=features, data_mean=data_mean, theta=theta, last_factored=factored)
         vanished = grid.vanishing(features, self.theta.size, self.vanished)

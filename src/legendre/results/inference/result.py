@@ -162,15 +162,16 @@ class Inference(Estimates):
     def notes(self) -> tuple[str, ...]:
         """Warnings about the numbers, as sentences, the most serious first; the summary prints them."""
         fit = self.fit
-        notes = [*_warn_of_boundary(fit), *_warn_of_small_counts(self), *_warn_of_small_dispersion(self)]
+        notes = [*_warn_of_boundary(fit)]
+        if fit.status is Status.UNDECIDED:
+            notes.append("whether all theta are finite was not decided: standard errors may be far too large")
+        notes += [*_warn_of_small_counts(self), *_warn_of_small_dispersion(self)]
         # if X is in memory with a mask, count the cases in cells that the caller declared impossible
         data = None if fit.data is None or fit.data.support.mask is None else fit.data.as_dense()
         if data is not None and (outside := int(np.nansum(np.where(data.support.on_grid(), 0, data.values)))):
             notes.append(f"{outside:,} cases lie outside the support, and were left out")
-        if fit._rounds:
+        if fit._rounds:  # the basis was grown
             notes.append("the data chose the basis: p-values of fit are too large, those of parameters too small")
-        if fit.status is Status.UNDECIDED:
-            notes.append("whether all theta are finite was not decided: standard errors may be far too large")
         return tuple(notes)
 
     def bootstrap(

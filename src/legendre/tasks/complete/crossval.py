@@ -350,8 +350,7 @@ def _compare(
     # the deviance may be infinite for several candidates: the RMSE breaks such ties (lexsort's last key comes first)
     ranked = np.where(np.isnan(means), np.inf, means)
     best = int(np.lexsort(ranked[::-1] if criterion == "deviance" else ranked[1:])[0])
-    numbers = np.stack([means[1], se[1], means[0], se[0]], axis=1).tolist()  # in the order of the fields of `Score`
-    rows = zip(names, numbers, lost, strict=True)
-    scores = [Score(name, *errors_of, int(n)) for name, errors_of, n in rows]
+    columns = means[1].tolist(), se[1].tolist(), means[0].tolist(), se[0].tolist()
+    scores = [Score(*row) for row in zip(names, *columns, map(int, lost), strict=True)]
     n_scored = sum(int(ok.sum()) for ok in common)
     return CrossValidation(tuple(scores), best, len(predictions), folds, held_out, n_scored, criterion)

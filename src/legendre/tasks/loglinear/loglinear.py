@@ -448,9 +448,10 @@ class LogLinear(Inference):
 
     @cached_property
     def information(self) -> Information:
-        """The covariance of the parameters, from the information in what was observed.
+        """The covariance of the parameters, as in `Inference`, from the information in what was observed.
 
-        An error is raised if the rows carry no information in some direction: there, the inverse does not exist.
+        An error is raised where the likelihood does not fall in every direction: it is flat along one, or the fit is at
+        a saddle.
         """
         if not self.local_maximum:
             raise InvalidQuery(

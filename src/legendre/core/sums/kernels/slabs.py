@@ -172,8 +172,10 @@ def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) 
     joins = np.empty((0, 0)) if gram is None else gram
     with np.errstate(all="ignore"):
         state = weights * np.exp(plan.last_slab(theta)).reshape(weights.shape)
-        _sweep(*plan[2:7], np.exp(-theta), state, mass, mark, eta, joins)
-        total = float((mass + state * (plan.tails[0] - mark)).sum())  # the slabs before the last update are added
+        table = plan.scaled, plan.lines, plan.following, plan.first, plan.tails
+        _sweep(*table, np.exp(-theta), state, mass, mark, eta, joins)
+        # mass holds q summed over the slabs above mark, where a cell last changed; below it q is `state`
+        total = float((mass + state * (plan.tails[0] - mark)).sum())
         # 1e-11 exceeds the rounding error of all the multiplications, while an overflow leaves inf, NaN or 0
         if not (math.isfinite(total) and (np.abs(state - weights) <= 1e-11 * weights).all()):
             return None
