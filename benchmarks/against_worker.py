@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import legendre as ld
@@ -95,7 +95,17 @@ def _machine(X: Any, problem: Problem) -> Any:
     return ld.BoltzmannMachine(edges).fit((X > 0.5).astype(int)).decomposition_
 
 
-CALLS: dict[str, Callable[[Any, Problem], Any]] = {"decompose": _decompose, "balance": _balance, "machine": _machine}
+def _decompose_list(X: Any, problem: Problem) -> Any:
+    counts = replace(problem, source=("flights.npz", "flightsL_counts")).tensor()
+    return _decompose(ld.from_coords(X, counts, problem.shape), problem)
+
+
+CALLS: dict[str, Callable[[Any, Problem], Any]] = {
+    "decompose": _decompose,
+    "list": _decompose_list,
+    "balance": _balance,
+    "machine": _machine,
+}
 
 
 def main() -> int:

@@ -49,7 +49,8 @@ class Problem:
     unordered, summed
         Modes whose levels have no order, as in `legendre.decompose`; modes of a data set that are summed over.
     task
-        "decompose"; "balance", to row and column sums of 1; or "machine", a Boltzmann machine of a chain of columns.
+        "decompose"; "list", the same for a list of cells; "balance", to row and column sums of 1; or "machine", a
+        Boltzmann machine of a chain of columns.
     """
 
     name: str
@@ -156,6 +157,16 @@ GROWN = (
 TASKS = (
     Problem("balance 300x300", (300, 300), "", 1e-10, task="balance"),
     Problem("chain of 100 columns", (2000, 100), "", 1e-10, task="machine"),
+    Problem(
+        "flightsL B1+B3(5)",
+        (4043, 105, 365),
+        "B1 + B3(5) + B3(1, axis=0)",
+        1e-9,
+        source=("flights.npz", "flightsL_coords"),
+        support="nonzero",
+        limit=300.0,
+        task="list",
+    ),
 )
 """Other tasks, only in `benchmarks.against`."""
 
