@@ -47,22 +47,22 @@ class FunctionTerm:
 
     text: str = field(compare=False)
     name: str
-    args: tuple[tuple[str, Any], ...] = ()  # name and value of each; a positional argument has an empty name
-    feature: Any = field(default=None, compare=False, repr=False)  # the caller's own function or array, if it is one
+    args: tuple[tuple[str, Any], ...]  # name and value of each; a positional argument has an empty name
     within: tuple[str, ...] = ()  # variables before a colon: each combination of their levels has its own parameters
 
     def __str__(self) -> str:
         return ":".join([*map(quote, self.within), self.text])
 
-    def basis(self) -> Basis:
-        """Make the basis of this term: of the caller's own feature, or of the function of this name in `ties`.
+    def basis(self, features: Mapping[str, Any]) -> Basis:
+        """Make the basis of this term: of the caller's own feature of this name, or of the function in `ties`.
 
         The basis finds its variables by name when it is applied to a table.
         """
-        if self.feature is LOST:
-            raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
-        if self.feature is not None:
-            made: Any = features_of({self.text: self.feature}, modes=[name for _, name in self.args] or None)
+        if self.name in features:
+            own = features[self.name]
+            if own is LOST:
+                raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
+            made: Any = features_of({self.text: own}, modes=[name for _, name in self.args] or None)
         else:
             make = getattr(ties, self.name)
             try:
@@ -80,25 +80,18 @@ class Formula:
     names: tuple[str, ...]  # the variables, in the order of the table
     terms: frozenset[Term] = frozenset()
     functions: tuple[FunctionTerm, ...] = ()
-    removed: frozenset[Term] = frozenset()  # while reading: terms removed by a minus sign, which must not come back
+    features: Mapping[str, Any] = field(default_factory=dict, compare=False)  # the caller's own, by name
     hierarchical: bool = True  # whether each term also stands for all terms that it contains
 
     def __add__(self, other: Formula) -> Formula:
+        """Return the model with the terms and functions of both; the reader's plus sign."""
         functions = tuple(dict.fromkeys((*self.functions, *other.functions)))
-        return replace(self, terms=self.terms | other.terms, functions=functions, removed=self.removed - other.terms)
+        return replace(self, terms=self.terms | other.terms, functions=functions)
 
     def __sub__(self, other: Formula) -> Formula:
+        """Return the model without the terms and functions of another; the reader's minus sign, and `drop1`."""
         functions = tuple(f for f in self.functions if f not in other.functions)
-        return replace(self, terms=self.terms - other.terms, functions=functions, removed=self.removed | other.terms)
-
-    @property
-    def features(self) -> dict[str, Any]:
-        """The caller's own features in the model, by name."""
-        return {term.name: term.feature for term in self.functions if term.feature is not None}
-
-    def order(self, terms: Iterable[Term]) -> list[Term]:
-        """Sort terms by the number of their variables, then by the order of the variables in the table."""
-        return sorted(terms, key=lambda term: (len(term), sorted(term)))
+        return replace(self, terms=self.terms - other.terms, functions=functions)
 
     def name(self, term: Term) -> str:
         """Write a term as R does: ``a:b``, or ``1`` for the term without variables."""
@@ -107,7 +100,7 @@ class Formula:
     @property
     def largest(self) -> list[Term]:
         """The terms that no other one contains."""
-        return self.order(term for term in self.terms if not any(term < other for other in self.terms))
+        return sort_terms(term for term in self.terms if not any(term < other for other in self.terms))
 
     @property
     def generators(self) -> list[tuple[str, ...]]:
@@ -118,7 +111,7 @@ class Formula:
         if self.hierarchical:
             parts = ["*".join(map(quote, group)) for group in self.generators]
         else:
-            parts = [self.name(term) for term in self.order(self.terms)]
+            parts = [self.name(term) for term in sort_terms(self.terms)]
         return " + ".join([*parts, *map(str, self.functions)]) or "1"
 
     def basis(self, shape: tuple[int, ...]) -> Basis:
@@ -134,7 +127,7 @@ class Formula:
         else:
             basis = cells(blocks(shape, sorted(tuple(sorted(term)) for term in self.terms)))
         for function in self.functions:
-            basis = basis | function.basis()
+            basis = basis | function.basis(self.features)
         return basis
 
     def read_scope(self, scope: Any) -> frozenset[Term] | None:
@@ -144,9 +137,10 @@ class Formula:
         """
         if scope is None:
             return None
-        allowed = read_formula(scope, self.names, known=self.features).terms
+        every = _list_variables(self.names)
+        allowed = read_formula(scope, self.names, dot=Formula(self.names, every, features=self.features)).terms
         # the error names the first term that the scope lacks
-        for term in self.order(self.terms - allowed)[:1]:
+        for term in sort_terms(self.terms - allowed)[:1]:
             raise InvalidQuery(f"the scope {scope!r} does not contain the model: {self.name(term)} is missing.")
         return allowed
 
@@ -160,7 +154,7 @@ class Formula:
         found = {term | {k} for term in known for k in range(len(self.names))} - self.terms
         # the model stays hierarchical if it has all parts of the new term, and so those with one variable less
         ready = [t for t in found if (scope is None or t in scope) and all(t - {k} in known for k in t)]
-        return [("add", self.name(term), replace(self, terms=self.terms | {term})) for term in self.order(ready)]
+        return [("add", self.name(term), replace(self, terms=self.terms | {term})) for term in sort_terms(ready)]
 
     def list_graphs(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
         """List the decomposable models whose graphs have one edge less or more than this model's graph.
@@ -169,13 +163,11 @@ class Formula:
         cycle of four or more variables has a chord; its cliques generate the model.
         """
         n, edges = len(self.names), _select_pairs(self.terms)
-        absent = [name for k, name in enumerate(self.names) if Term([k]) not in self.terms]
-        if absent or self.functions or terms_of_graph(edges, n) != self.terms:
-            why = f", {absent[0]} is not in it" if absent else " they are not"
+        if self.functions or terms_of_graph(edges, n) != self.terms:
             raise InvalidQuery(
-                "step(type='decomposable') begins with a model that has every variable, and whose generators are the "
-                "cliques of its graph, in which every cycle of four or more variables has a chord; of "
-                f"{self}{why}. Begin with another, or take type='hierarchical'."
+                f"step(type='decomposable') cannot begin with {self}: it begins with a model that has every variable, "
+                "and whose generators are the cliques of its graph, in which every cycle of four or more variables has "
+                "a chord. Begin with another, or take type='hierarchical'."
             )
         found = []
         for edge in map(Term, combinations(range(n), 2)):
@@ -185,6 +177,16 @@ class Formula:
             if _select_pairs(terms) == changed and (scope is None or terms <= scope):
                 found.append(("drop" if edge in edges else "add", self.name(edge), replace(self, terms=terms)))
         return found
+
+
+def sort_terms(terms: Iterable[Term]) -> list[Term]:
+    """Sort terms by the number of their variables, then by the order of the variables in the table, as R does."""
+    return sorted(terms, key=lambda term: (len(term), sorted(term)))
+
+
+def _list_variables(names: Sequence[str]) -> frozenset[Term]:
+    """List the terms of the model of independence, one for each variable: what a dot in a formula stands for."""
+    return frozenset(Term([k]) for k in range(len(names)))
 
 
 def add_contained(terms: Iterable[Iterable[int]]) -> frozenset[Term]:
@@ -230,13 +232,12 @@ def read_formula(
     features: Any = None,
     *,
     dot: Formula | None = None,
-    known: Mapping[str, Any] | None = None,
     hierarchical: bool = True,
 ) -> Formula:
     """Read a formula over the variables `names`: a text, or generators as a list of names or of lists of names.
 
-    `features` are the caller's own functions, by their names in the formula, which must use them all; `known` ones need
-    not occur. A dot in the formula stands for the model `dot`, by default for all variables.
+    `features` are the caller's own functions, by their names in the formula, which must use them all. A dot in the
+    formula stands for the model `dot`, by default for all variables; features of that model need not be passed again.
 
     >>> str(read_formula("(a + b + c)^2 - a:b", "abc"))
     'a*c + b*c'
@@ -250,20 +251,20 @@ def read_formula(
     for name in own.keys() & {*ties.__all__, *names}:
         what = "a variable" if name in names else "an association model"
         raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
-    every = Formula(tuple(names), frozenset(Term([k]) for k in range(len(names))))
-    if dot is not None:  # features of a loaded model, which the file does not hold, may be passed again
-        dot = replace(dot, functions=tuple(replace(f, feature=own.get(f.name, f.feature)) for f in dot.functions))
+    dot = dot or Formula(tuple(names), _list_variables(names))
+    reader = _Reader(dot, {**dot.features, **own})
     if isinstance(formula, str):
         try:
-            found = _Reader(dot or every, {**(known or {}), **own}, _tokenize(formula)[::-1]).read_all()
+            found = reader.read_all(formula)
         except InvalidBasis as problem:
             raise InvalidBasis(f"the formula {formula!r}: {problem}") from None
         except RecursionError:
             raise InvalidBasis("the formula has too many brackets within each other.") from None
     else:
         groups = (Term(_find_variable(str(name), names) for name in group) for group in _read_groups(formula))
-        found = replace(every, terms=frozenset(groups))
-    for name in own.keys() - found.features.keys():
+        found = Formula(dot.names, frozenset(groups))
+    used = {f.name: reader.features[f.name] for f in found.functions if f.name in reader.features}
+    for name in own.keys() - used.keys():
         raise InvalidBasis(
             f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables that "
             f"it depends on, or {name} alone if it depends on all of them, in the order of the table."
@@ -271,13 +272,13 @@ def read_formula(
     written = found.terms - {Term()}  # the constant is in every model
     terms = add_contained(written) if hierarchical else written
     # a term that was removed must not come back as part of a larger one
-    for lost in found.order(found.removed & (terms - written))[:1]:
-        above = found.name(next(term for term in found.order(written) if lost < term))
+    for lost in sort_terms(reader.removed & (terms - written))[:1]:
+        above = found.name(next(term for term in sort_terms(written) if lost < term))
         raise InvalidBasis(
             f"the term {above} needs {found.name(lost)}, which the formula removes. Remove {above} as well, or "
             "pass hierarchical=False: then the model depends on which levels come first."
         )
-    return replace(found, terms=terms, removed=frozenset(), hierarchical=hierarchical)
+    return Formula(dot.names, terms, found.functions, used, hierarchical)
 
 
 def update_formula(old: Formula, formula: Any, features: Any = None) -> Formula:
@@ -292,7 +293,7 @@ def update_formula(old: Formula, formula: Any, features: Any = None) -> Formula:
         raise InvalidBasis(f"the formula {formula!r} names {left!r} before ~; update keeps the counts: write '. ~'.")
     if isinstance(formula, str) and formula.lstrip()[:1] in ("+", "-"):
         formula = f". {formula}"
-    return read_formula(formula, old.names, features, known=old.features, dot=old, hierarchical=old.hierarchical)
+    return read_formula(formula, old.names, features, dot=old, hierarchical=old.hierarchical)
 
 
 def left_side(formula: Any) -> str | None:
@@ -367,26 +368,25 @@ def _find_by_initials(word: str, names: Sequence[str]) -> list[int]:
     return out
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Reader:
     """A recursive-descent parser of formulas; it takes tokens from the end of a reversed list."""
 
     dot: Formula  # what a dot stands for
     features: Mapping[str, Any]  # the caller's own, by name
-    left: list[re.Match[str]]  # the tokens that are left to read, the next one last
+    left: list[re.Match[str]] = field(default_factory=list)  # the tokens that are left to read, the next one last
+    removed: set[Term] = field(default_factory=set)  # the terms that a minus sign removed
 
     @property
     def next(self) -> str:
         """The text of the next token; empty at the end."""
         return self.left[-1].group() if self.left else ""
 
-    def take(self, wanted: str = "") -> str:
-        """Take the next token and return its text; refuse the formula if it is not the `wanted` one, where one is."""
-        text = self.next
-        if not text or wanted not in ("", text):
+    def take(self) -> str:
+        """Take the next token and return its text; refuse the formula at its end."""
+        if not self.left:
             self.refuse()
-        self.left.pop()
-        return text
+        return self.left.pop().group()
 
     def skip(self, sign: str) -> bool:
         """Take the next token if it is this sign, and return whether it was."""
@@ -401,14 +401,19 @@ class _Reader:
         hint = HINTS.get(self.next, "names are joined by + - * : and ^, and every bracket is closed.")
         raise InvalidBasis(f"it cannot be read from {where}: {hint}")
 
-    def read_all(self) -> Formula:
+    def make(self, *terms: Term, functions: tuple[FunctionTerm, ...] = ()) -> Formula:
+        """Make a part of the formula: a model of the same table with these terms and functions alone."""
+        return Formula(self.dot.names, frozenset(terms), functions)
+
+    def read_all(self, formula: str) -> Formula:
         """Read the complete formula: generators, such as ``[AB][C]``, or terms joined by operators."""
+        self.left = _tokenize(formula)[::-1]
         if self.next == "[":
-            groups = set[Term]()
+            groups = []
             while self.skip("["):
                 words = self.read_list("]", self.take)
-                groups.add(Term(k for word in words for k in _find_by_initials(_unquote(word), self.dot.names)))
-            found = Formula(self.dot.names, frozenset(groups))
+                groups.append(Term(k for word in words for k in _find_by_initials(_unquote(word), self.dot.names)))
+            found = self.make(*groups)
         else:
             found = self.read()
         if self.left:
@@ -418,9 +423,10 @@ class _Reader:
     def read(self, least: int = 0) -> Formula:
         """Read terms that are joined by operators of at least this precedence in `SIGNS` (precedence climbing).
 
-        Operators associate to the left: what follows one is read with the next higher precedence.
+        Operators associate to the left: what follows one is read with the next higher precedence. A sum may begin with
+        a sign; the model before it then has no terms.
         """
-        found = self.read_atom()
+        found = self.make() if least < 2 and self.next in ("+", "-") else self.read_atom()
         while (rank := SIGNS.get(self.next, -1)) >= least:
             sign = self.take()
             if sign in ("^", "**"):
@@ -435,24 +441,21 @@ class _Reader:
                 for name in sorted([*lost, *(str(f) for f in other.functions if f not in found.functions)]):
                     raise InvalidBasis(f"it removes {name}, which is not in it.")
                 found = found - other
+                self.removed |= other.terms
             else:  # a:b, or a*b, which is a + b + a:b
                 joint = self.join(found, other)
                 found = joint if sign == ":" else found + other + joint
         return found
 
     def read_atom(self) -> Formula:
-        """Read the smallest unit that operators join: a name, function, number or bracket, perhaps with a sign."""
-        nothing = Formula(self.dot.names)
+        """Read the smallest unit that operators join: a name, a function, 0 or 1, a dot, or a formula in brackets."""
         if self.skip("("):
             found = self.read()
-            self.take(")")
+            if not self.skip(")"):
+                self.refuse()
             return found
-        if self.skip("-"):
-            return nothing - self.read_atom()
-        if self.skip("+"):
-            return self.read_atom()
         if self.skip("0") or self.skip("1"):  # the constant, which every model has
-            return replace(nothing, terms=frozenset([Term()]))
+            return self.make(Term())
         if self.skip("."):
             return self.dot
         if not re.fullmatch(NAME, self.next):
@@ -460,12 +463,12 @@ class _Reader:
         start = self.left.pop()
         name, with_arguments = _unquote(start.group()), self.skip("(")
         if not with_arguments and name not in self.features:
-            return replace(nothing, terms=frozenset([Term([_find_variable(name, self.dot.names)])]))
+            return self.make(Term([_find_variable(name, self.dot.names)]))
         args = self.read_list(")", self.read_argument) if with_arguments else []
+        self.check_function(name, args)
         end = self.left[-1].start() if self.left else None  # the text of the function goes up to the next token
-        function = FunctionTerm(start.string[start.start() : end].strip(), name, tuple(args), self.features.get(name))
-        self.check_function(function)
-        return replace(nothing, functions=(function,))
+        text = start.string[start.start() : end].strip()
+        return self.make(functions=(FunctionTerm(text, name, tuple(args)),))
 
     def read_list(self, end: str, read: Callable[[], Any]) -> list[Any]:
         """Read items with `read` up to the closing bracket `end`; commas between them may be left out."""
@@ -486,10 +489,8 @@ class _Reader:
         if text == "[":
             return tuple(self.read_list("]", self.read_value))
         if text == "-":
-            if not self.next[:1].isdigit():
-                raise InvalidBasis("arguments of functions are names, numbers and lists.")
-            return -self.read_value()
-        if text[0].isdigit():
+            text += self.take()
+        if text.lstrip("-")[:1].isdigit():
             return float(text) if "." in text else int(text)
         return _unquote(text)
 
@@ -504,13 +505,13 @@ class _Reader:
         functions = tuple(
             replace(f, within=(*f.within, *(self.dot.names[k] for k in sorted(term))))
             for f in one.functions + other.functions
-            for term in self.dot.order(other.terms if one.functions else one.terms)
+            for term in sort_terms(other.terms if one.functions else one.terms)
             if term
         )
-        terms = frozenset(a | b for a in one.terms for b in other.terms)
+        terms = {a | b for a in one.terms for b in other.terms}
         if len(terms) > most:
             raise InvalidBasis(f"it has more than {most:,} terms. Use a lower power.")
-        return Formula(self.dot.names, terms, functions)
+        return self.make(*terms, functions=functions)
 
     def raise_to(self, found: Formula, exponent: str) -> Formula:
         """Return all interactions of up to `exponent` terms of a formula, as R's ``^`` does."""
@@ -522,11 +523,10 @@ class _Reader:
             out = out + self.join(out, found)
         return out
 
-    def check_function(self, function: FunctionTerm) -> None:
+    def check_function(self, name: str, args: Sequence[tuple[str, Any]]) -> None:
         """Refuse a function that does not exist, and arguments of the caller's own feature that are not variables."""
-        name = function.name
         if name in self.features:
-            if any(key or not isinstance(value, str) for key, value in function.args):
+            if any(key or not isinstance(value, str) for key, value in args):
                 raise InvalidBasis(f"the feature {name} takes names of variables only.")
         elif name in R_WORDS:
             raise InvalidBasis(f"{name}(...) is R's: {R_WORDS[name]}")
