@@ -67,7 +67,7 @@ def _peer(name: str, X: Any, n: int, seed: int = 0) -> tuple[float, float]:
     peer = PEERS[name]
     if not peer.installed:
         return np.nan, np.nan
-    factors, seconds = _timed(lambda: peer.fit(X, peer.rank(X.shape, n), Effort(), seed, None))
+    factors, seconds = _timed(lambda: peer.fit(X, peer.rank(X.shape, n), Effort(), seed))
     return float(np.sqrt(np.mean((factors.multiply_out() - X) ** 2))), seconds
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 import legendre as ld
 from legendre.core.types import AnyArray, FloatArray
-from legendre.tasks.compare import ADVICE, PEERS, Effort, Factors, Peer, score
+from legendre.tasks.compare import PEERS, Effort, Found, Method, score
 
 from . import machine, numpy_algorithm2
 from .problems import PROBLEMS, ROOT, DataMissing, Problem
@@ -94,15 +94,15 @@ def plain_numpy(problem: Problem, X: AnyArray) -> Runner:
     return run
 
 
-def peer_runner(peer: Peer, problem: Problem, X: AnyArray) -> Runner:
+def peer_runner(peer: Method, problem: Problem, X: AnyArray) -> Runner:
     """Run a peer at an equal number of parameters."""
     rank = peer.rank(X.shape, params_of(problem, X))
     values = X.astype(np.float64, copy=False)
 
     def run() -> Answer:
-        factors: Factors = peer.fit(values, rank, PEER_EFFORT, 0, None)
+        found: Found = peer.fit(values, rank, PEER_EFFORT, 0)
         solver = f"{peer.label}, rank {rank}"
-        return Answer("DONE", factors.n_params, factors.n_iter, lambda: errors(X, factors.multiply_out()), None, solver)
+        return Answer("DONE", found.n_params, found.n_iter, lambda: errors(X, found.multiply_out()), None, solver)
 
     return run
 
@@ -215,7 +215,7 @@ def factorisation(method: str, n_params: int, seconds: float, budget: float) -> 
 def attempt(method: str, problem: Problem, budget: float) -> dict[str, Any]:
     """Do the measurement; where that fails, return the reason."""
     if method in PEERS and not PEERS[method].installed:
-        return {"status": "NOT INSTALLED", "note": ADVICE}
+        return {"status": "NOT INSTALLED", "note": "pip install 'legendre[compare]'"}
     machine.limit_memory()
     try:
         facts = work(method, problem, budget)

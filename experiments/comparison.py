@@ -23,10 +23,10 @@ from legendre.fitting.fit import decompose
 from legendre.results.decomposition import Decomposition
 from legendre.tasks import compare
 from legendre.tasks.compare import ADAPTIVE as ADAPTIVE
-from legendre.tasks.compare import ADVICE, Peer, attempt
 from legendre.tasks.compare import COMPARED as COMPARED
 from legendre.tasks.compare import UNIFORM as UNIFORM
 from legendre.tasks.compare import Effort as Effort
+from legendre.tasks.compare import Method, attempt
 
 # --- rows and scores -------------------------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ MASKED = " x mask"
 """Follows a peer's name where its reconstruction was multiplied by the mask X > 0 and rescaled."""
 NONZERO = "cp-nonzero"
 """The peer that is fitted where X > 0 alone, as ours is with ``support="nonzero"``; then multiplied by the mask."""
-PEERS: dict[str, Peer] = compare.PEERS | {
+PEERS: dict[str, Method] = compare.PEERS | {
     NONZERO: replace(compare.PEERS["cp-random"], label="NN-CP fitted where X > 0")
 }
 LABELS = {UNIFORM: "uniform", PAPER: "Legendre, paper's basis", ADAPTIVE: "Legendre, adaptive"} | {
@@ -187,9 +187,11 @@ class Comparison:
     def _run_peer(self, row: Row) -> tuple[Row, ...]:
         peer = PEERS[row.method]
         if not peer.installed:
-            return (replace(row, status="NOT INSTALLED", note=f"needs {peer.package}: {ADVICE}"),)
-        mask = self.X > 0 if row.method == NONZERO else None
-        facts, Q = attempt(peer, self.X, row.asked, self.effort, row.seed or 0, mask)
+            return (
+                replace(row, status="NOT INSTALLED", note=f"needs {peer.package}: pip install 'legendre[compare]'"),
+            )
+        X = np.where(self.X > 0, self.X, np.nan) if row.method == NONZERO else self.X
+        facts, Q = attempt(peer, X, row.asked, self.effort, row.seed or 0)
         row = replace(row, **facts)
         if Q is None:
             return (row,)

@@ -143,7 +143,7 @@ def _row(
         if not PEERS[method].installed:
             return HeldOut(source.name, method, asked, seed, "NOT INSTALLED")
         facts, Q = attempt(PEERS[method], fitted, asked, level.held_out_effort, seed or 0)
-        del facts["n_iter"]
+        facts = {name: facts[name] for name in ("status", "n_params", "seconds", "note") if name in facts}
         found: dict[str, Any] = {} if Q is None else scores(fitted, other, Q)
         return HeldOut(source.name, method, asked, seed, **facts, **found)
     with warnings.catch_warnings():

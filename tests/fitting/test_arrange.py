@@ -356,17 +356,3 @@ def test_bits_count_the_arrangements_that_make_a_difference(basis: Any, ways: in
     assert len(parts) == ways
     assert fit.arrangement_bits == pytest.approx(np.log2(ways))
     assert ld.decompose(np.arange(1.0, 13.0).reshape(6, 2), basis).arrangement_bits == 0.0
-
-
-def test_comparisons_take_modes_without_an_order(X: FloatArray) -> None:
-    order = ld.decompose(X, ld.adaptive(6), unordered=[0, 1]).arrangement
-    for unordered, note in ((None, ""), (order, "levels arranged: ")):
-        rows = {row.method: row for row in ld.compare(X, [6], peers=(), unordered=unordered)}
-        alone = ld.decompose(X, ld.adaptive(6), unordered=unordered)
-        assert rows["adaptive"].kl == pytest.approx(alone.kl, rel=1e-9)
-        assert rows["adaptive"].note == (
-            note and f"{note}{alone.arrangement_bits:.0f} bits in addition to the parameters"
-        )
-        assert "arranged" not in rows["uniform"].note
-    with pytest.raises(ld.LegendreError, match=r"unordered: 7 is not a mode of X"):
-        ld.compare(X, [6], peers=(), unordered=[7])

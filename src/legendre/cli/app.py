@@ -10,7 +10,7 @@ import io
 import json
 import sys
 import warnings
-from dataclasses import asdict, astuple, fields, is_dataclass
+from dataclasses import asdict, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +29,7 @@ from legendre.data.readers.labelled import unwrap
 from legendre.fitting.fit import Settings, decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
-from legendre.tasks.compare import COMPARED, Comparison, Effort, Row, run_fits
+from legendre.tasks.compare import COMPARED, Comparison, Row, run_fits
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
@@ -157,15 +157,15 @@ def compare(
     stopped = False
     try:
         with line("compare", sys.stderr.isatty()) as say:
-            rows += run_fits(X, listed, support, None, methods, starts, hold_out, Effort(), say)
+            rows += run_fits(X, listed, support, methods, starts, hold_out, say)
     except KeyboardInterrupt:  # rows that were measured are still printed and written, below
         stopped = True
-    typer.echo(Comparison(rows).text())
+    typer.echo(repr(Comparison(rows)))
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([[field.name for field in fields(Row)], *map(astuple, rows)])
+    csv.writer(text).writerows([Row._fields, *rows])
     with replacing(output / "compare.csv") as stream:
         stream.write(text.getvalue().encode())
-    typer.echo(f"rows, of every seed: {output / 'compare.csv'}")
+    typer.echo(f"rows: {output / 'compare.csv'}")
     if stopped:
         raise typer.Exit(_fail(f"interrupted after {len(rows)} rows; they are kept.", 130))
 

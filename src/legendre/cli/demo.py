@@ -49,7 +49,7 @@ def run_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
     X: FloatArray = digits().toarray().astype(np.float64)
     title = f"{X.shape[2]} images of handwritten digits, a tensor of {' x '.join(map(str, X.shape))} cells"
     found = compare(X, sizes, support="nonzero", peers=("cp-random",), n_starts=5, hold_out=0.0)
-    print(f"{title}\n{found.text()}\n{DIGITS_REMARK}")
+    print(f"{title}\n{found}\n{DIGITS_REMARK}")
     pictures = {"original": X}
     for n in sizes:
         pictures[f"{n} parameters"] = decompose(X, adaptive(n), support="nonzero").tensor()
