@@ -271,19 +271,21 @@ class HeldOut:
     squares: bool  # True: errors are squared differences; False: terms of the Poisson deviance
 
     def choose_rounds(
-        self, seen: BoolArray, say: Say, most: int = 20, patience: int = 4, least: float = 0.002
+        self, seen: BoolArray, say: Say, most: int = 20, patience: int = 4, least: float = 0.002, fewest: int = 20
     ) -> tuple[list[bool], list[PenalisedPoint]]:
         """Choose by the held-out cells which rounds of EM to take; return them, and the fits to the folds after them.
 
         Two sequences of at most `most` rounds are tried, each from the beginning: rounds that learn variances only
         (False), and rounds that learn the covariances of levels too (True). A sequence ends when the loss has not
         fallen by `least` in the last `patience` rounds. The rounds that lead to the smallest loss of all are returned;
-        there are none if the first fits are best.
+        there are none if the first fits are best. Covariances are left alone if fewer than `fewest` cells are held out:
+        so few cells choose by chance.
         """
         left = seen & (self.folds < 0)  # for each fold the cells that are fitted
         begun = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
         plan, chosen, best = list[bool](), begun, self.loss(begun)
-        for likeness in (False, True) if begun else ():
+        sequences = (False, True) if np.count_nonzero(self.folds >= 0) >= fewest else (False,)
+        for likeness in sequences if begun else ():
             points, losses = begun, list[float]()
             for number in range(most):
                 text = f"{'likeness' if likeness else 'walks'} learned, round {number + 1} of at most {most}"
