@@ -153,7 +153,7 @@ BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
         ([[0, 1]], [NAN]),
         r"values\[0\] = nan, .* a list cannot say which cells are missing\. Leave the entry out",
     ),
-    "too_few": (([[4], [3]], [1.0]), r"values has shape \(1,\); there are 2 cells, so it must hold 2 numbers"),
+    "too_few": (([[4], [3]], [1.0]), r"values has shape \(1,\); it must hold 2 numbers"),
     "below": (([[0, 1], [1, -3]],), r"cells: the index of mode 1 is -3 in entry 1; it must lie between 0 and"),
     "above": (
         ([[0, 1], [1, 5]], None, (2, 3)),

@@ -64,7 +64,7 @@ CASES: list[tuple[int, Any]] = [
     (4, 2),
     (4, 3),
     (5, [(0, 1), (1, 2), (0, 1, 2)]),
-    (5, [(4, 0), (1, 2, 3)]),
+    (5, [(0, 4), (4, 0), (1, 2, 3), ()]),
     (12, [(k, k + 1) for k in range(11)]),
 ]
 
@@ -188,7 +188,7 @@ def test_rows_of_labels() -> None:
     )
     assert_array_equal(machine.predict_proba(frame, "sex"), plain.predict_proba(codes, 1))
     assert set(machine.sample(200, rng=0)[:, 0]) == {"1st", "crew"}
-    with pytest.raises(ld.errors.InvalidSamples, match=r"given: class has no level 'crw'. Did you mean 'crew'"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"condition: class has no level 'crw'. Did you mean 'crew'"):
         machine.conditional({"class": "crw"})
     with pytest.raises(
         ld.errors.InvalidSamples, match=r"column 'class' holds '2nd' in row 0, which is not one of its levels"
@@ -214,18 +214,16 @@ TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
     ({}, [[0, 0.5]], "column 1 holds 0.5 in row 0.*bin continuous"),
     ({}, [["a", "b"]], "column 0 has 1 levels, 'a', where at least 2 are expected. Leave it out."),
     ({"n_levels": 3}, [["a", "b"], ["c", "d"]], "column 0 has 2 levels, 'a', 'c', where 3 are expected. Leave n_l"),
-    ({}, np.zeros((3, 40), dtype=int), "table has 40 modes, and an array .* need narrow edges"),
+    ({}, np.zeros((3, 40), dtype=int), "couples modes so widely .* holds 40 modes .* Leave interactions out"),
     ({"n_levels": 1}, ROWS, "n_levels must be an integer >= 2 for all columns, or 2 of them; got 1"),
     ({"n_levels": 2.5}, ROWS, "n_levels must be an integer >= 2 for all columns, or 2 of them; got 2.5"),
     ({"edges": [(0, 2)]}, ROWS, "2 is not a mode of X, which has 2, counted from 0 to 1"),
     ({"edges": [("rain", "wet")]}, {"rain": [0, 1], "wed": [0, 1]}, "unknown mode 'wet'; did you mean 'wed'"),
     ({"edges": [("rain", "wet")]}, ROWS, "'rain' is not a mode of X, which has 2, .* They have no names"),
-    ({"edges": [(0, 1), (1, 0)]}, ROWS, "stands there twice"),
     ({"edges": [(0, 0)]}, ROWS, "names a mode twice"),
-    ({"edges": [()]}, ROWS, "names no column"),
     ({"edges": 0}, ROWS, "edges: the order must be an integer >= 1, got 0"),
-    ({"edges": "pairs"}, ROWS, "edges='pairs': pass an order"),
-    ({"edges": [1, 2]}, ROWS, "edges: expected sets of modes"),
+    ({"edges": "pairs"}, ROWS, "edges: pass an order .* got 'pairs'"),
+    ({"edges": [1, 2]}, ROWS, "edges: pass an order such as 2, or sets of modes"),
 ]  # fmt: skip
 
 
@@ -247,14 +245,14 @@ def test_trouble_is_named(settings: dict[str, Any], rows: Any, text: str) -> Non
 
 
 QUESTIONS: list[tuple[Callable[[ld.BoltzmannMachine], object], str]] = [
-    (lambda m: m.conditional({"a": 2}), "given: a has no level 2"),
-    (lambda m: m.conditional({"a": 1}, of=["a", "b"]), "must name columns once each"),
-    (lambda m: m.conditional({0: 1, "a": 0}), "must name columns once each"),
-    (lambda m: m.conditional({"a": 1}, 1.5), "of: unknown mode '1.5'"),
+    (lambda m: m.conditional({"a": 2}), "condition: a has no level 2"),
+    (lambda m: m.conditional({"a": 1}, of=["a", "b"]), "marginal: mode 'a' is asked for and given"),
+    (lambda m: m.conditional({0: 1, "a": 0}), "condition: a is given twice"),
+    (lambda m: m.conditional({"a": 1}, 1.5), "of: 1.5 is not a set of modes"),
     (lambda m: m.score([[0, 1]]), "X has 2 features, but BoltzmannMachine is expecting 3 features"),
     (lambda m: m.sample(0), "n_samples must be an integer >= 1, got 0"),
     (lambda m: m.sample(1, "seed"), "rng must be"),  # type: ignore[arg-type]
-    (lambda m: m.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[1, 2, 3]), "sample_weight must hold 2 numbers"),
+    (lambda m: m.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[1, 2, 3]), "sample_weight .* must hold 2 numbers"),
     (lambda m: m.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[[1], [1, 2]]), "sample_weight is not a rectangular array"),
     (lambda m: m.set_params(edge=2), "unknown parameter of BoltzmannMachine 'edge'; did you mean 'edges'"),
     (lambda _: ld.BoltzmannMachine().sample(), r"this BoltzmannMachine is not fitted yet\. Call fit first"),

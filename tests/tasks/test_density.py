@@ -287,9 +287,9 @@ def test_conditionals_by_names() -> None:
     asked: list[tuple[Any, Any, str]] = [
         ({"clas": "crew"}, None, "did you mean 'class'"),
         ({"class": "crw"}, None, "class has no level 'crw'. Did you mean 'crew'?"),
-        ({"class": "crew"}, "class", "must name columns once each"),
+        ({"class": "crew"}, "class", "mode 'class' is asked for and given"),
         ({"age": "old"}, None, "age holds numbers, which were put in bins; got 'old'"),
-        ("crew", None, "given must be a dict such as {'class': value}"),
+        ("crew", None, "condition('crew'): pass a dict"),
     ]
     for given, of, text in asked:
         with pytest.raises(ld.LegendreError) as caught:

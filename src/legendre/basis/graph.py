@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -11,7 +12,7 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
-Criterion = Literal["bic", "aic", "held-out"]
+Criterion = Literal["bic", "aic"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,12 @@ class Graph(Basis):
         from legendre.fitting.columns import find_graph
 
         return find_graph(self, data).basis(data.shape)
+
+    def penalty(self, n_rows: float) -> float:
+        """Return how many nats of log-likelihood a parameter must gain, with this number of rows."""
+        if isinstance(self.criterion, str):
+            return 1.0 if self.criterion == "aic" else 0.5 * math.log(max(n_rows, 1.0))
+        return float(self.criterion)
 
     def __repr__(self) -> str:
         more = "" if self.cells == 256 else f", cells={self.cells}"
@@ -44,8 +51,8 @@ def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
     Parameters
     ----------
     criterion
-        What a parameter must gain: ``"bic"``, half the logarithm of the number of rows; ``"aic"``, one nat; a number of
-        nats; or ``"held-out"``, the share of ``"bic"`` that best predicts every tenth row when the others are fitted.
+        What a parameter must gain: ``"bic"``, half the logarithm of the number of rows; ``"aic"``, one nat; or a number
+        of nats.
     cells
         The largest number of cells of a clique's table. Two modes alone may have more.
 

@@ -7,14 +7,15 @@ weight.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from legendre.basis.basis import ROOM, Basis
-from legendre.core.arguments import check_int
+from legendre.core.arguments import check_int, entries, is_whole
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
@@ -31,36 +32,20 @@ class Interactions(Basis):
 
     sets: int | tuple[tuple[Mode, ...], ...]
 
-    def select(self, data: Observation, most_sets: int = 1 << 17) -> IntArray:
-        """List the cells in C order; raise InvalidBasis if there are more than `most_sets` sets of modes.
-
-        An order is treated as one set of all modes, whose subsets up to that size are taken. The limit guards against
-        listing millions of subsets of many modes.
-        """
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of the basis in C order, k x N."""
         shape, order = data.support.shape, len(data.support.shape)
-        if isinstance(self.sets, int):
-            if self.sets > order:
-                raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
+        if not isinstance(self.sets, int):
+            groups, most = look_up_modes("interactions", self.sets, order, data.origin.labels), order
+        elif self.sets <= order:  # an order: the subsets of all modes, up to that size
             groups, most = [tuple(range(order))], self.sets
         else:
-            found = look_up_modes("interactions", self.sets, order, data.origin.labels)
-            groups, most = [tuple(sorted(group)) for group in found], order
-        parts: set[tuple[int, ...]] = set()  # all sets of modes that interact: the non-empty subsets of the groups
-        for group in groups:
-            free = [k for k in group if shape[k] > 1]  # a mode with one level has no cells with a non-zero coordinate
-            sizes = range(1, min(len(free), most) + 1)
-            n_sets = sum(math.comb(len(free), size) for size in sizes)
-            if n_sets > most_sets:
-                raise InvalidBasis(
-                    f"interactions: {len(free)} modes have {size_name(n_sets)} sets of up to {sizes[-1]} "
-                    f"modes, and at most {most_sets:,} are listed. Take a lower order, or name smaller sets; 'full' is "
-                    "the basis of all cells."
-                )
-            parts.update(part for size in sizes for part in combinations(free, size))
+            raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
+        parts = list_subsets(groups, shape, most)
         n_cells = sum(math.prod(shape[k] - 1 for k in part) for part in parts)
         way_out = "Use fewer or shorter modes, or cells of your own."
         check_room(n_cells, ROOM * order, "interactions: a basis", way_out)
-        every = blocks(shape, sorted(parts))
+        every = blocks(shape, parts)
         return every[np.lexsort(every.T[::-1])]
 
     def __repr__(self) -> str:
@@ -89,27 +74,23 @@ def interactions(sets: int | Iterable[Iterable[Mode]]) -> Basis:
     >>> ld.decompose(np.arange(1, 9).reshape(2, 2, 2), ld.interactions([(0, 1), (1, 2)])).basis.tolist()
     [[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 0]]
     """
-    if isinstance(sets, (bool, float, str)):
-        raise InvalidBasis(
-            f"interactions({sets!r}): pass an order such as 2, or sets of modes such as [(0, 1), (1, 2)]."
-        )
-    if isinstance(sets, (int, np.integer)):
+    if is_whole(sets):
         return Interactions(check_int(sets, "interactions: the order (for no parameters use 'empty')", 1, InvalidBasis))
     return Interactions(mode_sets("interactions", sets))
 
 
-def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ...], ...]:
+def mode_sets(name: str, sets: Any) -> tuple[tuple[Mode, ...], ...]:
     """Check sets of modes, given by number or by name; `look_up_modes` finds them in a tensor later.
 
-    `name` is the public function that was called, for error messages.
+    `name` is the public function or argument for which they were given, for error messages.
     """
-    try:
-        groups = [(group,) if isinstance(group, str) else tuple(group) for group in sets]
-    except TypeError:
-        raise InvalidBasis(f"{name}: expected sets of modes such as [(0, 1), (1, 2)], got {sets!r}.") from None
+    listed = entries(sets)
+    groups: Any = [None] if listed is None else [[own] if isinstance(own, str) else entries(own) for own in listed]
+    if None in groups:
+        raise InvalidBasis(f"{name}: pass an order such as 2, or sets of modes such as [(0, 1), (1, 2)]; got {sets!r}.")
     for group in groups:
-        if not all(isinstance(k, (str, int, np.integer)) and not isinstance(k, bool) for k in group):
-            raise InvalidBasis(f"{name}: modes are integers counted from 0, or names, got {group}.")
+        if not all(isinstance(k, str) or is_whole(k) for k in group):
+            raise InvalidBasis(f"{name}: modes are integers counted from 0, or names, got {tuple(group)}.")
     return tuple(tuple(k if isinstance(k, str) else int(k) for k in group) for group in groups)
 
 
@@ -126,6 +107,29 @@ def look_up_modes(
         if len(set(group)) < len(group):
             raise InvalidBasis(f"{name}: {group} names a mode twice.")
     return found
+
+
+def list_subsets(
+    groups: Iterable[Sequence[int]], shape: tuple[int, ...], most: int, most_sets: int = 1 << 17
+) -> list[tuple[int, ...]]:
+    """List the non-empty subsets of groups of modes, of at most `most` modes each: the sets of modes that interact.
+
+    Modes of one level are left out, as they have no parameters. A group with more than `most_sets` such subsets is
+    refused, because listing them would take very long.
+    """
+    parts: set[tuple[int, ...]] = set()
+    for group in groups:
+        free = sorted(k for k in group if shape[k] > 1)
+        sizes = range(1, min(len(free), most) + 1)
+        n_sets = sum(math.comb(len(free), size) for size in sizes)
+        if n_sets > most_sets:
+            raise InvalidBasis(
+                f"interactions: {len(free)} modes have {size_name(n_sets)} sets of up to {sizes[-1]} modes, and at "
+                f"most {most_sets:,} are listed. Take a lower order, or name smaller sets; 'full' is the basis of all "
+                "cells."
+            )
+        parts.update(part for size in sizes for part in combinations(free, size))
+    return sorted(parts)
 
 
 def blocks(shape: tuple[int, ...], parts: Iterable[tuple[int, ...]]) -> IntArray:

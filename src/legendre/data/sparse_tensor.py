@@ -249,7 +249,7 @@ def check_values(values: Any, n: int, name: str, error: type[ValueError], column
         hint = " If True counts as 1, pass it .astype(int)." if numbers.dtype.kind == "b" else ""
         raise error(f"{name} has dtype {numbers.dtype}; it must hold real numbers >= 0.{hint}")
     if numbers.shape != (n,):
-        raise error(f"{name} has shape {numbers.shape}; there are {n} cells, so it must hold {n} numbers.")
+        raise error(f"{name} has shape {numbers.shape}; it must hold {n} numbers.")
     bad = ~((numbers >= 0) & (numbers < np.inf))
     if bad.any():
         row, count = int(np.argmax(bad)), int(bad.sum())

@@ -116,17 +116,7 @@ def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
         counts = grid[tuple(cells.T)]
     else:
         raise InvalidBasis("graph(...) needs X in memory, or as a list of entries: ld.from_rows, ld.from_coords.")
-    return search(Columns.of(cells, counts, data.shape), recipe, data.labels)
-
-
-def search(columns: Columns, recipe: Graph, labels: Labels) -> InteractionGraph:
-    """Find the graph of columns by the criterion of a recipe, with notes on the columns that can have no edge."""
-    share = _best_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
-    found = _grow_graph(columns, recipe, labels, share)
-    constant, identifiers = _mark_useless(columns)
-    own = "has a value of its own in each row, and no edge: it is treated as an identifier."
-    notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
-    return replace(found, notes=(*notes, *(f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist())))
+    return grow_graph(Columns.of(cells, counts, data.shape), recipe, data.labels)
 
 
 def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
@@ -141,42 +131,27 @@ def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray
     return constant, ~constant & (columns.sizes == n_rows) & (n_rows > few) & (columns.total == n_rows)
 
 
-def _best_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
-    """Return the share of BIC's penalty whose graph best predicts held-out rows, every tenth one, from the others.
-
-    More edges than BIC's may predict better. Of equally good shares the largest is returned, with the fewest edges.
-    """
-    held = np.arange(columns.codes.shape[1]) % 10 == 9
-    fitted, other = (columns.take(some) for some in (~held, held))
-
-    def score(share: float) -> float:
-        """Return the log-likelihood of the held-out rows; tables are smoothed, so that it is finite."""
-        network = Network.count(_grow_graph(fitted, recipe, labels, share), fitted).smooth(8.0, fitted.margins)
-        return float(other.weights @ network.log_prob(other))
-
-    return max((1.0, 0.5, 0.25, 0.12), key=score)
-
-
-def _grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -> InteractionGraph:
+def grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 1.0) -> InteractionGraph:
     """Grow a chordal graph: add the admissible edge with the highest score, while there is one with a positive score.
 
-    The score is the gain in log-likelihood minus a penalty for each parameter, a `share` of the criterion's: 1 for aic,
-    log(N) / 2 for bic, or a number. Pairs wait in a heap with their scores and the common neighbours for which these
-    were computed. A pair whose common neighbours have changed since is in the heap once more, and the old entry is
-    skipped. Scores are rounded to 1e-5: if columns determine each other, rounding errors must not decide, and of equal
-    scores the pair with the lowest numbers comes first.
+    The score is the gain in log-likelihood minus a penalty for each parameter, a `share` of what the recipe demands.
+    Pairs wait in a heap with their scores and the common neighbours for which these were computed. A pair whose common
+    neighbours have changed since is in the heap once more, and the old entry is skipped. Scores are rounded to 1e-5: if
+    columns determine each other, rounding errors must not decide, and of equal scores the pair with the lowest numbers
+    comes first. Columns that can have no edge are named in the notes of the graph.
     """
     from legendre.core.sums.kernels.columns import edge_gain, separates
 
-    penalty: Any = recipe.criterion
-    if isinstance(penalty, str):
-        penalty = 1.0 if penalty == "aic" else 0.5 * math.log(max(columns.total, 1.0))
-    penalty = share * float(penalty)
-    used = np.flatnonzero(~np.logical_or(*_mark_useless(columns)))
+    penalty = share * recipe.penalty(columns.total)
+    constant, identifiers = _mark_useless(columns)
+    own = "has a value of its own in each row, and no edge: it is treated as an identifier."
+    notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
+    notes += [f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist()]
+    used = np.flatnonzero(~(constant | identifiers))
     columns = Columns(np.ascontiguousarray(columns.codes[used]), columns.weights, columns.sizes[used])
     n, sizes = len(used), columns.sizes.tolist()
     gains, dfs = pair_gains(columns)
-    scores = np.round(gains - penalty * dfs, 5)
+    scores = (gains - penalty * dfs).round(5)
     heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _spanning_forest(scores)]
     heapify(heap)
     near: list[set[int]] = [set() for _ in range(n)]  # the neighbours of each column
@@ -211,7 +186,7 @@ def _grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float = 
                 if score < 0:
                     heappush(heap, (score, *pair, shared))
     place = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    return InteractionGraph(labels, used[place], gains[tuple(place.T)], dfs[tuple(place.T)], penalty)
+    return InteractionGraph(labels, used[place], gains[tuple(place.T)], dfs[tuple(place.T)], penalty, tuple(notes))
 
 
 def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
@@ -478,11 +453,9 @@ class Mixture:
         """Return the log-probability of the values that each row has, together with each class, rows x classes."""
         return np.stack([part.log_prob(columns) for part in self.parts], axis=1) + self.log_weights
 
-    def log_prob(self, columns: Columns) -> FloatArray:
-        """Return the log-probability of the values that each row has, (rows,)."""
-        from scipy.special import logsumexp
-
-        return np.asarray(logsumexp(self.joint(columns), axis=1))
+    def log_prob(self, cells: IntArray) -> FloatArray:
+        """Return the log-probability of each row of levels, n x columns; negative levels are missing and summed out."""
+        return np.asarray(np.logaddexp.reduce(self.joint(Columns.of(cells, None, self.shape)), axis=1))
 
     def posterior(self, columns: Columns) -> FloatArray:
         """Return the probability of each class given the values that a row has, rows x classes.
@@ -510,20 +483,19 @@ class Mixture:
             out[rows] = part.complete(columns.take(rows), generator)
         return out
 
-    def _list_rows(self, at: Mapping[int, int], kept: Sequence[int] = ()) -> tuple[Columns, FloatArray]:
+    def _list_rows(self, at: Mapping[int, int], kept: Sequence[int] = ()) -> tuple[IntArray, FloatArray]:
         """Make a row for each combination of levels of the columns `kept`, in C order; return them and their log p.
 
-        All rows have the levels `at` of other columns, and lack the rest. An event of probability 0 is refused.
+        All rows have the levels `at` of other columns, and lack the rest, -1. An event of probability 0 is refused.
         """
         shape = [self.shape[k] for k in kept]
         rows = np.full((math.prod(shape), len(self.shape)), -1, dtype=np.min_scalar_type(-max(self.shape)))
         rows[:, list(kept)] = np.indices(shape).reshape(len(shape), len(rows)).T
         rows[:, list(at)] = list(at.values())
-        columns = Columns.of(rows, None, self.shape)
-        logs = self.log_prob(columns)
+        logs = self.log_prob(rows)
         if logs.max() == -np.inf:
             raise ImpossibleEvent("the event has probability 0")
-        return columns, logs
+        return rows, logs
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Return the distribution of the columns `kept`, an axis for each, given levels `at` of others."""
@@ -531,10 +503,10 @@ class Mixture:
 
         return np.asarray(softmax(self._list_rows(at, kept)[1])).reshape([self.shape[k] for k in kept])
 
-    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int] | None = None) -> IntArray:
+    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
         """Draw n rows (n x columns), with the levels `at` of some columns given: complete rows that lack the rest."""
-        row, _ = self._list_rows(at or {})
-        return self.complete(row.take(np.zeros(n, dtype=np.int64)), generator)
+        row, _ = self._list_rows(at)
+        return self.complete(Columns.of(row.repeat(n, axis=0), None, self.shape), generator)
 
 
 # --- what was not observed -------------------------------------------------------------------------------------------
@@ -651,7 +623,8 @@ def _run_em(
         sums = weights.sum(axis=0)
         weights = weights[:, sums >= min(least, 0.5 * columns.total, sums.max())]  # the largest class stays in any case
         mixture = _maximise(columns, weights, recipe, strength)
-        tried.append(Tried(strength, mixture, float(valid.weights @ mixture.log_prob(valid)) / valid.total))
+        logs = np.logaddexp.reduce(mixture.joint(valid), axis=1)
+        tried.append(Tried(strength, mixture, float(valid.weights @ logs) / valid.total))
     return max(tried, key=lambda run: run.held_out)
 
 
@@ -667,7 +640,7 @@ def _maximise(
     for own in weights.T:
         rows = np.flatnonzero(own > least)
         some = columns.take(rows, own[rows])
-        graph = _grow_graph(some, recipe, labels, share)
+        graph = grow_graph(some, recipe, labels, share)
         if some.lacking.any():
             parts.append(fit_tables(graph, some, lambda counts: counts.smooth(strength, base), 1e-4).network)
         else:

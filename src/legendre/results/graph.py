@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from legendre.basis.interactions import blocks
-from legendre.core.errors import InvalidSetting
+from legendre.basis.interactions import blocks, list_subsets
+from legendre.core.arguments import check_installed
 from legendre.core.labels import Labels
-from legendre.core.text import NamedValues, fragment
+from legendre.core.text import NamedValues, Table
 from legendre.core.types import FloatArray, IntArray
+from legendre.results.base import Printed
 
 
 class Edge(NamedTuple):
@@ -29,7 +29,7 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class InteractionGraph:
+class InteractionGraph(Printed):
     """The chordal graph that `graph` found: which modes interact, and what each edge gained.
 
     Attributes
@@ -85,22 +85,17 @@ class InteractionGraph:
 
     @property
     def cliques(self) -> list[tuple[str | int, ...]]:
-        """The maximal sets of modes that all interact with each other; a mode without edges is a set of its own."""
-        return [tuple(self._key(k) for k in sorted(clique)) for clique in self.clique_modes]
+        """The maximal sets of modes that all interact with each other; a mode without edges is a set of its own.
 
-    def _key(self, mode: int) -> str | int:
-        """Return the name of a mode, or its number if modes have no names."""
-        return mode if self.labels.names is None else self.labels.names[mode]
-
-    @cached_property
-    def clique_modes(self) -> list[tuple[int, ...]]:
-        """The maximal cliques as numbers of modes, each in rising order.
-
-        In a chordal graph every maximal clique is a mode with its parents in a perfect ordering (`families`).
+        In a chordal graph, every maximal clique is a mode with its parents in a perfect ordering (`families`).
         """
         families = {frozenset((v, *parents)) for v, parents in self.families}
-        largest = [family for family in families if not any(family < other for other in families)]
-        return sorted(tuple(sorted(clique)) for clique in largest)
+        largest = [sorted(family) for family in families if not any(family < other for other in families)]
+        return [tuple(map(self._key, clique)) for clique in sorted(largest)]
+
+    def _key(self, mode: int) -> str | int:
+        """Return the name of a mode, or its number if modes have no names: what answers call it."""
+        return mode if self.labels.names is None else self.labels.names[mode]
 
     @cached_property
     def families(self) -> list[tuple[int, tuple[int, ...]]]:
@@ -127,15 +122,9 @@ class InteractionGraph:
     def interactions(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
         """List the sets of modes that interact: all nonempty subsets of cliques, without modes of one level.
 
-        Every subset of a clique is a mode with some of its parents, for exactly one mode (the last in the ordering), so
-        each subset is formed once. Modes of one level have no parameters. `shape` is that of X.
+        `shape` is that of X. Each clique is a mode with its parents, see `families`.
         """
-        parts = set[tuple[int, ...]]()
-        for v, before in self.families:
-            others = [k for k in before if shape[k] > 1]
-            for size in range(len(others) + 1 if shape[v] > 1 else 0):
-                parts.update(tuple(sorted((v, *some))) for some in combinations(others, size))
-        return sorted(parts)
+        return list_subsets(((v, *parents) for v, parents in self.families), shape, len(shape))
 
     def basis(self, shape: tuple[int, ...]) -> IntArray:
         """List the cells (k x N) of a basis with all interactions within cliques, for an X of this shape."""
@@ -149,17 +138,16 @@ class InteractionGraph:
 
     def to_networkx(self) -> Any:
         """Return a networkx graph, whose edges have `gain`, `df` and `p_value`."""
-        try:
-            import networkx as nx
-        except ImportError:
-            raise InvalidSetting("to_networkx needs networkx. Install it with: pip install networkx") from None
+        check_installed("to_networkx", ["networkx"], "networkx")
+        import networkx as nx
+
         out = nx.Graph()
         out.add_nodes_from(self._key(k) for k in range(len(self.labels.shape)))
         out.add_edges_from((e.a, e.b, {"gain": e.gain, "df": e.df, "p_value": e.p_value}) for e in self.edges)
         return out
 
-    def _tables(self) -> list[NamedValues]:
-        """Make the table that notebooks show: the first 20 edges and the notes."""
+    def tables(self) -> list[Table]:
+        """List the table that notebooks show: the first 20 edges and the notes."""
         rows = [
             (f"{e.a} - {e.b}", f"{e.gain:.4g} nats, df {e.df}, p {e.p_value:.2g}, given {list(e.given)}")
             for e in self.edges[:20]
@@ -167,13 +155,10 @@ class InteractionGraph:
         more = [("...", f"{len(self.ends) - 20} more edges")] if len(self.ends) > 20 else []
         return [NamedValues(repr(self)[1:-1], [*rows, *more, *(("note", note) for note in self.notes)])]
 
-    def _repr_html_(self) -> str:
-        """Return the first edges for a notebook."""
-        return fragment(self._tables())
-
     def __repr__(self) -> str:
-        widest = max((len(clique) for clique in self.clique_modes), default=0)
+        cliques = self.cliques
+        widest = max(map(len, cliques), default=0)
         return (
-            f"<InteractionGraph of {len(self.labels.shape)} modes: {len(self.ends)} edges, {len(self.clique_modes)} "
-            f"cliques of up to {widest} modes, {math.fsum(self.gains):.4g} nats gained>"
+            f"<InteractionGraph of {len(self.labels.shape)} modes: {len(self.ends)} edges, {len(cliques)} cliques of "
+            f"up to {widest} modes, {math.fsum(self.gains):.4g} nats gained>"
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -23,12 +22,13 @@ from legendre.basis.basis import Basis, Cells
 from legendre.basis.graph import Graph
 from legendre.basis.interactions import blocks, interactions, look_up_modes, mode_sets
 from legendre.basis.parse import as_basis
-from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_real, is_whole
 from legendre.core.errors import (
     InvalidBasis,
+    InvalidQuery,
     InvalidSamples,
     InvalidSetting,
+    LegendreError,
     NotFitted,
     unknown_name,
 )
@@ -38,6 +38,7 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.readers.encode import Column, Table, level_list, read_table
 from legendre.data.sparse import observe_rows
+from legendre.data.sparse_tensor import check_values
 from legendre.fitting.columns import (
     Columns,
     Completed,
@@ -46,13 +47,12 @@ from legendre.fitting.columns import (
     Tried,
     find_graph,
     fit_tables,
+    grow_graph,
     learn_classes,
-    search,
 )
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
-from legendre.model.cliques.graph import cliques_of
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import check_table
+from legendre.results.distribution import find_modes, marginal, read_event
 from legendre.results.graph import InteractionGraph
 from legendre.results.plots import FitPlots
 from legendre.solvers.structure.faces import diverging
@@ -69,19 +69,29 @@ class Levels:
     values: AnyArray
     edges: FloatArray | None = None
 
-    def find(self, value: Any, labels: Labels, k: int) -> int:
-        """Find the number of the level to which a value of column k belongs; `labels` name it in errors."""
-        if self.edges is None:
-            return labels.find_level(k, value, "given", InvalidSamples)
-        if not is_real(value) or value != value:
-            raise InvalidSamples(f"given: {labels.mode(k)} holds numbers, which were put in bins; got {value!r}.")
-        return int(np.searchsorted(self.edges[1:-1], float(value), side="right"))
-
     def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
         """Return a value for each code; within a bin it is drawn uniformly."""
         if self.edges is None:
             return np.asarray(self.values[codes])
         return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnLabels(Labels):
+    """The names and levels of columns, some of which hold numbers that were put in bins.
+
+    Questions about an estimator name levels by values, as those about a `Decomposition` do; a number names its bin.
+    """
+
+    columns: Sequence[Levels] = ()
+
+    def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
+        """Return the number of the level, or of the bin, that a value of column k belongs to."""
+        if (edges := self.columns[k].edges) is None:
+            return super().find_level(k, value, door, error)
+        if not is_real(value) or value != value:
+            raise error(f"{door}: {self.mode(k)} holds numbers, which were put in bins; got {value!r}.")
+        return int(np.searchsorted(edges[1:-1], float(value), side="right"))
 
 
 Rows = ArrayLike | Mapping[str, Any]  # an array, a data frame, or columns by name
@@ -193,15 +203,11 @@ class Estimator(ABC):
         Columns that have names are found by name, in any order. A value that is not a level costs the row
         ``log(N + 1)`` and then counts as missing, or makes the result ``-inf``, see `handle_unknown`.
         """
-        cells = self._encode(X)
-        out, unknown = np.full(len(cells), -np.inf), (cells == UNKNOWN).sum(axis=1)
-        scored = (unknown == 0) | self._smooths
-        if scored.any():
-            known = np.maximum(cells[scored], MISSING)  # UNKNOWN becomes MISSING
-            out[scored] = self._log_prob(known) - unknown[scored] * np.log(self.total_ + 1.0)
-            for k, column in enumerate(self.columns_):
-                if column.edges is not None:  # a density: a missing value, code -1, takes the 0 at the end
-                    out[scored] -= np.append(np.log(np.diff(column.edges)), 0.0)[known[:, k]]
+        codes = self._encode(X)
+        out = self._log_prob(codes)
+        for column, own in zip(self.columns_, codes.T, strict=True):
+            if column.edges is not None:  # a density: divide by the width of the bin; code -1 takes the 0 at the end
+                out -= np.append(np.log(np.diff(column.edges)), 0.0)[np.maximum(own, MISSING)]
         return out
 
     @property
@@ -224,13 +230,17 @@ class Estimator(ABC):
         """The distribution of codes, of a decomposition or a mixture: it has `log_prob`, `sample` and `marginal`."""
         return self.decomposition_._distribution if self.mixture_ is None else self.mixture_
 
-    def _log_prob(self, cells: IntArray) -> FloatArray:
-        """Return the log-probability of each of n rows of codes, n x columns."""
-        return np.asarray(self._distribution.log_prob(cells if self.mixture_ is None else self._as_columns(cells)))
+    def _log_prob(self, codes: IntArray) -> FloatArray:
+        """Return the log-probability of each row of codes, n x columns: it is behind scores and predictions.
 
-    def _as_columns(self, cells: IntArray, weights: FloatArray | None = None) -> Columns:
-        """Store rows of codes, n x columns, in the form that `Network` and `Mixture` need."""
-        return Columns.of(cells, weights, self._labels().shape)
+        `UNKNOWN` values make it ``-inf``, or cost ``log(N + 1)`` each and then count as missing, see `_smooths`.
+        """
+        unknown = (codes == UNKNOWN).sum(axis=1)
+        # without gaps, UNKNOWN is the only code below 0: any level will do, as the row gets -inf
+        logs = self._distribution.log_prob(codes if self._takes_gaps else np.maximum(codes, 0))
+        if self._smooths:
+            return np.asarray(logs - unknown * np.log(self.total_ + 1.0))
+        return np.where(unknown > 0, -np.inf, logs)
 
     def score(self, X: Rows, y: Any = None) -> float:
         """Return the mean log-likelihood of a row."""
@@ -247,9 +257,9 @@ class Estimator(ABC):
 
         Within a bin a value is drawn uniformly.
         """
-        at = self._read_given(given)
+        at, q = read_event(self._labels(), given), self._distribution
         source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
-        return self._decode(self._distribution.sample(n, source, at), source)
+        return self._decode(q.sample(n, source, at), source)
 
     def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
         """Return the values that rows of codes stand for, n x columns; within a bin a value is drawn uniformly."""
@@ -274,23 +284,9 @@ class Estimator(ABC):
         >>> ld.LegendreDensity(2).fit(rows).conditional({"class": "crew"}, of="survived").round(4).tolist()
         [0.6667, 0.3333]
         """
-        labels, at = self._labels(), self._read_given(given)
-        listed = [k for k in range(len(labels.shape)) if k not in at] if of is None else entries(of)
-        wanted = [labels.find_mode(key, "of", InvalidSamples) for key in ([of] if listed is None else listed)]
-        if len({*wanted, *at}) < len(wanted) + len(given or {}) or not wanted:
-            raise InvalidSamples(
-                f"given={given!r} and of={of!r} must name columns once each, and none that is given must be asked for."
-            )
-        check_table(labels.shape, wanted)
-        return np.asarray(self._distribution.marginal(wanted, at))
-
-    def _read_given(self, given: Mapping[Any, Any] | None) -> dict[int, int]:
-        """Read the argument `given`, values by name or number of columns, as codes by number of columns."""
         labels = self._labels()
-        if given is not None and not isinstance(given, Mapping):
-            raise InvalidSamples(f"given must be a dict such as {{{labels.mode(0)!r}: value}}, got {given!r}.")
-        fixed = {labels.find_mode(key, "given", InvalidSamples): value for key, value in (given or {}).items()}
-        return {k: self.columns_[k].find(value, labels, k) for k, value in fixed.items()}
+        modes = None if of is None else find_modes(labels, of, "of")
+        return marginal(self._distribution, labels, modes, given)[1]
 
     def predict_proba(self, X: Rows, of: Hashable = None) -> FloatArray:
         """Return the probability of each level of one column (default: the last) given the others, n x levels.
@@ -302,14 +298,12 @@ class Estimator(ABC):
 
         labels = self._labels()
         k = len(labels.shape) - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
-        states = self._encode(X, skip=k)
-        unknown = (states == UNKNOWN).any(axis=1) & (not self._smooths)  # such rows have probability 0
-        states = np.where(unknown[:, None], 0, np.maximum(states, MISSING))
-        log_q = np.empty((len(states), len(self.columns_[k].values)))
-        for level in range(log_q.shape[1]):  # the joint probability of the other columns with each level
-            states[:, k] = level
-            log_q[:, level] = self._log_prob(states)
-        impossible = np.flatnonzero(unknown | (log_q.max(axis=1) == -np.inf))
+        codes = self._encode(X, skip=k)
+        log_q = np.empty((len(codes), labels.shape[k]))
+        for level in range(labels.shape[k]):  # the joint probability of the other columns with each level
+            codes[:, k] = level
+            log_q[:, level] = self._log_prob(codes)
+        impossible = np.flatnonzero(log_q.max(axis=1) == -np.inf)
         if len(impossible):
             raise InvalidSamples(
                 f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so "
@@ -328,13 +322,13 @@ class Estimator(ABC):
     def _labels(self) -> Labels:
         """Return the names and levels of the columns; raise `NotFitted` before `fit`.
 
-        Every method that answers a question calls this first, directly or in `_encode` or `_read_given`.
+        Every method that answers a question calls this first, directly or in `_encode`.
         """
         if not self.__sklearn_is_fitted__():
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
         levels = tuple(column.values for column in self.columns_)
         names = tuple(self.feature_names_in_.tolist()) if hasattr(self, "feature_names_in_") else None
-        return Labels(tuple(map(len, levels)), names, levels)
+        return ColumnLabels(tuple(map(len, levels)), names, levels, columns=self.columns_)
 
     def _encode(self, X: Rows, skip: int | None = None) -> IntArray:
         """Read rows as `fit` did and return their codes, n x columns, with `MISSING` and `UNKNOWN` where these apply.
@@ -363,28 +357,21 @@ class Estimator(ABC):
         A value that is not a level is `UNKNOWN` if `handle_unknown` permits it, and refused otherwise. `names` are the
         columns' names in errors.
         """
+        strict = self.handle_unknown != "-inf" and not self._smooths
         found = []
-        for k, (column, own) in enumerate(zip(columns, levels, strict=True)):
+        for name, column, own in zip(names, columns, levels, strict=True):
             if own.edges is None:
-                place = column.codes_in(own.values)
+                unlisted = f"is not one of its levels. {self._advice}" if strict else ""
+                place = column.codes_in(own.values, f"column {name!r}", unlisted)
             elif column.numeric:
                 place = np.searchsorted(own.edges[1:-1], column.rows(), side="right")
             else:
                 raise InvalidSamples(
-                    f"column {names[k]!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
+                    f"column {name!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
                 )
-            found.append(place)
-        codes = np.stack(found).T
-        if codes.min() < 0:
-            codes[codes < 0] = UNKNOWN
-        for k, column in enumerate(columns):
-            codes[column.codes < 0, k] = MISSING  # `complete_columns` has refused gaps where fit takes none
-        if codes.min() == UNKNOWN and self.handle_unknown != "-inf" and not self._smooths:
-            k = int((codes == UNKNOWN).any(axis=0).argmax())  # the first such column,
-            row = int(codes[:, k].argmin())  # and its first such row: UNKNOWN is the smallest code
-            value = f"column {names[k]!r} holds {columns[k].at(row)!r} in row {row}"
-            raise InvalidSamples(f"{value}, which is not one of its levels. {self._advice}")
-        return codes
+            # `complete_columns` has refused gaps where fit takes none
+            found.append(np.where(column.mark_absent(), MISSING, np.where(place < 0, UNKNOWN, place)))
+        return np.stack(found, axis=1)
 
 
 def read_rows(X: Any) -> Table:
@@ -401,13 +388,9 @@ def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
     """Check `sample_weight`, a finite number >= 0 for each of n rows; ``None`` stays ``None``: each row counts once."""
     if weights is None:
         return None
-    w = read_array(weights, "sample_weight", InvalidSamples)
-    if w.dtype.kind not in "biuf" or w.shape != (n,):
-        raise InvalidSamples(f"sample_weight must hold {n} numbers, one per row; got shape {w.shape}, dtype {w.dtype}.")
-    bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
-    if len(bad) or not w.any():
-        place = f"sample_weight[{bad[0]}] = {w[bad[0]]}" if len(bad) else "every sample_weight is zero"
-        raise InvalidSamples(f"{place}; weights must be finite and >= 0, and one must be positive.")
+    w = check_values(read_array(weights, "sample_weight", InvalidSamples), n, "sample_weight", InvalidSamples)
+    if not w.any():
+        raise InvalidSamples("every sample_weight is zero; one must be positive.")
     return w.astype(np.float64)
 
 
@@ -473,7 +456,7 @@ class LegendreDensity(Estimator):
     0.4
     """
 
-    _advice = "List all levels in levels (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
+    _advice = "List all levels in levels (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'"
     tried_: list[Tried]
     completed_: Completed
     graph_: InteractionGraph
@@ -561,16 +544,16 @@ class LegendreDensity(Estimator):
         none, the same distribution is also fitted as a `Decomposition`, which has a certificate and pictures.
         """
         labels, gaps = self._labels(), codes.min() < 0  # gaps: some value is missing
-        rows = self._as_columns(codes, weights)
-        valid = None if other is None else self._as_columns(self._encode(other))
+        rows = Columns.of(codes, weights, labels.shape)
+        valid = None if other is None else Columns.of(self._encode(other), None, labels.shape)
         if self.classes is not None:
             if self.classes != "auto" and not is_whole(self.classes, 1):
                 raise InvalidSetting(f"classes must be None, 'auto' or an integer >= 1, got {self.classes!r}.")
             self.tried_ = learn_classes(rows, valid, recipe, self.classes)
             self.mixture_ = self.tried_[-1].mixture
             return
-        columns = rows if gaps else rows.merge()
-        found = search(columns, recipe, labels)
+        columns = rows.merge()
+        found = grow_graph(columns, recipe, labels)
         counted = Network.count(found, columns)
 
         def loss(size: float) -> float:
@@ -600,7 +583,7 @@ class LegendreDensity(Estimator):
         a number that was put in a bin is returned as the middle of its bin, or with `draw` as a number of this bin.
         """
         cells, mixture = self._encode(X), self._mixture
-        source, rows = generator_from(rng, InvalidSetting), self._as_columns(cells)
+        source, rows = generator_from(rng, InvalidSetting), Columns.of(cells, None, mixture.shape)
         if draw:
             return self._decode(mixture.complete(rows, source), source)
         ends, out = np.cumsum(mixture.shape)[:-1], []
@@ -616,7 +599,8 @@ class LegendreDensity(Estimator):
 
     def class_probabilities(self, X: Rows) -> FloatArray:
         """Return the probability of each class for each row, n x classes."""
-        return self._mixture.posterior(self._as_columns(self._encode(X)))
+        codes, mixture = self._encode(X), self._mixture
+        return mixture.posterior(Columns.of(codes, None, mixture.shape))
 
 
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
@@ -702,7 +686,7 @@ class BoltzmannMachine(Estimator):
 
     _advice = (
         "Numbers are levels counted from 0. Set n_levels for more than two, pass (X + 1) // 2 for -1 and +1, and bin "
-        "continuous columns first."
+        "continuous columns first"
     )
     biases_: dict[Name, Weight]
     weights_: dict[tuple[Name, ...], Weight]
@@ -745,26 +729,22 @@ class BoltzmannMachine(Estimator):
         return out
 
     def _read_edges(self, data: Observation, labels: Labels) -> list[tuple[int, ...]]:
-        """Read the argument `edges` as sets of two or more columns, by number, in the order given.
+        """Read the argument `edges` as different sets of two or more columns, by number, in the order given.
 
         Single columns are left out, because every column has a bias. `data` are the rows, from which ``ld.graph()``
         finds the sets.
         """
-        n, edges = len(labels.shape), self.edges
-        if isinstance(edges, Graph):
-            return [group for group in find_graph(edges, data).interactions(labels.shape) if len(group) > 1]
-        if is_whole(edges):
-            order = check_int(edges, "edges: the order", 1, InvalidBasis)
-            return [group for size in range(2, min(order, n) + 1) for group in combinations(range(n), size)]
-        if isinstance(edges, (str, Iterator)):
-            raise InvalidBasis(f"edges={edges!r}: pass an order such as 2, or edges such as [(0, 1), (1, 2)].")
-        listed: Any = edges
-        found = look_up_modes("edges", mode_sets("edges", listed), n, labels)
-        times = Counter(map(frozenset, found))
-        for group in found:
-            if not group or times[frozenset(group)] > 1:
-                raise InvalidBasis(f"edges: {group} {'stands there twice' if group else 'names no column'}.")
-        return [group for group in found if len(group) > 1]
+        n = len(labels.shape)
+        if isinstance(self.edges, Iterator):  # a second fit would find it empty
+            raise InvalidBasis(f"edges={self.edges!r}: pass a list, such as [(0, 1), (1, 2)].")
+        if isinstance(self.edges, Graph):
+            found = find_graph(self.edges, data).interactions(labels.shape)
+        elif is_whole(self.edges):
+            order = check_int(self.edges, "edges: the order", 1, InvalidBasis)
+            found = [group for size in range(2, min(order, n) + 1) for group in combinations(range(n), size)]
+        else:
+            found = look_up_modes("edges", mode_sets("edges", self.edges), n, labels)
+        return list({frozenset(group): group for group in found if len(group) > 1}.values())
 
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
         """Fit the machine, and split theta into biases and weights.
@@ -774,33 +754,21 @@ class BoltzmannMachine(Estimator):
         """
         del valid
         labels = self._labels()
-        shape, names = labels.shape, labels.names
+        shape, keys = labels.shape, labels.names or range(len(labels.shape))
         data = observe_rows(codes, weights, shape, check_number(self.alpha, "alpha", 0))
         groups = [*((k,) for k in range(len(shape))), *self._read_edges(data, labels)]
-        cells = blocks(shape, groups)
-        # a table that cannot be held is fitted on a junction tree, whose tables must be small
-        if math.prod(shape) > limits.LARGEST_CLIQUES and not (tree := cliques_of(cells, shape)).fits:
-            raise InvalidSamples(
-                f"the table has {len(shape)} modes, and an array of all states is too large. Such tables need narrow "
-                f"edges: {tree.trouble()}"
-            )
-        fit = fit_on(data, Cells(cells), Settings.read(tol=self.tol))
+        fit = fit_on(data, Cells(blocks(shape, groups)), Settings.read(tol=self.tol))
         self.decomposition_ = warn_if_not_converged(fit, stacklevel=5)
         self.n_levels_, self.psi_ = shape, fit.psi
         # theta is infinite where it diverges: Q is the limit of theta + t * recession as t grows
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
-        keys: Sequence[Name] = range(len(shape)) if names is None else names
-        found: list[Weight] = []
-        start = 0
-        for group in groups:  # the next block of theta; with two levels in each column it is one number
-            sizes = [shape[k] - 1 for k in group]
-            part = theta[start : start + math.prod(sizes)]
-            found.append(float(part[0]) if set(sizes) == {1} else part.reshape(sizes))
-            start += len(part)
-        n = len(shape)
-        self.biases_ = dict(zip(keys, found[:n], strict=True))
-        listed = [tuple(keys[k] for k in group) for group in groups[n:]]
-        self.weights_ = dict(zip(listed, found[n:], strict=True))
+        sizes = [[shape[k] - 1 for k in group] for group in groups]
+        parts = np.split(theta, np.cumsum([math.prod(own) for own in sizes])[:-1])
+        # with two levels in each column of the group it is one number
+        found = [part.item() if part.size == 1 else part.reshape(own) for part, own in zip(parts, sizes, strict=True)]
+        self.biases_ = dict(zip(keys, found, strict=False))  # the groups of one column come first
+        edges = [tuple(keys[k] for k in group) for group in groups[len(shape) :]]
+        self.weights_ = dict(zip(edges, found[len(shape) :], strict=True))
 
     def log_likelihood(self, X: Rows) -> float:
         """Return the log-likelihood of all rows together, in nats."""

@@ -74,7 +74,8 @@ class Column:
     def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
         """Return the index of each row's value in a list of levels; -1 where it is missing or not listed.
 
-        With `unlisted`, the end of an error message, such a row raises an error instead; `label` names the column.
+        With `unlisted`, the end of an error message, a value that is not listed raises an error instead; `label` names
+        the column.
         """
         found = self.codes
         # if the levels are the values themselves, the codes are the answer
@@ -82,8 +83,8 @@ class Column:
             place = {value: k for k, value in enumerate(levels.tolist())}
             places = [*(place.get(value, -1) for value in self.values.tolist()), -1]  # the last one: of missing values
             found = np.array(places, dtype=np.int64)[self.codes]
-        if unlisted and found.min(initial=0) < 0:
-            row = int(found.argmin())
+        if unlisted and (wrong := (found < 0) & ~self.mark_absent()).any():
+            row = int(wrong.argmax())
             raise InvalidSamples(f"{label} holds {self.at(row)!r} in row {row}, which {unlisted}.")
         return found
 
