@@ -118,8 +118,6 @@ class Triangle:
 
     Parameters
     ----------
-    fit
-        The decomposition that made Q out of P.
     P, Q, R
         Probabilities on the grid.
     kl_pq, kl_qr, kl_pr
@@ -139,7 +137,6 @@ class Triangle:
     True
     """
 
-    fit: Decomposition
     P: FloatArray
     Q: FloatArray
     R: FloatArray
@@ -196,14 +193,14 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
     # the member with theta = 0: constant on the sample space, or the base measure there
     at_zero = np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0)
-    r = read_point("R", at_zero if R is None else R)[0]
+    r = read_point("R", at_zero if R is None else R)
     if r.shape != p.shape:
         raise InvalidTensor(f"R has shape {r.shape}, the decomposition has shape {p.shape}; they must be equal.")
     missed = np.argwhere((r == 0) & (q > 0))
     if len(missed):
         where = cell_name(missed[0])
         raise InvalidTensor(f"R{where} = 0 where Q{where} > 0, so KL(Q, R) is infinite. R must be positive there.")
-    return Triangle(fit, freeze(p), freeze(q), freeze(r), kl(p, q), kl(q, r), kl(p, r))
+    return Triangle(freeze(p), freeze(q), freeze(r), kl(p, q), kl(q, r), kl(p, r))
 
 
 def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
@@ -304,7 +301,7 @@ def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
 
 def _read_line(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Check the arguments of a geodesic; return P and Q as probabilities, and t as an array of floats."""
-    (p, _), (q, _), times = read_point("P", P), read_point("Q", Q), read_array(t, "t", InvalidSetting)
+    p, q, times = read_point("P", P), read_point("Q", Q), read_array(t, "t", InvalidSetting)
     if p.shape != q.shape:
         raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
     if times.dtype.kind not in "iuf" or not np.isfinite(times).all():
