@@ -47,7 +47,7 @@ def test_contrasts_without_a_limit_say_so() -> None:
     """The ratio of two cells that both vanish goes anywhere, that of one to a cell that stays to infinity."""
     tests = ld.decompose([[5, 0, 0], [3, 4, 6]], ld.full()).inference()
     cells = [[0, 0], [0, 1], [0, 2], [1, 1]]
-    found = tests.contrast([[0, 1, -1, 0], [1, -1, 0, 0], [1, 0, 0, -1]], cells, names=["both", "one", "none"])
+    found = tests.contrast([[0, 1, -1, 0], [1, -1, 0, 0], [1, 0, 0, -1]], cells)
     assert np.isnan(found.estimate[0])
     assert found.estimate[1] == np.inf
     assert found.estimate[2] == pytest.approx(np.log(5 / 4))
@@ -82,8 +82,7 @@ def test_odds_ratios_are_those_of_the_table() -> None:
     pairs = ld.decompose(ld.datasets.hair_eye_color(), ld.interactions(2)).inference()
     assert len(pairs.odds("hair", "eye")) == 9  # the same for both sexes
     assert len(tests.odds("hair", "eye")) == 18
-    against = pairs.odds("hair", "eye", contrasts="treatment", reference={"eye": "green"})
-    assert against.names[0] == "hair[brown/black]:eye[brown/green]"
+    assert pairs.odds("hair", "eye", contrasts="treatment").names[1] == "hair[brown/black]:eye[hazel/brown]"
 
 
 def test_what_cannot_be_asked_is_said() -> None:
@@ -179,8 +178,6 @@ def test_tables_with_the_margins_of_x_give_exact_p_values() -> None:
     found = m.bootstrap(4000, 1, conditional=True)
     assert found.x2_p_value == pytest.approx(told, abs=0.015)
     assert "Exact test given the margins" in repr(found)
-    with pytest.raises(ld.LegendreError, match="have its parameters too, and no intervals"):
-        found.coef()
     with pytest.raises(ld.LegendreError, match=r"is done for decomposable models .* such as \[AB\]\[BC\]"):
         ld.loglinear(np.ones((2, 2, 2), dtype=int), ".^2").bootstrap(9, 0, conditional=True)
     drawn = list(draw_tables(np.stack(layers, axis=2), [(0,)], 20, np.random.default_rng(2)))
@@ -197,12 +194,9 @@ def test_few_counts_are_told_to_whom_draws_from_the_fit() -> None:
     assert "note" not in repr(ld.decompose(DRUGS, "B1").inference().bootstrap(9, 0))
 
 
-def test_intervals_of_the_bootstrap_hold_the_estimates() -> None:
+def test_p_values_of_the_bootstrap_are_near_those_of_chi_square_if_n_is_large() -> None:
     tests = ld.decompose(ld.datasets.car_workers(), ld.interactions(2)).inference()
-    alone = tests.bootstrap(70, 1)
-    assert abs(alone.g2_p_value - tests.g2_p_value) < 0.15  # N is large here
-    coef, ends = tests.coef(), alone.coef()
-    assert all(ends[name][0] < coef[name] < ends[name][1] for name in coef)
+    assert abs(tests.bootstrap(70, 1).g2_p_value - tests.g2_p_value) < 0.15
 
 
 def test_levels_that_were_arranged_keep_their_names() -> None:

@@ -143,11 +143,9 @@ def _tabulate(name: str, f: Feature, labels: Labels) -> FloatArray:
     """
     shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(len(labels.shape)))
     if callable(f):  # with the levels of mode k along axis k, so that the results broadcast
-        sides = [
-            labels.levels_of(k).reshape([-1 if i == k else 1 for i in range(len(shape))]) for k in range(len(shape))
-        ]
+        levels = [labels.levels_of(k) for k in range(len(shape))]
         try:
-            table = f(*sides)
+            table = f(*np.meshgrid(*levels, indexing="ij", sparse=True))
         except TypeError as problem:
             raise InvalidBasis(
                 f"features[{name!r}] is called with the levels of {modes}, {len(shape)} in all ({problem}). Name the "
@@ -160,10 +158,11 @@ def _tabulate(name: str, f: Feature, labels: Labels) -> FloatArray:
             f"features[{name!r}] has dtype {found.dtype}; it must hold finite real numbers. Leave cells out with "
             "support=."
         )
-    if found.ndim > len(shape) or any(n not in (1, m) for n, m in zip(found.shape[::-1], shape[::-1], strict=False)):
+    try:
+        values = np.broadcast_to(found, shape).astype(np.float64)
+    except ValueError:
         raise InvalidBasis(
             f"features[{name!r}] has shape {found.shape}, where {shape} is expected: one entry for each level of "
             f"{modes}."
-        )
-    values = np.broadcast_to(found, shape).astype(np.float64)
+        ) from None
     return values if callable(f) else np.asarray(labels.arrange(values))  # a function was called with levels in order

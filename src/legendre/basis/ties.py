@@ -38,7 +38,7 @@ def uniform(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
     ('mode 0 by mode 1, per step of both', 0.6931)
     """
-    return _multiply_scores("uniform", a, b, {})
+    return _tie_pair("uniform", a, b, partial(_score_columns, "uniform", (None, None)))
 
 
 def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None = None) -> Basis:
@@ -64,17 +64,19 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
     >>> round(float(fit.theta[-1]), 4)
     0.6931
     """
-    if scores is None or isinstance(scores, Mapping):
-        given = dict(scores or {})
-    else:
+    one = other = None
+    if isinstance(scores, Mapping):
+        for key in scores.keys() - {a, b}:
+            raise InvalidBasis(f"linear: scores for {key!r}, but the modes are {a!r} and {b!r}.")
+        one, other = scores.get(a), scores.get(b)
+    elif scores is not None:
         try:
             one, other = scores
         except (TypeError, ValueError):
             raise InvalidBasis(
                 f"linear: scores={scores!r}; give two lists, one for each mode, or a dict such as {{{a!r}: [...]}}."
             ) from None
-        given = {a: one, b: other}
-    return _multiply_scores("linear", a, b, given)
+    return _tie_pair("linear", a, b, partial(_score_columns, "linear", (one, other)), scores)
 
 
 def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -98,7 +100,7 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 0 = 1, per step of mode 1'
     """
-    return _multiply_scores("rows", a, b, {} if scores is None else {b: scores})
+    return _tie_pair("rows", a, b, partial(_score_columns, "rows", (None, scores)), scores)
 
 
 def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -122,7 +124,7 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 1 = 2, per step of mode 0'
     """
-    return _multiply_scores("columns", a, b, {} if scores is None else {a: scores})
+    return _tie_pair("columns", a, b, partial(_score_columns, "columns", (scores, None)), scores)
 
 
 def symmetric(a: Mode, b: Mode) -> Basis:
@@ -209,30 +211,21 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
     return Tied("topological", named, partial(_level_columns, table), arguments)
 
 
-def _tie_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[Column]], more: str = "") -> Basis:
-    """Make a basis of two modes; `columns` lists its parameters, and `more` are further arguments for its repr."""
+def _tie_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[Column]], scores: Any = None) -> Basis:
+    """Make the basis of two modes that the public function `name` returns.
+
+    `columns` lists its parameters when the levels are known. `scores`, as the caller gave them, are for the repr.
+    """
+    more = "" if scores is None else f", scores={scores!r}"
     return Tied(name, mode_sets(name, [(a, b)])[0], columns, f"{a!r}, {b!r}{more}")
 
 
-def _multiply_scores(name: str, a: Mode, b: Mode, scores: dict[Mode, Any]) -> Basis:
-    """Make the basis of products of two modes' scores, or of one mode's scores with each level of the other.
+def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
+    """List the parameters of products of two modes' scores, or of one mode's scores with each level of the other.
 
     `name` is the public function that was called: "linear" and "uniform" have one parameter, "rows" and "columns" one
-    for each level but the first. Modes without an entry in `scores` have the scores 0, 1, 2, ...
-    """
-    unknown = [key for key in scores if key not in (a, b)]
-    if unknown:
-        raise InvalidBasis(f"{name}: scores for {unknown[0]!r}, but the modes are {a!r} and {b!r}.")
-    # for the repr; scores that are no list are reported later, by `_read_scores`
-    given = {mode: list(values) for mode, values in scores.items() if np.ndim(values)}
-    more = f", scores={given}" if given else ""
-    return _tie_pair(name, a, b, partial(_score_columns, name, (scores.get(a), scores.get(b))), more)
-
-
-def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
-    """List the parameters of `_multiply_scores`, each as a sum of features of cells.
-
-    `scores` are those of both modes, ``None`` for 0, 1, 2, ...
+    for each level but the first. `scores` are those of both modes, ``None`` for 0, 1, 2, ... Each parameter is listed
+    as a sum of features of cells.
     """
     tables = [_read_scores(name, labels, k, given) for k, given in enumerate(scores)]
     one, other = labels.mode(0), labels.mode(1)

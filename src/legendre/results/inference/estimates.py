@@ -33,10 +33,9 @@ from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Columns, Table
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
-from legendre.model.model import Cliques
 from legendre.results.base import Printed, Storable, to_frame
 from legendre.results.distribution import read_cells, read_event
 from legendre.results.inference.counts import LEGEND, Counts, p_text, stars
@@ -271,21 +270,6 @@ def _list_rows(
 # --- directions to infinity ------------------------------------------------------------------------------------------
 
 
-def recession_with_constant(fit: Decomposition) -> FloatArray:
-    """Return the direction in which the constant and theta run to infinity (1 + |B|); all 0 if theta is finite.
-
-    A combination of parameters diverges if its product with this direction is not 0. Along `fit.recession`, the sum of
-    theta below a cell rises equally on all cells that keep positive probability. The means of these cells stay finite,
-    so the constant must fall by as much: entry 0.
-    """
-    return np.append(-fit.model.below(fit.recession)[_mark_cells_that_stay(fit)].max(), fit.recession)
-
-
-def _mark_cells_that_stay(fit: Decomposition) -> BoolArray:
-    """Mark the merged cells that keep positive probability in the limit."""
-    return fit.model.alive if fit._alive is None else fit.model.on_grid(fit._alive)
-
-
 def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatArray) -> Iterator[tuple[int, int]]:
     """Find the combinations without a finite estimate; yield the row of each and its sign of infinity, 0 for no limit.
 
@@ -298,13 +282,14 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
     from scipy.optimize import linprog
 
     space = fit.model
-    if isinstance(space, Cliques) and space.n_cells > limits.LARGEST_GRID:
+    if space.n_cells > limits.LARGEST_GRID:
         raise InvalidQuery(
             "some cells vanish, and which combinations of parameters stay finite is looked for in all of "
             f"{size_name(space.n_cells)} merged cells, where at most {limits.LARGEST_GRID:,} are looked through. "
             "Standard errors of the parameters that do are in standard_errors; elsewhere merge levels."
         )
-    alive = _mark_cells_that_stay(fit)
+    # the merged cells that keep positive probability in the limit
+    alive = space.alive if fit._alive is None else space.on_grid(fit._alive)
     grids = [space.below(direction) for direction in directions]
     rises = np.array([grid[alive][0] for grid in grids])  # each raises all cells with probability equally: by how much
     # changes of the log means of vanishing cells (rows) along each direction (column), with the constant adjusted;
@@ -312,7 +297,10 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
     falls = np.stack([grid[space.alive & ~alive] - rise for grid, rise in zip(grids, rises, strict=True)], axis=1)
     falls = np.unique(falls.round(9), axis=0)
     directions = np.column_stack([-rises, directions])  # the constant compensates for these rises
-    steepness = weights @ recession_with_constant(fit)
+    # the direction of recession: a combination diverges if its product with it is not 0. It raises the cells that keep
+    # probability equally, and the constant falls by as much
+    recession = np.append(-space.below(fit.recession)[alive].max(), fit.recession)
+    steepness = weights @ recession
     # a change counts if it exceeds the rounding error of its sum
     changes, size = weights @ directions.T, np.abs(weights) @ np.abs(directions.T)
     for i in np.flatnonzero((np.abs(changes) > 1e-8 * np.maximum(size, 1.0)).any(axis=1)).tolist():
@@ -494,8 +482,8 @@ class Estimates(Storable):
         """Return the covariance matrix of theta, ``G^-1 / N``; NaN where a parameter is not identified."""
         return self.scale * self.information.covariance()
 
-    def vcov(self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None) -> Any:
-        """Return the covariance matrix of the coefficients of `coef` as a pandas data frame with their names.
+    def vcov(self) -> Any:
+        """Return the covariance matrix of the coefficients of ``coef()`` as a pandas data frame with their names.
 
         Examples
         --------
@@ -503,7 +491,7 @@ class Estimates(Storable):
         >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().vcov().loc["mode 0[1]"].round(4).tolist()
         [-0.04, 0.08, 0.0]
         """
-        asked = coefficients_of(self.fit, contrasts, reference)
+        asked = coefficients_of(self.fit, "treatment", None)
         # coefficients that are infinite or not estimable have no covariance either
         known = np.isfinite(self._estimate(asked, 0.95, exp=False, what="coefficient").standard_error)
         spread = asked.weights @ self.information.root
@@ -635,7 +623,6 @@ class Estimates(Storable):
         weights: ArrayLike | Mapping[str, float],
         cells: ArrayLike | None = None,
         *,
-        names: Sequence[str] | None = None,
         exp: bool = False,
         confidence: float = 0.95,
     ) -> Coefficients:
@@ -648,8 +635,6 @@ class Estimates(Storable):
             combination of coefficients of `coef`, by name: ``{"mode 0[1]": 1, "mode 0[2]": -1}``.
         cells
             Cells, each a list of its levels: labels, or indices if there are none.
-        names
-            Names of the combinations, for print.
         exp, confidence
             As in `coef`.
 
@@ -657,7 +642,7 @@ class Estimates(Storable):
         --------
         >>> import legendre as ld
         >>> tests = ld.decompose([[18, 7], [6, 0]], ld.full()).inference()
-        >>> odds = tests.contrast([[1, -1]], [[0, 0], [1, 0]], names=["first column"])
+        >>> odds = tests.contrast([[1, -1]], [[0, 0], [1, 0]])
         >>> odds.estimate.round(4).tolist(), odds.standard_error.round(4).tolist()
         ([1.0986], [0.4714])
         >>> tests.contrast([[0, 0, 1]]).notes
@@ -681,14 +666,10 @@ class Estimates(Storable):
                 f"contrast: weights have shape {rows.shape} and dtype {rows.dtype}; each row needs one finite number "
                 f"for each of the {size} {of}."
             )
-        n = len(rows)
-        listed: list[Any] = [called] if n == 1 else [f"contrast {i + 1}" for i in range(n)]
-        listed = listed if names is None else entries(names) or [names]
-        if len(listed) != n:
-            raise InvalidQuery(f"contrast: names={names!r}; give one name for each of the {n} combinations.")
+        names = [called] if len(rows) == 1 else [f"contrast {i + 1}" for i in range(len(rows))]
         # combinations of combinations: weights of coefficients or log means become weights of the constant and theta
         offsets = (rows * known.offsets).sum(axis=1)
-        asked = Combinations(tuple(map(str, listed)), rows @ known.weights, offsets)
+        asked = Combinations(tuple(names), rows @ known.weights, offsets)
         return self._estimate(asked, confidence, exp=exp, what="contrast")
 
     def odds(
@@ -698,7 +679,6 @@ class Estimates(Storable):
         given: Mapping[Any, Any] | None = None,
         *,
         contrasts: Literal["local", "treatment"] = "local",
-        reference: Mapping[Any, Any] | None = None,
         confidence: float = 0.95,
     ) -> Coefficients:
         """Return the odds ratios of two variables under the model, with their intervals.
@@ -710,8 +690,8 @@ class Estimates(Storable):
         given
             Levels of other variables. If the odds ratios depend on variables that are not given, they are listed for
             each of their levels.
-        contrasts, reference
-            "local": of neighbouring levels. "treatment": against reference levels, by default the first.
+        contrasts
+            "local": of neighbouring levels. "treatment": against the first level.
         confidence
             The confidence level of the intervals.
 
@@ -731,7 +711,6 @@ class Estimates(Storable):
         fixed = read_event(labels, given, "odds: given")
         if pair[0] == pair[1] or fixed.keys() & set(pair):
             raise InvalidQuery(f"{asked}: odds ratios are of two different variables, which cannot be given.")
-        own = read_event(labels, reference, "odds: reference")
         # the odds ratios depend on another variable if a parameter involves it together with both
         both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0
         free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (*pair, *fixed)]
@@ -739,7 +718,7 @@ class Estimates(Storable):
         tables = [np.eye(n) if k in free else np.eye(n)[[fixed.get(k, 0)]] for k, n in enumerate(labels.shape)]
         names = dict[int, list[str]]()
         for k in pair:
-            coded, called = _code_levels(labels, k, contrasts, own, against=True)
+            coded, called = _code_levels(labels, k, contrasts, {}, against=True)
             tables[k], names[k] = coded[1:], called[1:]  # without row 0, which does not involve the variable
         titles, rows = [], _list_rows(tables, [*fixed, *free, *pair], asked, "Use given=.")
         for row in rows:

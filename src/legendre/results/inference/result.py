@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,14 +31,7 @@ from legendre.results.inference.counts import (
     statistic_text,
     support_rank,
 )
-from legendre.results.inference.estimates import (
-    Coding,
-    Combinations,
-    Estimates,
-    coefficients_of,
-    log_means,
-    recession_with_constant,
-)
+from legendre.results.inference.estimates import Combinations, Estimates, log_means
 from legendre.results.parameters import names_of
 from legendre.solvers.loop import Status
 
@@ -183,7 +176,7 @@ class Inference(Estimates):
     ) -> Bootstrap:
         """Draw tables of N counts from Q, fit the model to each, and compare their `g2` and `x2` with those of X.
 
-        The p-values and intervals do not rely on the chi-square distribution.
+        The p-values do not rely on the chi-square distribution.
 
         Parameters
         ----------
@@ -205,7 +198,7 @@ class Inference(Estimates):
         0.1
         """
         self._check_complete("bootstrap")
-        fit, found = self.fit, []
+        fit, drawn = self.fit, []
         check_int(n, "bootstrap: n", 1, InvalidQuery)
         random = generator_from(rng, InvalidQuery)
         if fit.data is None:
@@ -222,9 +215,9 @@ class Inference(Estimates):
                 "bootstrap(conditional=True) draws tables with the margins of X, which is done",
                 "Leave conditional out",
             )
-            counts = self.counts.grid(fit.shape).astype(np.int64)
+            own = self.counts.grid(fit.shape).astype(np.int64)
             # here all cells are in the support, so a flattened table has the order of `cells`
-            tables = map(np.ravel, draw_tables(counts, margins, n, random))
+            tables = map(np.ravel, draw_tables(own, margins, n, random))
         else:
             q = np.exp(fit._distribution.log_prob(cells))
             check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
@@ -233,13 +226,12 @@ class Inference(Estimates):
             # a table with the same margins as X has the same fit
             other = fit if conditional else fit._fit_part(np.arange(fit.n_params), table)
             if other.converged:
-                drawn = pair_with_means(other, cells[table > 0], table[table > 0])
-                theta = np.append(np.log(other.total) - other.psi, other.theta)
-                found.append((drawn.g2(), drawn.x2(), theta, recession_with_constant(other)))
-        if not found:
+                counts = pair_with_means(other, cells[table > 0], table[table > 0])
+                drawn.append((counts.g2(), counts.x2()))
+        if not drawn:
             raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
-        g2, x2, theta, recession = (np.array(column) for column in zip(*found, strict=True))
-        return Bootstrap(self, g2, x2, theta, recession, n - len(found), conditional)
+        g2, x2 = np.transpose(drawn)
+        return Bootstrap(self, g2, x2, n - len(drawn), conditional)
 
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
@@ -390,7 +382,7 @@ class Inference(Estimates):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bootstrap(Printed):
-    """Statistics and parameters of tables that were drawn from a fitted model.
+    """Statistics of tables that were drawn from a fitted model.
 
     Attributes
     ----------
@@ -424,10 +416,8 @@ class Bootstrap(Printed):
     tests: Inference
     g2: FloatArray
     x2: FloatArray
-    theta: FloatArray  # the constant log N - psi and theta of each table, n x (1 + |B|)
-    recession: FloatArray  # likewise the direction to infinity, 0 where a table has a finite estimate
     failed: int
-    conditional: bool = False  # whether the tables have the margins of X; they say nothing about parameters then
+    conditional: bool  # whether the tables have the margins of X
 
     @property
     def n(self) -> int:
@@ -443,35 +433,6 @@ class Bootstrap(Printed):
     def x2_p_value(self) -> float:
         """The share of tables with an `x2` at least that of X."""
         return _share_beyond(self.x2, self.tests.x2)
-
-    def coef(
-        self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None, confidence: float = 0.95
-    ) -> dict[str, tuple[float, float]]:
-        """Return percentile intervals of the coefficients by name.
-
-        An end is infinite if the estimates of enough tables are.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ends = ld.decompose([[18, 7], [6, 19]], "B1").inference().bootstrap(99, 0).coef()["mode 0[1]"]
-        >>> ends[0] < 0 < ends[1]
-        True
-        """
-        check_number(confidence, "coef: confidence", above=0, below=1, error=InvalidQuery)
-        if self.conditional:
-            raise InvalidQuery(
-                "tables that have the margins of X have its parameters too, and no intervals. Leave conditional out."
-            )
-        names, weights, _ = coefficients_of(self.tests.fit, contrasts, reference)
-        # a direction of recession changes a combination by about 1, or not at all: 1e-6 is far from both
-        steep = self.recession @ weights.T
-        values = np.where(np.abs(steep) > 1e-6, np.copysign(np.inf, steep), self.theta @ weights.T)
-        tail = (1.0 - confidence) / 2.0
-        # a quantile is one of the values, never a mean of two: that of minus and plus infinity would be NaN
-        with np.errstate(invalid="ignore"):
-            ends = np.quantile(values, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
-        return {name: (float(a), float(b)) for name, a, b in zip(names, *ends, strict=True)}
 
     def tables(self) -> list[Table]:
         """Lay out the statistics with their p-values, and a warning if these are too small."""

@@ -95,7 +95,7 @@ class Anova(Printed):
         """List the columns of the table, by the keys of `_FORMATS`, with an entry for each model.
 
         Log-linear models have tests of fit and criteria, other decompositions their KL divergence. Columns that compare
-        a model with another have NaN for the first.
+        a model with another have NaN for the first. There are no columns of tests if X does not hold counts.
         """
         columns: dict[str, list[Any]]
         if all(isinstance(m, Inference) for m in self.models):
@@ -104,7 +104,7 @@ class Anova(Printed):
         else:
             columns = {"n_params": [_get_fit(m).n_params for m in self.models], "kl": self.kl.tolist()}
             columns |= {name: [np.nan, *getattr(self, name)] for name in ("explained", "share")}
-        if self.tests:
+        if self.tests and np.isfinite(self.tests[0].statistic):
             steps = {"lrt": "statistic", "lrt_df": "df", "p_value": "p_value"}
             columns |= {key: [np.nan, *(getattr(test, name) for test in self.tests)] for key, name in steps.items()}
         return columns
@@ -118,8 +118,6 @@ class Anova(Printed):
         numbered = self.head == "model"
         titles = [f"{i}  {shorten(name, 60)}" if numbered else name for i, name in enumerate(self.names, 1)]
         columns, found = {"#  model" if numbered else self.head: titles}, self._columns()
-        if not all(np.isfinite(test.statistic) for test in self.tests):  # X does not hold counts: no tests
-            found = {name: values for name, values in found.items() if name not in ("lrt", "lrt_df", "p_value")}
         for key, values in found.items():
             head, write = _FORMATS[key]
             columns[head] = ["" if np.isnan(value) else write(value) for value in values]

@@ -310,10 +310,12 @@ def list_names(formula: Any) -> list[str] | None:
     if not isinstance(formula, str):
         return list(dict.fromkeys(str(name) for group in _read_groups(formula) for name in group))
     found = [match.group() for match in _tokenize(formula)]
-    pairs = zip(found, [*found[1:], ""], strict=True)
+    if found[0] == "[" or "." in found:
+        return None
     # a name before "(" is a function's, and one before "=" is an argument's
-    named = [text for text, after in pairs if re.fullmatch(NAME, text) and after not in ("(", "=")]
-    return None if "." in named or found[0] == "[" else list(dict.fromkeys(map(_unquote, named)))
+    pairs = zip(found, [*found[1:], ""], strict=True)
+    named = (_unquote(text) for text, after in pairs if re.fullmatch(NAME, text) and after not in ("(", "="))
+    return list(dict.fromkeys(named))
 
 
 def _tokenize(formula: str) -> list[re.Match[str]]:
@@ -489,8 +491,10 @@ class _Reader:
         if text == "[":
             return tuple(self.read_list("]", self.read_value))
         if text == "-":
-            text += self.take()
-        if text.lstrip("-")[:1].isdigit():
+            if not self.next[:1].isdigit():
+                raise InvalidBasis("arguments of functions are names, numbers and lists.")
+            return -self.read_value()
+        if text[0].isdigit():
             return float(text) if "." in text else int(text)
         return _unquote(text)
 
