@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# images often forbid Python to keep bytecode: every process would then compile each package that it imports
+export PYTHONDONTWRITEBYTECODE :=
 # modules are compiled to bytecode when they are first imported: most of these packages never are
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # the extras named, by uv, which takes a third of pip's time, or else by pip; pip also looks for torch where uv does not
