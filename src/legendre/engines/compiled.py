@@ -26,16 +26,9 @@ from legendre.model.model import Model
 class DenseEngine(ReferenceEngine):
     """`ReferenceEngine` with compiled prefix and suffix sums, and a preconditioner for bases too large for G."""
 
-    def _below(self, vector: FloatArray) -> FloatArray:
-        grid = np.zeros(self.model.quotient.merged_shape)
-        grid.ravel()[self.model.places] = vector
-        sum_grid(grid, back=False)
-        return grid
-
-    def _above(self, masses: FloatArray) -> FloatArray:
-        sums = masses.copy()
-        sum_grid(sums, back=True)
-        return sums
+    def _sum(self, grid: FloatArray, *, back: bool) -> None:
+        """Replace a grid by its prefix or suffix sums, in compiled code that uses several threads on a large grid."""
+        sum_grid(grid, back=back)
 
     def preconditioner(self, point: Point, last: Vecchia | None = None) -> Vecchia:
         """Approximate the inverse of G by sparse factors; update those of `last` if the point has moved far enough."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.cell_sums import second_moments
-from legendre.core.sums.zeta import zeta_adjoint
+from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import CellList, Model
@@ -116,9 +116,23 @@ class ReferenceEngine(CellListEngine):
         strides = np.cumprod((1, *self.model.quotient.merged_shape[:0:-1]))[::-1].astype(np.int64)
         return np.ascontiguousarray((self.model.positions * strides).T)
 
+    def _below(self, vector: FloatArray) -> FloatArray:
+        """Form the prefix sums at every merged cell; of theta = 0, where most fits begin, all are 0."""
+        grid = np.zeros(self.model.quotient.merged_shape)
+        grid.ravel()[self.model.places] = vector
+        if vector.any():
+            self._sum(grid, back=False)
+        return grid
+
     def _above(self, masses: FloatArray) -> FloatArray:
         """Form the suffix sums above every merged cell: the Fisher matrix needs them at joins."""
-        return zeta_adjoint(masses)
+        sums = masses.copy()
+        self._sum(sums, back=True)
+        return sums
+
+    def _sum(self, grid: FloatArray, *, back: bool) -> None:
+        """Replace a grid by its prefix sums over every mode, or by its suffix sums if `back`: in NumPy here."""
+        accumulate(grid[(slice(None, None, -1),) * grid.ndim] if back else grid)
 
     def _on_basis(self, sums: FloatArray) -> FloatArray:
         return np.asarray(sums.ravel()[self.model.places])

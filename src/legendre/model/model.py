@@ -59,7 +59,7 @@ class Model:
         if support.points is not None:
             return _merge_points(grid, support.points)
         if support.mask is None and base is None:
-            return grid if quotient.small else _choose_form(grid)
+            return grid if grid.n_cells <= limits.CLIQUES_FROM and grid.formable else _choose_form(grid)
         return replace(grid, measure=freeze(support.merge(quotient, base)))
 
     @cached_property
@@ -145,7 +145,7 @@ class Model:
         At theta this is log q without psi and weights, eq. (2).
         """
         vector = self.on_cells(vector)
-        if not self.quotient.small:
+        if self.n_cells > limits.CLIQUES_FROM:
             check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
         grid = np.zeros(self.quotient.merged_shape)
         grid.ravel()[self.places] = vector

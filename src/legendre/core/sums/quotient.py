@@ -48,11 +48,6 @@ class Quotient:
         """The number of boxes."""
         return math.prod(self.merged_shape)
 
-    @property
-    def small(self) -> bool:
-        """Whether the merged grid is small enough to be formed without looking for a smaller form, such as cliques."""
-        return self.n_merged <= limits.CLIQUES_FROM and len(self.shape) <= limits.MOST_AXES
-
     def box_of(self, mode: int) -> IntArray:
         """Return the number of the interval that each coordinate 0, 1, ... of one mode lies in."""
         length = self.shape[mode]
