@@ -92,16 +92,6 @@ def test_no_tree_of_a_slab_too_large() -> None:
     assert_allclose(dominance.sums_above(shape, cells, basis, np.ones(40)), cells.sum(axis=0))
 
 
-def test_few_cells_below_millions_of_parameters_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two entries in 2 x 4,000,000 cells: a turn for each parameter would take minutes."""
-    monkeypatch.setattr(dominance, "_mark_above", lambda *_: pytest.fail("a turn for a parameter"))
-    shape, cells = (2, 300), np.array([[0, 5], [1, 299]])
-    basis = np.argwhere(np.ones(shape, dtype=np.bool_))
-    zeta = np.array([[float(np.all(u <= v)) for u in basis] for v in cells])
-    assert_array_equal(dominance.sums_below(shape, cells, basis, np.ones(600)), zeta.sum(axis=1))
-    assert_array_equal(dominance.sums_above(shape, cells, basis, np.array([1.0, 2.0])), [1.0, 2.0] @ zeta)
-
-
 BASES = ["B1", "B3(1)", "B1 + B2(1) + B3(2)", "interactions(1)"]
 
 

@@ -53,6 +53,7 @@ class ParallelKernel:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        """Compile a function when it is first called; this class is used as a decorator."""
         self._run = compiled(function)
         self.__doc__ = function.__doc__
 

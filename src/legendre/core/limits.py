@@ -28,7 +28,7 @@ NUMPY_CELLS = 100_000
 """Merged cells up to which NumPy sweeps, in less time than the first compiled sweep compiles. Boxes of an X that
 compiled code has read are swept by it while a basis grows, however few: 25,000 boxes of 300^3 cells and 50 parameters
 take 0.08 s of processor time, in NumPy 0.18."""
-SHORT_MODE = 4  # levels up to which a mode is short: if all modes are, compiled sweeps are mostly overhead
+SHORT_MODE = 8  # levels up to which a mode is short: if all modes are, compiled sweeps are mostly overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
 KEPT_JOINS = 1_000  # parameters up to which engines keep the places of joins from call to call (8 MB)

@@ -33,11 +33,8 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
         and (k <= limits.LARGEST_MATRIX or not (model.formable and model.whole) or is_saturated(model.tables))
     ):
         return JunctionEngine(model)
-    longest = max(model.quotient.merged_shape)
-    # NumPy sweeps ten times as many cells where no mode is longer than 8: compiled code gains little on short modes
-    numpy_cells = limits.NUMPY_CELLS * (10 if longest <= 8 else 1)
-    # and far more where all modes are shorter still (see `limits.SHORT_MODE`)
-    numpy_cells = limits.SHORT_MODE_CELLS if longest <= limits.SHORT_MODE else numpy_cells
+    short = max(model.quotient.merged_shape) <= limits.SHORT_MODE
+    numpy_cells = limits.SHORT_MODE_CELLS if short else limits.NUMPY_CELLS
     if model.n_cells <= numpy_cells and k <= limits.LARGEST_MATRIX:
         return ReferenceEngine(model)
     from legendre.engines.compiled import SlabEngine, form_grid

@@ -37,7 +37,9 @@ class Point:
 class Preconditioner(Protocol):
     """A symmetric positive approximation of the inverse of the Fisher matrix, for conjugate gradients."""
 
-    def apply(self, vector: FloatArray) -> FloatArray: ...
+    def apply(self, vector: FloatArray) -> FloatArray:
+        """Multiply a vector (k,) by it."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,7 @@ class Diagonal:
         return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance >= smallest))
 
     def apply(self, vector: FloatArray) -> FloatArray:
+        """Multiply a vector (k,) by the inverse variances."""
         return self.inverse * vector
 
 

@@ -88,6 +88,7 @@ class CellListEngine(Engine):
         return self._on_basis(self._above(change))
 
     def probabilities(self, point: Point) -> FloatArray:
+        """Return the probability of each merged cell, which the point has kept."""
         return np.asarray(point.cache.q)
 
     def swing(self, vector: FloatArray) -> float:
@@ -135,6 +136,7 @@ class ReferenceEngine(CellListEngine):
         accumulate(grid[(slice(None, None, -1),) * grid.ndim] if back else grid)
 
     def _on_basis(self, sums: FloatArray) -> FloatArray:
+        """Read sums above every merged cell at the cells of B."""
         return np.asarray(sums.ravel()[self.model.places])
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
@@ -156,6 +158,7 @@ class ReferenceEngine(CellListEngine):
 
     @cached_property
     def _kept_joins(self) -> list[IntArray]:
+        """The places of all joins: every Newton step reads them again."""
         return list(self._joins())
 
     def _joins(self) -> Iterator[IntArray]:

@@ -41,7 +41,7 @@ from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
-from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_tilt
+from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_bound
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.structure.faces import Face, search_face, structural_face
 from legendre.solvers.structure.rank import Rank, independent, rank_of
@@ -393,20 +393,18 @@ def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
     """Whether the end of a fit proves that no cell vanishes except those left out.
 
     A positive distribution m with the data's expectations proves it. An exact Newton step gives an m with these
-    expectations (see `newton_gap`), which is positive if the *tilt*, the largest |m / q - 1|, is less than 1. It must
+    expectations (see `newton_bound`), which is positive if the *tilt*, the largest |m / q - 1|, is less than 1. It must
     be at most `limits.PROOF_TILT`, as it tends to 1 where cells vanish. `Natural` and `Closed` report it; for other
     solvers it takes one factorisation of the Fisher matrix, if that is not too large.
     """
     if isinstance(outcome.solver, (Natural, Closed)):
         return outcome.tilt <= limits.PROOF_TILT
-    target, columns, point = plan.target, plan.columns, outcome.point
-    if len(columns) > limits.LARGEST_MATRIX or not np.isfinite(point.theta).all():
+    target, point = plan.target, outcome.point
+    if target.engine.n_params > limits.LARGEST_MATRIX or not np.isfinite(point.theta).all():
         return False
-    if target.full is not None and len(point.theta) > len(columns):  # scaling fitted dependent parameters too
-        target = target.full
-    else:
-        columns = np.arange(len(columns))
-    return newton_tilt(target, point, columns) <= limits.PROOF_TILT
+    if target.full is not None and len(point.theta) > target.engine.n_params:  # scaling fitted dependent parameters
+        point = target.at(_move_to_independent(target, point.theta))
+    return newton_bound(target, point)[1] <= limits.PROOF_TILT
 
 
 def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
@@ -499,6 +497,7 @@ def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[
     with line("reading X") as say:
 
         def show(step: Step) -> bool | None:
+            """Show a step, and pass it on to the caller's callback, whose answer may stop the fit."""
             say(f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}")
             return None if callback is None else callback(step)
 

@@ -189,6 +189,7 @@ class Model:
         return replace(self, basis=freeze(self.basis[columns]), positions=self.positions[columns])
 
     def _as_grid(self) -> Model:
+        """Return the same model as a grid, without the cells or tables that the other forms add."""
         return Model(self.support, self.base, self.basis, self.quotient, self.positions, self.measure, self.ties)
 
     @cached_property
@@ -211,11 +212,6 @@ class Model:
         used = self.positions > 0
         _, first, counts = np.unique(cell_keys(used.astype(np.int64)), return_index=True, return_counts=True)
         return {tuple(np.flatnonzero(used[i]).tolist()): n for i, n in zip(first, counts.tolist(), strict=True)}
-
-    @property
-    def every_cell(self) -> bool:
-        """Whether B has every merged cell except the bottom, none tied: then it fits the full table."""
-        return self.ties is None and 0 < len(self.basis) == self.quotient.n_merged - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,10 +247,12 @@ class CellList(Model):
         place = find(boxes, self.cells)
         return (place >= 0) & (self.alive if alive is None else alive)[place]
 
-    def on_full_grid(self) -> Model:  # noqa: D102 - as above
+    def on_full_grid(self) -> Model:
+        """Return the model on every merged cell, each with the number of its cells in the full grid as its weight."""
         return replace(self._as_grid(), measure=None)
 
-    def on_measure(self, weights: FloatArray) -> Self:  # noqa: D102 - as above
+    def on_measure(self, weights: FloatArray) -> Self:
+        """Return the model with other weights of the listed cells (m,)."""
         return replace(self, measure=freeze(weights))
 
 
@@ -303,6 +301,7 @@ class Cliques(Model):
         return out
 
     def _on_tables(self, marks: BoolArray) -> bool:
+        """Return whether marks have the second form: an entry for every cell of the tables."""
         return marks.shape == (self.tables.size,)
 
     def with_columns(self, columns: IntArray) -> Self:
@@ -337,8 +336,7 @@ def _choose_form(grid: Model) -> Model:
         return grid
     tables = Tables(quotient, positions, tree)
     closed = is_saturated(tables)  # theta has a closed form, which needs no Fisher matrix
-    beyond = closed and n > limits.LARGEST_GRID  # too large to search the grid for vanishing cells; tables show them
-    carried = 0 if beyond else tree.largest.n_cells * len(positions) // 16
+    carried = 0 if closed else tree.largest.n_cells * len(positions) // 16
     alone = closed and len(tree.cliques) == 1  # one table of all cells: Q is P
     if not (only or alone or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n):
         return grid
@@ -374,8 +372,6 @@ def fitted_margins(model: Model) -> list[Modes]:
     """
     if model.ties is not None:
         return []
-    if model.every_cell:
-        return [tuple(k for k, n in enumerate(model.quotient.merged_shape) if n > 1)]
     closed = _collect_closed(model)
     # every subset of a closed set is closed, so one that is not largest is a closed set minus a single mode
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
@@ -393,8 +389,7 @@ def generating_margins(model: Model) -> list[Modes] | None:
     # a quick test: margins contain all cells on the axes of their modes, and on a full grid every mode is in one
     if model.whole and np.count_nonzero(used == 1) < sum(shape) - len(shape):
         return None
-    only = model.every_cell or _collect_closed(model) == set(model.patterns)
-    return fitted_margins(model) or None if only else None
+    return fitted_margins(model) or None if _collect_closed(model) == set(model.patterns) else None
 
 
 def _collect_closed(model: Model) -> set[Modes]:

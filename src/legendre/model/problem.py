@@ -16,7 +16,7 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import Tables, clique_sums, is_saturated, lay_out, sum_onto_modes
+from legendre.model.cliques.tables import Tables, clique_sums, is_saturated, lay_out
 from legendre.model.model import CellList, Cliques, Model, Modes
 
 
@@ -34,10 +34,10 @@ class Problem:
     boxes: BoxTotals | None = None  # sums of X over smaller boxes than the merged cells, kept from an earlier pass
     given: FloatArray | None = None  # P on the merged cells
     clique_sums: FloatArray | None = None  # P summed over the cells of the cliques' tables, laid out as in `Tables`
-    mode_margins: tuple[FloatArray, ...] | None = None  # P summed over the intervals of each mode
     prescribed: dict[Modes, FloatArray] | None = None  # the margins of P by modes, where P is not given by X
 
     def __post_init__(self) -> None:
+        """Make eta_hat read-only: results hand out the same array."""
         self.eta_hat.setflags(write=False)
 
     @classmethod
@@ -62,15 +62,14 @@ class Problem:
             eta_hat = model.on_params(data.above(model.quotient, model.positions)) / data.total
             return replace(problem, eta_hat=eta_hat)
         # all cells of B are on axes: the margins of single modes contain everything, and eta_hat is their suffix sums
-        margins = tuple(margin / data.total for margin in data.margins(model.quotient))
-        eta_hat = np.empty(len(model.basis))
+        margins, eta_hat = problem.margins, np.empty(len(model.basis))
         for k, margin in enumerate(margins):
             rows = np.flatnonzero(model.positions[:, k])
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
         tables = None
         if isinstance(model, Cliques):  # every clique is a single mode, and its table is the margin
             tables = lay_out(model.tables, [margins[clique.modes[0]] for clique in model.tables.tree.cliques])
-        return replace(problem, eta_hat=model.on_params(eta_hat), clique_sums=tables, mode_margins=margins)
+        return replace(problem, eta_hat=model.on_params(eta_hat), clique_sums=tables)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -129,14 +128,8 @@ class Problem:
 
     @cached_property
     def margins(self) -> tuple[FloatArray, ...]:
-        """P's margin on each single mode, over the intervals of the merged grid; from the cheapest known form."""
-        if self.mode_margins is not None:
-            return self.mode_margins
-        model = self.model
-        if self.clique_sums is not None and isinstance(model, Cliques):
-            return tuple(sum_onto_modes(model.tables, self.clique_sums))
-        every = range(self.mass.ndim)
-        return tuple(self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every)
+        """P's margin on each single mode, over the intervals of the merged grid: what a one-body model fits."""
+        return tuple(margin / self.data.total for margin in self.data.margins(self.model.quotient))
 
     @property
     def all_margins_positive(self) -> bool:
@@ -155,9 +148,6 @@ class Problem:
         # in the interior of the marginal polytope.
         if self.clique_sums is not None:
             return bool((self.clique_sums > 0).all())
-        entries = self.data.entries
-        if entries is not None and not entries.even and len(entries.cells) <= len(self.model.basis):
-            return False  # fewer entries than the bottom and the cells of B, so the test below would fail
         # If the bottom and every cell of B have data, the parameters are independent on the observed cells alone, since
         # zeta is triangular there: then nothing can vanish.
         cells = np.concatenate([np.zeros((1, self.model.basis.shape[1]), dtype=np.int64), self.model.basis])

@@ -12,7 +12,7 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.loop import Solver, State, Target
-from legendre.solvers.newton import newton_gap
+from legendre.solvers.newton import newton_bound
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Gradient(Solver):
     name: ClassVar[str] = "gradient"
 
     def __post_init__(self) -> None:
+        """Check the settings, which a user gives."""
         check_choice(self.form, "gradient: form", ("sweep", "batch"))
         if self.learning_rate is not None:
             check_number(self.learning_rate, "gradient: learning_rate", above=0.0)
@@ -94,4 +95,5 @@ class Gradient(Solver):
         return replace(landed, memory=float(moved @ moved) / curvature if curvature > 0 else 1.0)
 
     def finish(self, target: Target, state: State) -> State:
-        return replace(state, gap=newton_gap(target, state.point))
+        """Bound the gap, by the only Fisher matrix of the fit."""
+        return replace(state, gap=newton_bound(target, state.point)[0])

@@ -78,6 +78,7 @@ def search(
     """
 
     def phi(step: float) -> tuple[float, float, Evaluation]:
+        """Return how far the objective has risen after a step, its slope along the direction there, and the point."""
         trial = target.at(point.theta + step * direction)
         return trial.objective - point.objective, float(trial.gradient @ direction), trial
 

@@ -181,8 +181,9 @@ class State:
     memory: Any = None  # whatever else the solver needs; nothing else reads it
     step: float = 0.0  # the step length that led here
     gap: float = np.inf  # an upper bound on KL(P, Q) minus its minimum; infinite while the solver has none
-    # The bound is proved with a distribution m that has P's expectations (`newton.newton_gap`). In every cell m differs
-    # from Q by at most this share of Q. A tilt clearly below 1 shows that m is positive, so a finite theta exists.
+    # The bound is proved with a distribution m that has P's expectations (`newton.newton_bound`). In every cell m
+    # differs from Q by at most this share of Q. A tilt clearly below 1 shows that m is positive, so a finite theta
+    # exists.
     tilt: float = np.inf
 
 

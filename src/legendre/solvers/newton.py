@@ -2,7 +2,7 @@
 
 `Natural` factorises the Fisher matrix G. `NaturalCG` uses only products with G, for large bases. `Closed` computes the
 answer by a formula if there is one, and corrects it by Newton steps. The bounds on the gap at the end of a fit are
-proved with a Newton step, see `newton_gap`.
+proved with a Newton step, see `newton_bound`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import Factor, rounding_level, solve
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.conjugate import conjugate_gradients
@@ -69,9 +69,8 @@ class Natural(Solver):
         if work.factor is None:  # the start was the answer, so no matrix has been factorised
             # a known approximate inverse is used, unless the tilt must prove that no cell vanishes: that needs a factor
             found = bound_nearby(target, point, target.inverse) if target.inverse and target.attained else None
-            if found is None:
-                found = bound(target, point, work.solve(target, point), work)
-            return replace(state, gap=found[0], tilt=found[1])
+            gap, tilt = found or newton_bound(target, point)
+            return replace(state, gap=gap, tilt=tilt)
         # corrections stop one digit below a loose tol, and at tol^1.5 (1e-15 for 1e-10) below a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
         for _ in range(4 if point.residual <= target.tol else 0):
@@ -118,11 +117,6 @@ class Workspace:
 class NaturalCG(Solver):
     """Natural gradient without a Fisher matrix: memory for the cells and the parameters, O(``|Omega| + |B|``).
 
-    Parameters
-    ----------
-    max_products
-        The largest number of Fisher-vector products in one step.
-
     See Also
     --------
     legendre.solvers.Natural : Newton steps with the Fisher matrix.
@@ -134,7 +128,6 @@ class NaturalCG(Solver):
     True
     """
 
-    max_products: int = 20_000
     max_iter: int = 500
     patience: int = 5
     name: ClassVar[str] = "natural-cg"
@@ -151,12 +144,11 @@ class NaturalCG(Solver):
         pre = target.engine.preconditioner(point, last)
         size = math.sqrt(float(point.gradient @ pre.apply(point.gradient)))  # about the Newton decrement
         share = min(0.3, max(size, 0.9 * (size / before) ** 2))
-        floor, most = target.tol / 3, self.max_products
-        direction, _ = solve_by_products(target, point, pre, share=share, floor=floor, max_products=most)
+        direction, _ = solve_by_products(target, point, pre, share=share, floor=target.tol / 3)
         return search(target, point, direction, (pre, size))
 
     def finish(self, target: Target, state: State) -> State:
-        """Bound the gap as `newton_gap` does, with conjugate gradients in place of a factor.
+        """Bound the gap as `newton_bound` does, with conjugate gradients in place of a factor.
 
         A solution to 1 % is enough, because the bound itself is only good to a factor of 2. A small Fisher matrix is
         factorised instead, since conjugate gradients may miss directions with almost no curvature.
@@ -165,10 +157,9 @@ class NaturalCG(Solver):
         if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
             return replace(state, gap=point.residual)
         if len(point.theta) <= limits.KEPT_JOINS and target.problem.model.n_cells <= limits.NUMPY_CELLS:
-            return replace(state, gap=newton_gap(target, point))
+            return replace(state, gap=newton_bound(target, point)[0])
         pre = target.engine.preconditioner(point, state.memory and state.memory[0])
-        most = self.max_products
-        direction, left = solve_by_products(target, point, pre, share=0.01, floor=ROUNDING, max_products=most)
+        direction, left = solve_by_products(target, point, pre, share=0.01, floor=ROUNDING)
         gap, tilt = bound_along(target, point, direction, left)
         return replace(state, gap=gap, tilt=tilt)
 
@@ -207,9 +198,11 @@ class Closed(Solver):
         return State(target.at(answer))
 
     def advance(self, target: Target, state: State) -> State | None:
+        """Correct the rounding error of the formula by a Newton step."""
         return Natural().advance(target, state)
 
     def finish(self, target: Target, state: State) -> State:
+        """Bound the gap and the tilt by the data's tables, which need no Fisher matrix."""
         assert isinstance(target.engine, JunctionEngine)
         gap, tilt = target.engine.closed_gap(target.problem, state.point)
         return replace(state, gap=gap, tilt=tilt)
@@ -226,19 +219,20 @@ def solve_by_products(
     return conjugate_gradients(product, -point.gradient, inverse.apply, **stops)
 
 
-def newton_gap(target: Target, point: Evaluation) -> float:
-    """Bound KL(P, Q) minus its minimum by the squared Newton decrement; infinite if the proof does not apply.
+def newton_bound(target: Target, point: Evaluation) -> tuple[float, float]:
+    """Bound KL(P, Q) minus its minimum (the gap), and the tilt, ``max|m / q - 1|``; infinite without a proof.
 
     Let d solve ``G d = eta_hat - eta`` and let a be ``zeta(d)`` minus its mean. Then ``m = q (1 + a)`` has the
     expectations of the data. If m >= 0 in every cell, it is a distribution, and by the Pythagorean theorem KL(P, Q) is
-    above its minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
+    above its minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``. The Fisher matrix is factorised, so solvers
+    that have no factor of their own call this once, at the end of a fit.
     """
     work = Workspace()
-    return bound(target, point, work.solve(target, point), work)[0]
+    return bound(target, point, work.solve(target, point), work)
 
 
 def bound_along(target: Target, point: Evaluation, direction: FloatArray, unsolved: float = 0.0) -> tuple[float, float]:
-    """Bound the gap as `newton_gap` does, given the Newton step `direction`; and the tilt, ``max|a| = max|m / q - 1|``.
+    """Bound the gap and the tilt as `newton_bound` does, given the Newton step `direction`, however it was solved.
 
     `unsolved` is the squared norm of the residual of an inexact step, which is added to the gap. If the bound on the
     tilt is above 1, m may be negative in some cell and prove nothing: both bounds are then infinite.
@@ -249,25 +243,10 @@ def bound_along(target: Target, point: Evaluation, direction: FloatArray, unsolv
     return (gap, tilt) if tilt <= 1.0 else (np.inf, np.inf)
 
 
-def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
-    """Bound ``max|m / q - 1|`` for the m of `newton_gap`, with a step in the parameters `columns` alone.
-
-    These are independent and span all parameters. Infinite if G shows that fewer of them are independent up to
-    rounding: then no m is known to have the data's expectations.
-    """
-    g = target.engine.fisher(point)
-    part = g if len(columns) == len(g) else g[np.ix_(columns, columns)]
-    direction = np.zeros_like(point.gradient)
-    factor, direction[columns] = solve(part, target.problem.model.n_summed, point.gradient[columns])
-    if len(factor.columns) < len(columns):
-        return np.inf
-    return target.engine.swing(direction)
-
-
 def bound(target: Target, point: Evaluation, direction: FloatArray, work: Workspace) -> tuple[float, float]:
     """Bound the gap and the tilt at `point`, q, by a direction that was solved with the factor of an earlier point, q0.
 
-    With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. If no
+    With d and a as in `newton_bound` but taken at q0, ``m = q + q0 a`` has the expectations of the data. If no
     probability changed by more than a factor e^r between q0 and q, then ``m >= 0`` if ``|a| <= e^-r``, and
     ``KL(m, q) <= sum of (q0 a)^2 / q <= e^r sum of q0 a^2``.
 

@@ -117,7 +117,7 @@ class Scaling(Solver):
 
 
 def _bound_gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
-    """Bound KL(P, Q) minus its minimum by the squared Newton decrement, see `newton.newton_gap`; and the tilt.
+    """Bound KL(P, Q) minus its minimum by the squared Newton decrement, see `newton.newton_bound`; and the tilt.
 
     No Fisher matrix is needed: a is found by the same cycles, linearised. It is changed margin by margin until ``q (1 +
     a)`` has the margins of the data, to 1 % of what was missing at first. Both bounds are infinite if that takes more
@@ -247,7 +247,7 @@ class MatrixScaling(Solver):
         return State(target.evaluate(point), memory=memory, step=memory.omega)
 
     def finish(self, target: Target, state: State) -> State:
-        """Bound the gap as `newton.newton_gap` does."""
+        """Bound the gap as `newton.newton_bound` does."""
         if not self.prove:
             return state
         gap, tilt = bound_along(target, state.point, _newton_direction(target, state))

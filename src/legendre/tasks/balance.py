@@ -336,7 +336,7 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
 
     A finite answer exists if and only if every cell of the support can be positive. If that is not known beforehand,
     solve on all cells first. Where this converges, the last Newton step yields a tensor with exactly these margins
-    (`solvers.newton.newton_gap`). If no cell of it differs from the answer by more than the share `PROOF_TILT`, it is
+    (`solvers.newton.newton_bound`). If no cell of it differs from the answer by more than the share `PROOF_TILT`, it is
     positive everywhere, which proves that all cells can be. Otherwise linear programs decide (`PossibleCells.decide`),
     and the fit is repeated without the cells that must be 0.
     """

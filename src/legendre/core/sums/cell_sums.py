@@ -7,44 +7,37 @@ some cells, ``sums_above`` its adjoint (eq. 3) at the cells of the basis.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from legendre.core.sums.zeta import zeta_adjoint
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 
 FEW_PAIRS = 20_000_000  # pairs of a cell and a basis cell up to which lists are compared without compiled code
 
 
 def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
     """Sum, for each cell (m x N), the values of the basis cells (k x N) at or below it: of theta, log q + psi."""
-    return _sum_comparable(shape, basis, values, cells, down=False)
+    if _sweeps(shape, cells, basis):
+        from legendre.core.sums.kernels.cell_sums import sweep
+
+        return sweep(shape, basis, values, cells, down=False)
+    out = np.empty(len(cells))
+    for some, rows in _in_blocks(cells, basis):
+        out[some] = rows @ values
+    return out
 
 
 def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
     """Sum, for each basis cell (k x N), the masses of the cells (m x N) at or above it: of probabilities, eta."""
-    return _sum_comparable(shape, cells, masses, basis, down=True)
-
-
-def _sum_comparable(
-    shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool
-) -> FloatArray:
-    """Sum, for each of the askers (n x N), the values of the adders (m x N) at or below it; at or above it if `down`.
-
-    The askers are the cells that want a sum, the adders those that have values. Long lists are swept by compiled code,
-    in less than quadratic time. Otherwise every cell of the shorter list is compared with the longer list in NumPy.
-    """
-    if _sweeps(shape, adders, askers):
+    if _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep
 
-        return sweep(shape, adders, values, askers, down=down)
-    # the adders that an asker sums, and the askers that an adder adds to
-    mark_adders, mark_askers = (_mark_above, _mark_below) if down else (_mark_below, _mark_above)
-    if len(askers) <= len(adders):
-        return np.array([float(values[mark_adders(adders, cell)].sum()) for cell in askers])
-    out = np.zeros(len(askers))
-    for cell, value in zip(adders, values, strict=True):
-        out[mark_askers(askers, cell)] += value
+        return sweep(shape, cells, masses, basis, down=True)
+    out = np.zeros(len(basis))
+    for some, rows in _in_blocks(cells, basis):
+        out += masses[some] @ rows
     return out
 
 
@@ -73,19 +66,13 @@ def suffix_sums(x: AnyArray, cells: IntArray, few: int = 4) -> FloatArray:
 
 
 def second_moments(
-    shape: tuple[int, ...],
-    cells: IntArray,
-    basis: IntArray,
-    masses: FloatArray,
-    out: FloatArray,
-    together: int = 1 << 11,
+    shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray
 ) -> None:
     """Fill `out` (k x k) with the mass of the cells (m x N) that are at or above both of any two basis cells (k x N).
 
     These are the expectations of products of two features, from which the Fisher matrix is made. A product of features
     is the feature of the join, so they are also sums above joins, which compiled code computes for long lists. In
-    NumPy they are the matrix product Z' diag(masses) Z, where Z has the rows of zeta of all cells; `together` rows are
-    formed at a time.
+    NumPy they are the matrix product Z' diag(masses) Z, where Z has the rows of zeta of all cells.
     """
     if len(basis) > 1 and _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep_joins
@@ -93,10 +80,16 @@ def second_moments(
         sweep_joins(shape, cells, basis, masses, out)
         return
     out[:] = 0.0
+    for some, rows in _in_blocks(cells, basis):
+        rows *= np.sqrt(masses[some, None])  # the product below is symmetric then
+        out += rows.T @ rows
+
+
+def _in_blocks(cells: IntArray, basis: IntArray, together: int = 1 << 11) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield the rows of zeta of `together` cells at a time, and which cells these are: all might not fit in memory."""
     for start in range(0, len(cells), together):
         some = slice(start, start + together)
-        block = zeta_rows(cells[some], basis) * np.sqrt(masses[some, None])  # the product below is symmetric then
-        out += block.T @ block
+        yield some, zeta_rows(cells[some], basis)
 
 
 def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
@@ -111,20 +104,8 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
 def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
     """Decide whether to sweep in compiled code: where it is faster, and its tree takes at most 2^26 numbers (512 MiB).
 
-    The tree (a Fenwick tree, see `kernels/cell_sums.py`) has a number for each cell of the grid of all modes but the
-    longest.
+    It takes less than quadratic time, so it is faster for long lists. Short ones are compared pair by pair in NumPy,
+    because the first sweep of a process loads the compiler. The tree (a Fenwick tree, see `kernels/cell_sums.py`) has a
+    number for each cell of the grid of all modes but the longest.
     """
     return len(cells) * len(basis) > FEW_PAIRS and math.prod(shape) // max(shape) <= 1 << 26
-
-
-def _mark_above(cells: IntArray, u: IntArray) -> BoolArray:
-    """Mark the cells (m x N) at or above u; coordinates of u that are 0 need no comparison."""
-    mark: BoolArray = np.ones(len(cells), dtype=np.bool_)
-    for k in np.flatnonzero(u):
-        mark &= cells[:, k] >= u[k]
-    return mark
-
-
-def _mark_below(cells: IntArray, v: IntArray) -> BoolArray:
-    """Mark the cells (m x N) at or below v."""
-    return np.asarray((cells <= v).all(axis=1))

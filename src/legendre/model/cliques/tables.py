@@ -241,22 +241,6 @@ def lay_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
     return out
 
 
-def sum_onto_modes(tables: Tables, sums: FloatArray) -> list[FloatArray]:
-    """Return P's margin on each mode, from `sums`, P on the tables; the table of the mode's home clique is summed.
-
-    A mode with one merged level has the margin 1.
-    """
-    out, matrices = [], tables.matrices(sums)
-    for k, home in enumerate(tables.tree.home):
-        if home < 0:  # one merged level: no parameter concerns this mode
-            out.append(np.ones(1))
-            continue
-        clique = tables.tree.cliques[home]
-        others = tuple(axis for axis, j in enumerate(clique.modes) if j != k)
-        out.append(matrices[home].reshape(clique.shape).sum(axis=others))
-    return out
-
-
 def is_saturated(tables: Tables) -> bool:
     """Return whether every cell of every clique's table has a parameter, so that Q has the data's tables exactly.
 

@@ -32,6 +32,7 @@ class Rank:
     exact: bool = True  # False: there are at most n
 
     def __str__(self) -> str:
+        """Write the number as plans and errors show it."""
         return f"{self.n:,}" if self.exact else f"at most {self.n:,}"
 
 

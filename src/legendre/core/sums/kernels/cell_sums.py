@@ -171,6 +171,7 @@ def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses
     parts = available_threads() if several else 1
 
     def run(first: int, last: int) -> None:
+        """Do some of the parts: a thread does each with a tree of its own."""
         for part in range(first, last):
             _sweep_joins(part, parts, *plan, out)
 
