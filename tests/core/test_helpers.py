@@ -24,7 +24,7 @@ def test_lists_of_cells() -> None:
 
 
 def test_tables_in_plain_text() -> None:
-    table = NamedValues("Fit", [("KL", "0.1"), ("status", "CONVERGED")], fit_rule=True).text()
-    assert table == "Fit\n-----------------\nKL      0.1\nstatus  CONVERGED"
+    table = NamedValues("Fit", [("KL", "0.1"), ("status", "CONVERGED")]).text()
+    assert table == "Fit\n------------------------------\nKL      0.1\nstatus  CONVERGED"
     assert align([["basis", "KL"], ["B1", "0.25"], ["none"]], "<>") == ["basis    KL", "B1     0.25", "none"]
     assert (shape_name((2, 3)), shape_name((2,) * 100)) == ("2x3", "2x2x...x2 (order 100)")

@@ -368,7 +368,7 @@ def test_levels_that_are_never_seen() -> None:
     ("f", "text"),
     [
         (lambda *_: "x", r"f returned has dtype <U1; it must hold real numbers"),
-        (lambda *_: np.ones(3), r"f returned has shape \(3,\), which does not broadcast to \(2,\)"),
+        (lambda *_: np.ones(3), r"f returned has shape \(3,\), which does not broadcast to \(2, 2\)"),
         (lambda *_: [[1], [1, 2]], r"what f returned is not a rectangular array"),
         (lambda a, *_: a * 1j, r"f returned has dtype complex128"),
     ],

@@ -185,7 +185,7 @@ def test_summary() -> None:
     text = ld.decompose(DRUGS, ld.interactions(2)).inference().summary()
     assert text.split("\n\n")[0].splitlines() == [
         "Log-linear model of counts",
-        "-" * 41,
+        "-" * 38,
         "table           2x2x2, N = 2276",
         "cells           8",
         "model           interactions(2)",

@@ -154,11 +154,10 @@ class Labels:
             found.append(0 if self.order_of(k) is not None else 1 if rises else -1 if falls else 0)
         return tuple(found)
 
-    def from_on(self, k: int, i: int, signs: str = ">=<=") -> str:
+    def from_on(self, k: int, i: int) -> str:
         """Name the levels of a mode from place i on: by the level at i, or as a list where they neither rise nor fall.
 
-        Names of parameters consist of such parts: the feature of a cell u is 1 at or above u. The first half of `signs`
-        means "at or above", for levels that rise, the second half "at or below", for levels that fall.
+        Names of parameters consist of such parts: the feature of a cell u is 1 at or above u.
 
         >>> labels = Labels.read((4,), ["dest"], [["BOS", "LAX", "ORD", "SFO"]])
         >>> labels.from_on(0, 1), labels.from_on(0, 3), labels.reorder([np.array([2, 0, 3, 1])]).from_on(0, 2)
@@ -166,10 +165,10 @@ class Labels:
         >>> Labels.read((3,), ["dose"], [[10, 1, 0.1]]).from_on(0, 1)
         'dose <= 1'
         """
-        last, half = self.shape[k] - 1, len(signs) // 2
+        last = self.shape[k] - 1
         if i < last and not self.direction(k):
             return f"{self.mode(k)} in {self.name_levels(k, i, last + 1)}"
-        sign = "=" if i == last else signs[:half] if self.direction(k) > 0 else signs[half:]
+        sign = "=" if i == last else ">=" if self.direction(k) > 0 else "<="
         return f"{self.mode(k)} {sign} {self.level(k, i)}"
 
     def name_levels(self, k: int, first: int, end: int, listed: int = 3) -> str:

@@ -22,7 +22,6 @@ class NamedValues:
 
     title: str
     rows: Sequence[tuple[str, str]]
-    fit_rule: bool = False  # the rule under the title is as long as the longest line
     sides: ClassVar[str] = "<"  # as in `Columns`, for functions that write tables of both kinds
     notes: ClassVar[Sequence[str]] = ()
 
@@ -35,9 +34,8 @@ class NamedValues:
             for name, value in self.rows
             for said, line in zip_longest([name], wrap(value, 92) if name == "note" else [value], fillvalue="")
         ]
-        longest = max((width + 2 + len(value) for name, value in self.rows if name != "note"), default=0)
-        rule = longest if self.fit_rule else max(width + 24, len(self.title))  # 24: an ordinary value
-        return "\n".join([self.title, "-" * rule, *body])
+        rule = "-" * max(width + 24, len(self.title))  # 24: an ordinary value
+        return "\n".join([self.title, rule, *body])
 
     def html(self) -> str:
         """Write the same as HTML."""

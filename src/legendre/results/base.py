@@ -80,6 +80,7 @@ class Result(Storable):
     theta: FloatArray  # natural parameters on B
     eta: FloatArray  # expectations on B, eq. (3)
     status: Status
+    tol: float  # the residual that was asked for
     if TYPE_CHECKING:  # at run time a subclass that is a dataclass would take this property as the field's default
 
         @property

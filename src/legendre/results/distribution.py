@@ -139,11 +139,8 @@ class ListDistribution(GridDistribution):
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Return the probabilities over the modes `kept`, in that order, given the event `at`."""
-        shape = tuple(self.model.support.shape[k] for k in kept)
         points, q = self._list_given(at)
-        # for each cell the place of its levels in the answer; without modes to keep the answer is a single number
-        flat = np.ravel_multi_index(tuple(points[:, kept].T), shape) if kept else np.zeros(len(q), dtype=np.int64)
-        return np.bincount(flat, q / q.sum(), math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
+        return sum_cells(points, q / q.sum(), self.model.support.shape, kept)
 
     def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
         """Draw n cells of the list (n x N) given the event `at`."""
@@ -334,6 +331,15 @@ def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
     return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 
+def sum_cells(cells: IntArray, values: FloatArray, shape: tuple[int, ...], modes: Sequence[int]) -> FloatArray:
+    """Sum the values of listed cells (n x N) of a grid over all modes but `modes`, as `sum_others` does for a table."""
+    sides = tuple(shape[k] for k in modes)
+    if not sides:
+        return np.array(values.sum())
+    places = np.ravel_multi_index(tuple(cells[:, k] for k in modes), sides)
+    return np.bincount(places, values, math.prod(sides)).astype(np.float64, copy=False).reshape(sides)
+
+
 def _expand_to_cells(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
     """Expand a table from merged boxes to cells: copy each entry along each axis as often as `lengths` says."""
     check_room(math.prod(int(sides.sum()) for sides in lengths), 8, "a table of probabilities", "Ask for fewer modes.")
@@ -511,22 +517,15 @@ def marginal(
 def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequence[Mode] | None = None) -> float:
     """Return the sum of ``q f`` over the cells with q > 0; f and modes are as in `Decomposition.expectation`.
 
-    On a list of cells, an f of all modes is evaluated at these cells alone. Otherwise it is evaluated on the grid of
-    the modes that it depends on, and summed with the marginal of Q over these.
+    f is evaluated on the grid of the modes that it depends on, and summed with the marginal of Q over these.
     """
     kept = list(range(len(labels.shape))) if modes is None else find_modes(labels, modes, "expectation")
     if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
     part, name = labels.part(kept), "expectation: what f returned" if callable(f) else "expectation: f"
-    columns: tuple[IntArray, ...]  # for each mode the indices at which f is evaluated; together they broadcast
-    if modes is None and isinstance(q, ListDistribution):
-        cells, log_q = q.listed
-        table, columns = np.exp(log_q), tuple(cells.T)
-    else:
-        if modes is None:
-            check_formed(labels.shape, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
-        cells, table = None, marginal(q, labels, kept, {})[1]
-        columns = np.ix_(*map(np.arange, part.shape))
+    check_formed(part.shape, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
+    table = marginal(q, labels, kept, {})[1]
+    columns = np.ix_(*map(np.arange, part.shape))  # for each mode its places, along its own axis
     found = f(*(part.levels_of(k)[i] for k, i in enumerate(columns))) if callable(f) else f
     values = read_array(found, name, InvalidQuery)
     if values.dtype.kind not in "biuf":
@@ -534,7 +533,7 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
     if not callable(f):
         if values.shape != part.shape:
             raise InvalidQuery(f"{name} has shape {values.shape}, X has shape {part.shape}; they must be equal.")
-        values = part.arrange(values)[columns]  # from the order of levels in X to that of the fit
+        values = part.arrange(values)  # from the order of levels in X to that of the fit
     try:
         values = np.broadcast_to(values, table.shape)
     except ValueError:
@@ -542,9 +541,8 @@ def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequ
     # f may be infinite or NaN where q = 0, for example log q
     bad = np.argwhere(~np.isfinite(values) & (table > 0))
     if len(bad):
-        place = bad[0] if cells is None else cells[bad[0][0]]
         raise InvalidQuery(
-            f"expectation: f{cell_name(place)} = {values[tuple(bad[0])]}; f must be finite wherever Q is positive. "
+            f"expectation: f{cell_name(bad[0])} = {values[tuple(bad[0])]}; f must be finite wherever Q is positive. "
             "Cells of probability 0 do not count."
         )
     return float(np.sum(table * np.where(table > 0, values, 0.0)))

@@ -15,9 +15,9 @@ from legendre.core.arguments import check_choice, check_int
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels
-from legendre.core.text import align, shorten
+from legendre.core.text import Columns, Table, shorten
 from legendre.core.types import FloatArray, IntArray
-from legendre.results.base import import_pandas
+from legendre.results.base import Printed, import_pandas
 from legendre.results.inference.estimates import INFINITE, OPEN, Information, information
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ COLUMNS = ("theta", "factor", "eta", "eta_hat", "standard_error", "kl_lost")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Parameters:
+class Parameters(Printed):
     """The table of parameters: for each its name, theta, eta, standard error, and how much the fit loses without it.
 
     A parameter multiplies the probability of every cell at or above its own by `factor`: ``hour >= 8, dest >= SFO``
@@ -88,7 +88,6 @@ class Parameters:
     notes: tuple[str, ...]
     recession: FloatArray  # as in `Decomposition`: its sign says to which infinity a diverging theta goes
     titles: tuple[str, ...] = ()  # the name of each tied parameter; "" for one that its cell names
-    boxed: bool = False  # whether one acts on a box that holds the first cell: its eta is not that of the fit
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -138,15 +137,15 @@ class Parameters:
         columns |= {name: getattr(self, name) for name in COLUMNS}
         return pandas.DataFrame(columns | {"note": list(self.notes)})
 
-    def summary(self, rows: int = 15) -> str:
-        """Return the first rows as text; `sorted_by` chooses which come first.
+    def tables(self, rows: int = 15) -> list[Table]:
+        """List one table, of the first `rows` parameters; reasons why some have no standard error are its notes.
 
         A column in which all entries are NaN is left out. A parameter that diverges is listed as infinite.
         """
         check_int(rows, "parameters().summary: rows", 1, InvalidQuery)
         head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
         if not len(self):
-            return head
+            return [Columns("", [[head]], "<")]
         diverges = np.array([note == INFINITE for note in self.notes])
         theta = np.where(diverges, np.copysign(np.inf, self.recession), self.theta)
         with np.errstate(over="ignore"):
@@ -156,25 +155,24 @@ class Parameters:
         for name, values in shown.items():
             if not np.isnan(values).all():
                 columns.append([name, *("" if math.isnan(v) else f"{v:.3g}" for v in values[:rows])])
-        lines = [head, *align(list(zip(*columns, strict=True)), "<>")]
-        if len(self) > rows:
-            lines.append(f"... and {len(self) - rows:,} more: sorted_by(...), to_frame(), summary(rows=...)")
-        if self.boxed:
-            lines.append("eta is the probability of a box; fit.eta of one that holds the first cell is 1 less.")
+        left = len(self) - rows
+        more = [f"... and {left:,} more: sorted_by(...), to_frame(), summary(rows=...)"] if left > 0 else []
         reasons = dict.fromkeys(note for note in self.notes if note)
-        return "\n".join([*lines, *(f"{self.notes.count(why):,} without s.e.: {why}." for why in reasons)])
+        notes = [f"{self.notes.count(why):,} without s.e.: {why}." for why in reasons]
+        return [Columns(head, list(zip(*columns, strict=True)), "<>", notes=[*more, *notes])]
 
-    def __repr__(self) -> str:
-        return self.summary()
+    def summary(self, rows: int = 15) -> str:
+        """Return the first rows as text; `sorted_by` chooses which come first."""
+        return self.tables(rows)[0].text()
 
 
-def names_of(labels: Labels, cells: IntArray, titles: Sequence[str], signs: str = ">=<=") -> tuple[str, ...]:
+def names_of(labels: Labels, cells: IntArray, titles: Sequence[str]) -> tuple[str, ...]:
     """Write for each parameter on which cells it acts: its title if it has one, else e.g. "hour >= 8, dest >= SFO".
 
     `cells` (n x N) are the parameters' cells. A mode in which the cell's coordinate is 0 is not named, because the
-    parameter acts on all of its levels. `signs` are the two signs for "at or above" and "at or below", of equal length.
+    parameter acts on all of its levels.
     """
-    named = [[labels.from_on(int(k), int(cell[k]), signs) for k in np.flatnonzero(cell)] for cell in cells]
+    named = [[labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell)] for cell in cells]
     return tuple(title or ", ".join(parts) for title, parts in zip(titles or [""] * len(cells), named, strict=True))
 
 
@@ -209,7 +207,6 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),
         titles=fit.model.terms.titles() if fit.ties is not None else (),
-        boxed=bool(short.any()),
         theta=fit.theta,
         eta=freeze(fit.eta + short),
         eta_hat=freeze(fit.eta_hat + short),

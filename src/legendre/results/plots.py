@@ -41,7 +41,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.text import list_words, shorten
 from legendre.core.types import BoolArray, FloatArray
 from legendre.results.distribution import find_modes
-from legendre.results.effects import Effect, Measure, center_log_means, notes_of
+from legendre.results.effects import Effect, center_log_means, notes_of
 from legendre.results.views import (
     FEW_COUNTS,
     Modes,
@@ -84,7 +84,6 @@ class Plots:
 
     result: Result
     pair: Pair
-    residual_name: str = "max|eta - eta_hat|"
 
     @draw_literally
     def slices(self, mode: int | str | None = None, *, most: int = 3) -> Figure:
@@ -324,17 +323,14 @@ class Plots:
         --------
         >>> import legendre as ld
         >>> ld.decompose([[1, 2], [3, 4]], "B1").plot.history().get_ylabel()
-        'max|eta - eta_hat|'
+        'residual'
         """
-        ax, history = axes_for("plot.history", ax), self.result.history
-        tol, solver = getattr(self.result, "tol", 0.0), getattr(self.result, "solver", "")
+        ax, history, tol = axes_for("plot.history", ax), self.result.history, self.result.tol
         residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in history]  # 0 has no logarithm
         ax.semilogy([step.iteration for step in history], residuals, "o-", color=BLUE, markersize=5, linewidth=2)
-        if tol > 0:
-            ax.axhline(tol, color=ORANGE, linewidth=1.5)
-            ax.text(0, tol, f"tol = {tol:g}", va="bottom", color=ORANGE, fontsize=SMALL)
-        status = self.result.status.name
-        ax.set(xlabel="step", ylabel=self.residual_name, title=f"{solver}: {status}" if solver else status)
+        ax.axhline(tol, color=ORANGE, linewidth=1.5)
+        ax.text(0, tol, f"tol = {tol:g}", va="bottom", color=ORANGE, fontsize=SMALL)
+        ax.set(xlabel="step", ylabel="residual", title=self.result.status.name)
         set_integer_ticks(ax)
         return ax
 
@@ -350,7 +346,7 @@ class FitPlots(Plots):
     tests: Inference | None = None  # for `odds`; by default ``fit.inference()``
 
     @draw_literally
-    def effects(self, *, measure: Measure = "fitted", most: int = 6) -> Figure:
+    def effects(self, *, most: int = 6) -> Figure:
         """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
 
         A line (dots, if levels have no order) shows the factor by which each level multiplies the probability, on a
@@ -360,8 +356,6 @@ class FitPlots(Plots):
 
         Parameters
         ----------
-        measure
-            What effects are centred under.
         most
             How many effects are drawn: those with the largest shares.
 
@@ -374,7 +368,7 @@ class FitPlots(Plots):
         """
         fit = self.fit
         check_int(most, "plot.effects: most", 1, InvalidQuery)
-        found = fit.effects(measure=measure, max_order=2)
+        found = fit.effects(max_order=2)
         if not len(found):
             raise InvalidQuery(
                 "plot.effects: the model has no parameter that distinguishes levels, so there are no effects. "
@@ -390,7 +384,7 @@ class FitPlots(Plots):
         span = float(np.nanquantile(np.concatenate(maps), 0.99)) or 1.0 if maps else 1.0
         for ax, effect, few in zip(axes, drawn, scarce, strict=True):
             if len(effect.modes) == 1:
-                _draw_line(ax, effect, fit.labels, few, center_log_means(fit, effect.modes[0], measure))
+                _draw_line(ax, effect, fit.labels, few, center_log_means(fit, effect.modes[0], "fitted"))
             else:
                 _draw_map(ax, effect, fit.labels, few, span)
             ax.set_title(f"{shorten(effect.name, 30)}: {100 * effect.share:.1f} %")
@@ -401,7 +395,7 @@ class FitPlots(Plots):
             counts = fit.data is not None and fit.data.counts
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
             notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
-        lines = ["; ".join(notes), *notes_of(fit, measure, found)]
+        lines = ["; ".join(notes), *notes_of(fit, "fitted", found)]
         # about 45 letters have room above each panel
         figure.suptitle("\n".join(fill(line, 45 * min(len(drawn), 3)) for line in lines), fontsize=LARGE)
         return figure
@@ -449,7 +443,7 @@ class FitPlots(Plots):
         return ax
 
     @draw_literally
-    def graph(self, ax: Axes | None = None, *, by: By | None = None, measure: Measure = "fitted") -> Axes:
+    def graph(self, ax: Axes | None = None, *, by: By | None = None) -> Axes:
         """Draw modes as boxes and joint effects of pairs as lines, thicker if stronger; with numbers if at most 15.
 
         Parameters
@@ -461,8 +455,6 @@ class FitPlots(Plots):
             KL(P, Q) rises without the pair and all larger sets that contain it; the model is refitted for each line.
             "gain", the default for `legendre.graph`: how much log-likelihood the edge gained; if there are more than 60
             modes, those of the strongest edges are drawn.
-        measure
-            What effects are centred under.
 
         Examples
         --------
@@ -486,7 +478,7 @@ class FitPlots(Plots):
             edges = {(a, b): gain for gain, (a, b) in gained if a in modes and b in modes}
             words = f"lines: nats of log-likelihood that an edge gained; {len(modes)} of {len(fit.shape)} modes"
         else:
-            effects = fit.effects(measure=measure, max_order=2)
+            effects = fit.effects(max_order=2)
             alone = {e.modes[0]: e.share for e in effects if len(e.modes) == 1}
             edges = {(e.modes[0], e.modes[1]): e.share for e in effects if len(e.modes) == 2}
             words = "shares of the variance of log Q"
@@ -498,12 +490,9 @@ class FitPlots(Plots):
         graph = networkx.Graph()
         graph.add_nodes_from(modes)
         graph.add_edges_from(edges)
-        # Few modes, and chains (no mode has more than two neighbours), are put on a circle, in the order of a
-        # depth-first search from the mode with fewest neighbours, so that coupled modes are next to each other.
-        # Larger graphs are laid out by springs.
+        # few modes are put on a circle, so that no box hides a line, and so are chains, which springs would curl
         if len(modes) <= 30 or max(degree for _, degree in graph.degree) <= 2:
-            start = [k for end in sorted(graph, key=graph.degree) for k in networkx.dfs_preorder_nodes(graph, end)]
-            places = networkx.circular_layout(list(dict.fromkeys(start)))
+            places = networkx.circular_layout(graph)
         else:
             places = networkx.spring_layout(graph, seed=0, iterations=200)
         pairs = sorted(edges, key=edges.__getitem__)  # the strongest are drawn last
@@ -567,10 +556,8 @@ class FitPlots(Plots):
             ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
             for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
                 text = "all" if end - first == n else shorten(fit.labels.name_levels(k, first, end), 26)
-                side = "left" if first + end <= n else "right"
-                ax.text((first if side == "left" else end) - 0.5, row - 0.33, text, ha=side, fontsize=SMALL - 1)
-            arranged = " as arranged" if fit.labels.order_of(k) is not None else ""
-            ax.set(xlim=(-0.5, n - 0.5), xticks=[], xlabel=f"{fit.labels.mode(k)}, {n} levels{arranged}")
+                ax.text(-0.5, row - 0.33, text, fontsize=SMALL - 1)
+            ax.set(xlim=(-0.5, n - 0.5), xticks=[], xlabel=f"{fit.labels.mode(k)}, {n} levels")
             ax.set(yticks=[], ylim=(len(rows) - 0.5, -0.7))  # the first row at the top, with room for its text
             ax.tick_params(axis="y", length=0)
             ax.spines["left"].set_visible(False)
@@ -732,10 +719,7 @@ def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, obse
     few, factors = np.repeat(scarce, effect.lengths[0]), np.exp(effect.arranged)  # from merged levels to levels
     places, style = np.arange(len(factors)), _level_style(labels, effect.modes[0])
     ax.axhline(1, color=GREY, linewidth=0.8)
-    if style == "o":
-        ax.vlines(places[~few], 1, factors[~few], color=BLUE, linewidth=1, alpha=0.5)
-    steps = "steps-mid" if style == "-" else "default"
-    ax.plot(places, np.where(few, np.nan, factors), style, color=BLUE, markersize=5, linewidth=2, drawstyle=steps)
+    ax.plot(places, np.where(few, np.nan, factors), style, color=BLUE, markersize=5, linewidth=2)
     if observed is not None:
         seen = np.where(few | np.isinf(observed), np.nan, np.exp(observed))
         ax.plot(places, seen, "D", color=ORANGE, markersize=4, fillstyle="none", zorder=3)
@@ -782,8 +766,7 @@ def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     The first variable splits the square from left to right, the second each strip from top to bottom, and so on; the
     lengths of the parts are in proportion to the counts. Return the starts and the lengths of the tiles, each an array
-    of 2 (across, downwards) x the shape of the table. A level without counts gets a sliver: a third of the thinnest
-    part beside it, at most 1 % of the side.
+    of 2 (across, downwards) x the shape of the table. A level without counts gets a sliver, 0.2 % of the side.
 
     >>> split_square(np.array([[1.0], [3.0]]))[1][0].round(2).tolist()
     [[0.24], [0.73]]
@@ -794,8 +777,7 @@ def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
         sums, side = counts.sum(axis=tuple(range(k + 1, counts.ndim))), k % 2
         starts, lengths = (np.repeat(part[..., None], n, axis=-1) for part in (starts, lengths))
         total = np.maximum(sums.sum(axis=-1, keepdims=True), 1e-300)  # no division by 0 for an empty tile
-        thin = np.where(sums > 0, sums / total, 0.03).min(axis=-1, keepdims=True) / 3  # of slivers, at most 0.01
-        shares = np.where(sums > 0, sums / total, thin)
+        shares = np.maximum(sums / total, 0.002)
         gaps = np.minimum(gap, 0.3 * lengths[side] / n)  # at most 30 % of a short side are gaps
         lengths[side] = (lengths[side] - gaps * (n - 1)) * shares / shares.sum(axis=-1, keepdims=True)
         starts[side] += np.cumsum(lengths[side] + gaps, axis=-1) - lengths[side] - gaps  # all that lies before

@@ -88,8 +88,6 @@ def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
     All are replaced in a single pass, so that a label of the user's that looks like ``{{name}}`` is not replaced.
     """
     certificate = content.result.certificate()
-    # a minus sign, unlike a hyphen, does not let a number break at the end of a line
-    words = "".join(f"<p>{escape(re.sub(r'(?<=[0-9]e)-', '−', word))}</p>" for word in certificate.words)
     # a label such as "</script>" must not end the script element that holds the JSON: its characters are escaped
     unsafe = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
     values = {
@@ -98,7 +96,7 @@ def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
         "tables": fragment(content.result.tables()),
         "kind": "good" if certificate.good else "bad",
         "verdict": escape(certificate.verdict),
-        "words": words,
+        "words": "".join(f"<p>{escape(word)}</p>" for word in certificate.words),
         "call": escape(content.call),
         "data": json.dumps(page_data(content), allow_nan=False, separators=(",", ":")).translate(unsafe),
         "style": _read_part("page.css"),
@@ -123,8 +121,7 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     """
     result, effects = content.result, content.result._small_effects()
     notes: dict[str, str] = {}
-    tol = getattr(result, "tol", content.fit.tol if content.fit is not None else 0.0)  # 0: no line is drawn
-    data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, tol)}
+    data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, result.tol)}
     if effects:
         data["effects"] = effects_data(content, effects)
         if content.fit is not None:
@@ -179,34 +176,37 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
     data, and at most 400 levels of a line and 128 x 128 of a map, as many as the page has pixels for. An effect with a
     share below `least`, which would be written as 0.0 %, has neither a line nor a map.
     """
-    labels, order = content.labels, sorted(effects, key=lambda effect: -effect.share)
-    found: dict[str, Any] = {"shares": [], "lines": [], "maps": []}
-    for effect in order[:24]:
-        names = [shorten(labels.mode(k), 48) for k in effect.modes]
-        found["shares"].append([" × ".join(names), *round_all(effect.share)])
-        single = len(effect.modes) == 1
-        drawn = found["lines" if single else "maps"]
-        if effect.share < least or len(drawn) >= (9 if single else 6):
-            continue
-        merged, seen = effect.merged, None
-        if content.fit is not None:
-            merged = np.where(scarce_levels(content.fit, effect), np.nan, merged)
-            seen = center_log_means(content.fit, effect.modes[0], "fitted") if single else None
-        values, places = thin_out(effect, merged, 400 if single else 128)
-        levels = [[shorten(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)]
-        drawn.append(
-            {
-                "names": names,
-                "share": round_all(effect.share)[0],
-                "ordered": is_ordered(labels, effect.modes[0]),
-                "levels": levels,
-                "values": round_all(values),
-                "observed": None if seen is None else round_all(seen[places[0]]),
-            }
-        )
-    rest = 1.0 - sum(effect.share for effect in order[:24])
-    found["shares"] += [["everything else", *round_all(rest)]] if rest > least else []
-    return found
+    order = sorted(effects, key=lambda effect: -effect.share)[:24]
+    drawn = [effect for effect in order if effect.share >= least]
+    lines = [effect for effect in drawn if len(effect.modes) == 1][:9]
+    maps = [effect for effect in drawn if len(effect.modes) == 2][:6]
+    shares = [[shorten(effect.name, 96), *round_all(effect.share)] for effect in order]
+    rest = 1.0 - sum(effect.share for effect in order)
+    return {
+        "shares": [*shares, ["everything else", *round_all(rest)]] if rest > least else shares,
+        "lines": [_effect_data(content, effect, 400) for effect in lines],
+        "maps": [_effect_data(content, effect, 128) for effect in maps],
+    }
+
+
+def _effect_data(content: ReportContent, effect: Effect, most: int) -> dict[str, Any]:
+    """Gather what the page draws of one effect, a line or a map: names, values, and observed means for a line.
+
+    At most `most` levels of each mode are listed. The means are known only if the content has a fit that holds X.
+    """
+    labels, merged, seen = content.labels, effect.merged, None
+    if content.fit is not None:
+        merged = np.where(scarce_levels(content.fit, effect), np.nan, merged)
+        seen = center_log_means(content.fit, effect.modes[0], "fitted") if len(effect.modes) == 1 else None
+    values, places = thin_out(effect, merged, most)
+    return {
+        "names": [shorten(labels.mode(k), 48) for k in effect.modes],
+        "share": round_all(effect.share)[0],
+        "ordered": is_ordered(labels, effect.modes[0]),
+        "levels": [[shorten(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)],
+        "values": round_all(values),
+        "observed": None if seen is None else round_all(seen[places[0]]),
+    }
 
 
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
@@ -217,7 +217,7 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
     shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most])
     # eta plus the shortfall is the probability of the cells that the parameter acts on, also for boxes
     theta, eta, titles = result.theta, result.eta + terms.as_ties().shortfall, terms.titles()
-    names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown], "≥≤")
+    names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown])
     rows = [
         [i + 1, shorten(name, 200), *round_all([theta[i], eta[i]])]
         for i, name in zip(shown.tolist(), names, strict=True)
@@ -263,23 +263,22 @@ def slices_data(
     modes = slice_modes(shape)
     while len(modes) > 1 and math.prod(shape[k] for k in modes) > max_table:
         modes = modes[1:]
-    x, q = pair.table(modes, "report")
-    # the numbers of levels after adding up: first of rows and columns, then of slices
-    sizes = [min(n, pixels) for n in x.shape[-2:]]
-    sizes = [*(min(n, max(1, max_cells // math.prod(sizes))) for n in x.shape[:-2]), *sizes]
-    joined = [labels.mode(k) for k, n in zip(modes, sizes, strict=True) if n < shape[k]]
-    cuts = [np.arange(n) * shape[k] // n for k, n in zip(modes, sizes, strict=True)]
-    if joined:  # an entry that is NaN, because no cell of the sample space is in it, adds nothing
-        x, q = (Quotient(part.shape, tuple(cuts)).merge(np.nan_to_num(part)) for part in (x, q))
     lead = 3 - len(modes)  # axes of length 1
+    x, q = (part.reshape((1,) * lead + part.shape) for part in pair.table(modes, "report"))
+    # the numbers of levels after adding up: first of rows and columns, then of slices
+    rows, columns = (min(n, pixels) for n in x.shape[1:])
+    sizes = min(x.shape[0], max(1, max_cells // (rows * columns))), rows, columns
+    cuts = tuple(np.arange(n) * length // n for n, length in zip(sizes, x.shape, strict=True))
+    joined = [labels.mode(k) for k, n in zip(modes, sizes[lead:], strict=True) if n < shape[k]]
+    if joined:  # an entry that is NaN, because no cell of the sample space is in it, adds nothing
+        x, q = (Quotient(part.shape, cuts).merge(np.nan_to_num(part)) for part in (x, q))
     levels = [[""]] * lead
-    for k, cut in zip(modes, cuts, strict=True):  # a name for each level, or for the levels from one cut to the next
+    for k, cut in zip(modes, cuts[lead:], strict=True):  # a name for each level, or for those from cut to cut
         levels.append([shorten(labels.name_levels(k, i, j), 48) for i, j in pairwise([*cut.tolist(), shape[k]])])
     others = [labels.mode(k) for k in range(len(shape)) if k not in modes]
     summed = ", ".join(others) if len(others) <= 6 else f"{len(others)} modes"
     notes = [f"X and Q are summed over {summed}."] if others else []
     notes += [f"Neighbouring levels of {' and of '.join(joined)} are added up."] if joined else []
-    x, q = (part.reshape((1,) * lead + part.shape) for part in (x, q))
     # NaN: not observed; infinite: X > 0 where Q is 0
     misfits = np.nan_to_num(deviance_terms(x, q), nan=0.0, posinf=0.0).sum(axis=(1, 2))
     return {
@@ -296,10 +295,7 @@ def shape_line(labels: Labels) -> str:
     """Write names and sizes of the modes for the line below the title; of more than 8 modes only their number."""
     if len(labels.shape) > 8:
         return f"order {len(labels.shape)}"
-    if len(labels.shape) == 1:
-        return f"{labels.mode(0)} of {labels.shape[0]:,} levels"
-    sizes = " × ".join(f"{n:,}" for n in labels.shape)
-    return sizes if labels.names is None else f"{' × '.join(labels.names)} ({sizes})"
+    return " × ".join(f"{labels.mode(k)} ({n:,})" for k, n in enumerate(labels.shape))
 
 
 def call_of_fit(fit: Decomposition, most: int = 300) -> str:

@@ -22,7 +22,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.model.model import Model
-from legendre.results.distribution import sum_others, tensor
+from legendre.results.distribution import sum_cells, sum_others, tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -241,11 +241,9 @@ def margin_of(data: Observation, modes: Modes) -> FloatArray:
     Entries of a sparse X are counted, so no grid is formed. A dense or distributed X is merged into one cell along the
     modes that are summed over.
     """
-    shape = tuple(data.shape[k] for k in modes)
     if (entries := data.entries) is not None:
-        flat = np.ravel_multi_index(tuple(entries.cells[:, k] for k in modes), shape)
-        sums = np.bincount(flat, weights=entries.values.astype(np.float64), minlength=math.prod(shape))
-        return np.asarray(sums.reshape(shape), dtype=np.float64) + entries.even / math.prod(shape)
+        sums = sum_cells(entries.cells, entries.values.astype(np.float64), data.shape, modes)
+        return sums + entries.even / sums.size
     cuts = [np.arange(n) if k in modes else np.zeros(1, dtype=np.int64) for k, n in enumerate(data.shape)]
     return sum_others(data.merged(Quotient(data.shape, tuple(cuts))), modes)
 
@@ -257,12 +255,11 @@ def measure_of(model: Model, modes: Modes) -> FloatArray:
     each. An entry is 0 if no cell of the sample space is summed in it. A margin of X, divided by this, is a mean of X,
     up to a common factor.
     """
-    support, table = model.support, np.ones([model.support.shape[k] for k in modes])
+    support = model.support
     if support.points is not None:
-        np.add.at(table, tuple(support.points[:, k] for k in modes), 1.0)
-        return table - 1.0  # the table began with ones
+        return sum_cells(support.points, np.ones(len(support.points)), support.shape, modes)
     if support.mask is None and model.base is None:
-        return table
+        return np.ones([support.shape[k] for k in modes])
     return sum_others(np.where(support.on_grid(), 1.0 if model.base is None else model.base, 0.0), modes)
 
 
@@ -294,7 +291,8 @@ def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray,
     """
     index, shown = [], []  # for each mode: the merged levels, and the levels
     for n, lengths in zip(effect.shape, effect.lengths, strict=True):
-        shown.append(np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64))
+        kept = min(n, most)
+        shown.append(np.arange(kept) * n // kept)
         index.append(np.searchsorted(np.cumsum(lengths), shown[-1], side="right"))
     return np.asarray(merged[np.ix_(*index)]), shown
 

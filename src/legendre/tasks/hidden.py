@@ -124,7 +124,7 @@ class HiddenDecomposition(Result):
         """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
         from legendre.results.plots import FitPlots
 
-        return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
+        return FitPlots(self, self._pair(None), fit=self.fit)
 
     def _pair(self, data: TensorLike | None) -> ArrayPair:
         """Return X beside the visible marginal of Q, for pictures and the report.

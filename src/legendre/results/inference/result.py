@@ -345,7 +345,7 @@ class Inference(Estimates):
             ),
             *(("note", note) for note in self.notes),
         ]
-        head = NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= 12)
+        head = NamedValues("Log-linear model of counts", entries)
         if not fit.n_params:
             return [head]
         # the parameters with the largest |z|, in the order of the basis; those without a test are chosen last

@@ -158,7 +158,7 @@ class Completion(Result):
         from legendre.results.plots import FitPlots, Plots
 
         if isinstance(self.fit, PenalisedFit):
-            return Plots(self, self._pair(), "largest entry of the gradient")
+            return Plots(self, self._pair())
         return FitPlots(self.fit, self._pair(), fit=self.fit)
 
     def _pair(self) -> ArrayPair:
