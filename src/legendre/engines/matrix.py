@@ -112,11 +112,10 @@ class MatrixEngine(Engine):
 
     def _log_sum_exp(self, log_factor: FloatArray, axis: int) -> FloatArray:
         """Compute `log_product` in the log domain: each row or column relative to its own largest term."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore"):
             logs = np.log(self.weights) + (log_factor if axis == 1 else log_factor[:, None])
-            peaks = logs.max(axis=axis, keepdims=True)
-            sums: FloatArray = np.log(np.exp(logs - peaks).sum(axis=axis)) + peaks.squeeze(axis)
-        return np.where(np.isnan(sums), -np.inf, sums)
+            peaks = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)  # finite also for a row without weight
+            return np.log(np.exp(logs - peaks).sum(axis=axis)) + peaks.squeeze(axis)
 
     def probabilities(self, point: Point) -> FloatArray:
         """Compute Q on the merged grid: W times the factors of rows and columns, normalised."""

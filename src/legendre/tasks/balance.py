@@ -25,7 +25,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import zeta
-from legendre.core.text import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name, shorten
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import check_numeric, check_range, finder, first_cell, missing_cells
 from legendre.data.dense import in_memory
@@ -36,6 +36,7 @@ from legendre.engines.choose import choose_engine
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.protocol import Point
 from legendre.fitting.fit import Settings, show_progress
+from legendre.model.dual import kl
 from legendre.model.model import Modes, is_decomposable
 from legendre.model.problem import Problem, list_within
 from legendre.results.base import Certificate, ModelResult, modes_row
@@ -167,11 +168,7 @@ class Balanced(ModelResult):
     @cached_property
     def kl_to_X(self) -> float:
         """KL(Q, X) in nats, both normalised: how much balancing changed X. No tensor with the margins has less."""
-        from scipy.special import rel_entr
-
-        tensor = self.values
-        q, x = tensor / tensor.sum(), self.X / self.X.sum(dtype=np.float64)
-        return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
+        return kl(self.values, self.X)
 
     @property
     def plot(self) -> Plots:
@@ -380,7 +377,7 @@ def _solve(possible: PossibleCells, settings: Settings, *, persist: bool, max_st
 
 
 def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> Outcome:
-    """Run solvers in turn on the cells that may be positive; the outcome has all parameters of the model.
+    """Run solvers in turn on the cells that may be positive; `Outcome.full` has all parameters of the model.
 
     If the first solver cannot handle linearly dependent parameters, the fit is in a maximal independent set of them.
     The other parameters are 0 in the outcome.
@@ -390,21 +387,17 @@ def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> 
     # margin is an alternating sum of 2^k expectations, hence 0.5^k. Below 1e-14 is rounding, which `polish` lowers.
     model, shares = problem.model, [float(m.max()) * 0.5 ** len(modes) for modes, m in possible.margins.items()]
     tol = min(settings.tol, max(1e-14, settings.tol * min(shares)))
-    first, columns = solvers[0], np.arange(model.n_params)
-    if not first.accepts_dependent:
-        columns = independent(model.on_face(face))
+    on_face = model.on_face(face)
+    columns = np.arange(model.n_params) if solvers[0].accepts_dependent else independent(on_face)
     reduced = problem.reduce(face, columns)
-    matrix = isinstance(first, MatrixScaling) and MatrixEngine.applies(reduced.model)
-    engine = MatrixEngine(reduced.model) if matrix else choose_engine(reduced.model)
-    target, start = Target(engine, reduced, tol), np.zeros(len(columns))
+    matrix = isinstance(solvers[0], MatrixScaling) and MatrixEngine.applies(reduced.model)
+    target = Target(MatrixEngine(reduced.model) if matrix else choose_engine(reduced.model), reduced, tol)
+    if len(columns) < model.n_params:
+        target = replace(target, full=Target(choose_engine(on_face), problem, tol), columns=columns)
     # memory bandwidth limits products of a matrix and a vector: `MatrixEngine` gains nothing from more BLAS threads
     with limit_blas(0 if matrix else len(columns)):
-        outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
-    if len(columns) < model.n_params:  # evaluate the same theta as a point of the model with all parameters
-        theta = np.zeros(model.n_params)
-        theta[columns] = outcome.point.theta
-        outcome = replace(outcome, point=Target(choose_engine(model.on_face(face)), problem, tol).at(theta))
-    return outcome
+        start = np.zeros(len(columns))
+        return run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
 
 
 def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
@@ -416,7 +409,7 @@ def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcom
     alive = None if face is None else model.quotient.spread(face)  # from merged cells to the cells of X
     # if the caller stopped the solver or it ran out of steps, the result is the tensor at which it stopped
     cycles = 5 if status in (Status.CONVERGED, Status.STALLED) else 0
-    parts = split_into_factors(possible.problem, outcome.point, margins)
+    parts = split_into_factors(possible.problem, outcome.full, margins)
     tensor, parts, error = polish(X, alive, parts, margins, tol, cycles)
     vanishing = vanishing_cells(model, face)
     if error <= tol:
@@ -430,9 +423,9 @@ def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcom
         values=freeze(tensor),
         parts=parts,
         model=model,
-        theta=outcome.point.theta,
-        eta=outcome.point.eta,
-        psi=outcome.point.psi,
+        theta=outcome.full.theta,
+        eta=outcome.full.eta,
+        psi=outcome.full.psi,
         eta_hat=possible.problem.eta_hat,
         status=status,
         vanishing_cells=freeze(vanishing),
@@ -542,14 +535,12 @@ class PossibleCells:
         if multipliers is not None and float(wanted @ multipliers) > 10 * PRECISION:
             text = "no tensor that is 0 where X is 0 has these margins."
             if list(self.margins) == [(0,), (1,)] and self.alive.ndim == 2:
-                rows, columns = (np.flatnonzero(np.abs(part) > 0.5) for part in np.split(multipliers, [first]))
-                need, have = (
-                    f"{float(self.margins[(k,)][side].sum()) * self.problem.data.total:.6g}"
-                    for k, side in enumerate((rows, columns))
-                )
+                sides = [np.flatnonzero(np.abs(part) > 0.5) for part in np.split(multipliers, [first])]
+                rows, columns = (shorten(", ".join(map(str, side)), 60) for side in sides)
+                need, have = (self.margins[(k,)][side].sum() * self.problem.data.total for k, side in enumerate(sides))
                 text += (
-                    f" X is 0 on rows {_name_set(rows)} outside columns {_name_set(columns)}, yet those rows need "
-                    f"{need} and those columns have only {have}."
+                    f" X is 0 on rows {{{rows}}} outside columns {{{columns}}}, yet those rows need {need:.6g} and "
+                    f"those columns have only {have:.6g}."
                 )
             raise InvalidMargins(text)
         return multipliers is not None
@@ -593,12 +584,6 @@ def _optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
         if answer.status == 0 and answer.x is not None:
             return np.asarray(answer.x)
     return None
-
-
-def _name_set(numbers: IntArray, shown: int = 12) -> str:
-    """Write a set of rows or columns for an error message: the first `shown` numbers, and how many there are."""
-    more = f", ... ({len(numbers)} in all)" if len(numbers) > shown else ""
-    return f"{{{', '.join(map(str, numbers[:shown]))}{more}}}"
 
 
 # --- margins: from whatever the caller has to checked ones that agree ------------------------------------------------
