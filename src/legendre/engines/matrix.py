@@ -115,7 +115,8 @@ class MatrixEngine(Engine):
         with np.errstate(divide="ignore"):
             logs = np.log(self.weights) + (log_factor if axis == 1 else log_factor[:, None])
             peaks = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)  # finite also for a row without weight
-            return np.log(np.exp(logs - peaks).sum(axis=axis)) + peaks.squeeze(axis)
+            sums: FloatArray = np.log(np.exp(logs - peaks).sum(axis=axis)) + peaks.squeeze(axis)
+            return sums
 
     def probabilities(self, point: Point) -> FloatArray:
         """Compute Q on the merged grid: W times the factors of rows and columns, normalised."""
