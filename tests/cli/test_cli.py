@@ -125,9 +125,8 @@ REFUSED: dict[str, str] = {
     "fit two.npz -b B1 --variable othre": "did you mean 'other'?",
     "fit rows.csv -b B1 --columns a,b": "rows.fit.npz is there already. To overwrite it, or to write elsewhere, give",
     "fit rows.csv --columns a,nonsense": "rows.csv: unknown column 'nonsense'",  # the file in the way came first
-    "fit rows.csv --solver nonsense": "unknown solver 'nonsense'",
     "show fit.npz -t Q.csv": "with --tensor FILE.npy.",
-    "show balanced.npz -t Q.npy --extend": "holds a Balanced, which has no use for --extend.",
+    "show tests.npz -t Q.npy": "holds a Inference, which has no tensor.",
     "report no.npz": "cannot read no.npz: No such file or directory.",
     "report X.npy": "cannot read X.npy: not a saved result (it holds a single array).",
     "report tests.npz": "holds a result of type Inference, which has no report page. Print its summary with: legendre",

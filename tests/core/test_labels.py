@@ -90,6 +90,8 @@ def test_what_is_not_there_is_named_with_the_nearest(ask: Any, text: str) -> Non
         (["a", "b"], {"b": ["x", "y", "x"]}, "levels of b: 'x' stands for levels 0 and 2. Rename one."),
         (["a", "b"], {"b": ["x", None, "y"]}, "levels of b: label 1 is None"),
         (["a", "b"], {"b": "xyz"}, "levels of b: 'xyz' is not a list of labels"),
+        (["a", "b"], {"a": {"x"}}, "levels of a: {'x'} is not a list of labels"),  # a set has no order
+        (["a", "b"], {"b": np.ones((3, 3))}, "levels of b: label 0 is array"),
         (["a", "b"], {"c": ["x", "y"]}, "levels: unknown mode 'c'"),
         (["a", "b"], {"a": [["x"], ["y"]]}, "levels of a: label 0 is ['x']"),
     ],

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.core.progress import line
+from legendre.core.progress import line, show_nothing
 from legendre.fitting.fit import show_progress
 
 
@@ -55,7 +55,7 @@ def test_progress_is_shown_where_asked_for_and_on_terminals_where_nobody_chose(m
     for wanted, terminal in ((True, True), (False, True), (None, True), (None, False)):
         monkeypatch.setattr(sys, "stderr", a_terminal(monkeypatch) if terminal else io.StringIO())
         with show_progress(wanted, None) as (_, say):
-            said.append(say is not None)
+            said.append(say is not show_nothing)
     assert said == [True, False, True, False]
 
 

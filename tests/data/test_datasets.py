@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +81,6 @@ def test_digits_refuse_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Non
     for wrong in (0, 175, 2.5, "4"):
         with pytest.raises(InvalidSetting, match="per_digit"):
             ld.datasets.digits(wrong)  # type: ignore[arg-type]
-    monkeypatch.setattr("legendre.data.datasets.find_spec", lambda name: None if name == "sklearn" else find_spec(name))
-    with pytest.raises(InvalidSetting, match=r"datasets.digits needs scikit-learn, which has the images: pip install"):
+    monkeypatch.setattr("legendre.core.arguments.find_spec", {}.get)
+    with pytest.raises(InvalidSetting, match=r"digits needs sklearn\. Install it with: pip install scikit-learn"):
         ld.datasets.digits()

@@ -26,7 +26,7 @@ from legendre.core.files import replacing
 from legendre.core.labels import Labels
 from legendre.core.progress import line
 from legendre.data.readers.labelled import unwrap
-from legendre.fitting.fit import Settings, decompose
+from legendre.fitting.fit import decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
 from legendre.tasks.compare import COMPARED, Comparison, Row, run_fits
@@ -102,10 +102,7 @@ def fit(
     options = Options(variable, columns, counts, wide, separator, missing)
     target = Path(f"{tensor.stem}.fit.npz") if output is None else output
     _check_output(target, tensor)
-    # wrong settings are reported before a large file is read
-    Settings.read(solver, tol, max_iter)
-    if basis is not None:
-        as_basis(basis)
+    recipe = None if basis is None else as_basis(basis)  # a wrong name is reported before a large file is read
     X = read_input(tensor, options)
     names = (unwrap(X)[1].labels or Labels(())).names or ()
     modes = None if unordered is None else [word.strip() for word in unordered.split(",") if unordered.strip()]
@@ -116,7 +113,7 @@ def fit(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
-            X, basis, unordered=numbered, support=support, solver=solver, tol=tol, max_iter=max_iter,
+            X, recipe, unordered=numbered, support=support, solver=solver, tol=tol, max_iter=max_iter,
             progress=sys.stderr.isatty(),
         )  # fmt: skip
     result.save(target)
@@ -176,25 +173,19 @@ def show(
     tensor: Annotated[
         Path | None, typer.Option("--tensor", "-t", help="Write Q, in X's units, to this file (.npy).")
     ] = None,
-    extend: Annotated[
-        bool, typer.Option("--extend", help="Write Q on every cell, not only on the sample space.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print numbers for programs instead of the summary.")] = False,
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
-    if (extend and tensor is None) or (tensor is not None and tensor.suffix != ".npy"):
-        raise InvalidSetting("the tensor is a NumPy array: say where to write it with --tensor FILE.npy.")
     if tensor is not None:
+        if tensor.suffix != ".npy":
+            raise InvalidSetting("the tensor is a NumPy array: say where to write it with --tensor FILE.npy.")
         _check_output(tensor, decomposition)
-    result = load(decomposition)
+    result: Any = load(decomposition)
     if tensor is not None:
-        # files hold results of every kind: some have no tensor, and only a decomposition (with a recipe) can extend it
-        if not hasattr(result, "tensor") or (extend and not hasattr(result, "recipe")):
-            wrong = "--extend" if hasattr(result, "tensor") else "--tensor"
-            raise InvalidSetting(f"{decomposition} holds a {type(result).__name__}, which has no use for {wrong}.")
+        if not hasattr(result, "tensor"):  # files hold results of every kind
+            raise InvalidSetting(f"{decomposition} holds a {type(result).__name__}, which has no tensor.")
         with replacing(tensor) as stream:
-            plain: Any = result.without_labels()
-            np.save(stream, plain.tensor(extend=True) if extend else plain.tensor())
+            np.save(stream, result.without_labels().tensor())
     if as_json:
         typer.echo(as_json_text(result))
     else:

@@ -22,7 +22,7 @@ import numpy as np
 
 from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import cell_name, freeze
-from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unknown_name
+from legendre.core.errors import InvalidLabels, InvalidQuery, InvalidSamples, LegendreError, unknown_name
 from legendre.core.types import AnyArray, IntArray
 
 Mode = int | str  # a mode, counted from 0 or by its name
@@ -95,7 +95,7 @@ class Labels:
                     "a mode without, or a mapping of modes to lists."
                 )
         checked = tuple(
-            None if new is None else _read_levels(new, modes.mode(k), shape[k]) for k, new in enumerate(listed)
+            None if new is None else read_levels(new, modes.mode(k), shape[k]) for k, new in enumerate(listed)
         )
         return replace(modes, levels=checked if any(level is not None for level in checked) else None)
 
@@ -127,21 +127,17 @@ class Labels:
         """Name the level at place i of mode k."""
         return level_text(self._label(k, int(i)))
 
-    def direction(self, k: int) -> int:
-        """Return 1 if the levels of a mode rise, -1 if they fall, 0 if neither.
+    @cached_property
+    def directions(self) -> tuple[int, ...]:
+        """For each mode 1 if its levels rise, -1 if they fall, 0 if neither.
 
         A parameter acts on all levels from one place on. If levels rise or fall, a sign says which these are, as in
-        "hour >= 8"; else they must be listed (`from_on`). Names that were not arranged count as rising.
+        "hour >= 8"; else they must be listed (`from_on`). Strings are compared by what they represent, see `sort_keys`;
+        names that were not arranged count as rising.
 
-        >>> labels = Labels.read((3, 2, 3), None, [[100, 10, 1], ["BOS", "ATL"], [5, 9, 7]])
-        >>> [labels.direction(k) for k in range(3)]
-        [-1, 1, 0]
+        >>> Labels.read((3, 2, 3), None, [[100, 10, 1], ["BOS", "ATL"], [5, 9, 7]]).directions
+        (-1, 1, 0)
         """
-        return self._directions[k]
-
-    @cached_property
-    def _directions(self) -> tuple[int, ...]:
-        """The `direction` of each mode, found once: strings are compared by what they represent, see `sort_keys`."""
         found = []
         for k, levels in enumerate(self.levels or (None,) * len(self.shape)):
             keys: list[Any] = []  # names and objects have none: an empty list counts as rising
@@ -166,9 +162,9 @@ class Labels:
         'dose <= 1'
         """
         last = self.shape[k] - 1
-        if i < last and not self.direction(k):
+        if i < last and not self.directions[k]:
             return f"{self.mode(k)} in {self.name_levels(k, i, last + 1)}"
-        sign = "=" if i == last else ">=" if self.direction(k) > 0 else "<="
+        sign = "=" if i == last else ">=" if self.directions[k] > 0 else "<="
         return f"{self.mode(k)} {sign} {self.level(k, i)}"
 
     def name_levels(self, k: int, first: int, end: int, listed: int = 3) -> str:
@@ -181,7 +177,7 @@ class Labels:
         >>> labels.name_levels(0, 0, 4), labels.reorder([np.array([4, 0, 3, 1, 2])]).name_levels(0, 0, 4)
         ('BOS to SEA', 'SFO, BOS, SEA and 1 more')
         """
-        if self.direction(k):
+        if self.directions[k]:
             # the dictionary drops the second name if it equals the first: a single level
             return " to ".join(dict.fromkeys((self.level(k, first), self.level(k, end - 1))))
         shown = range(first, min(end, first + listed))
@@ -301,25 +297,26 @@ class Labels:
         return f"no level {value!r}.{hint} Its levels: {some}."
 
 
-def _read_levels(given: Any, name: str, size: int) -> AnyArray:
-    """Return the labels that a caller lists for a mode: `size` of them, all different, none missing.
+def read_levels(given: Any, name: str, size: int | None = None) -> AnyArray:
+    """Return the labels that a caller lists for a mode or a column: all different, none missing, `size` of them.
 
-    `name` is what errors call the mode.
+    Every argument `levels` is checked by this function. A set is refused, because it has no order. `name` is what
+    errors call the mode; without `size` there may be any number of labels.
     """
-    listed = given if isinstance(given, np.ndarray) else entries(given)
-    if listed is None or len(listed) != size:
-        said = f"{given!r} is not a list of labels" if listed is None else f"{len(listed)} labels"
-        raise InvalidLabels(f"levels of {name}: {said}, but the mode has {size} levels.")
-    array = as_labels(listed)
+    listed = (None if isinstance(given, (set, frozenset)) else entries(given)) or []
+    if not listed or size not in (None, len(listed)):
+        said = f"{len(listed)} labels" if listed else f"{given!r} is not a list of labels"
+        wanted = "" if size is None else f", but the mode has {size} levels"
+        raise InvalidLabels(f"levels of {name}: {said}{wanted}.")
     seen: dict[Any, int] = {}
-    for i, label in enumerate(array.tolist()):
-        if label is None or label != label or not isinstance(label, Hashable):  # NaN and NaT differ from themselves
+    for i, label in enumerate(listed):
+        if not isinstance(label, Hashable) or label is None or label != label:  # NaN and NaT differ from themselves
             raise InvalidLabels(
                 f"levels of {name}: label {i} is {label!r}; give each level a string, a number or a date."
             )
         if seen.setdefault(label, i) < i:
             raise InvalidLabels(f"levels of {name}: {label!r} stands for levels {seen[label]} and {i}. Rename one.")
-    return freeze(array)
+    return freeze(as_labels(listed))
 
 
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -480,13 +477,22 @@ def is_ascending(texts: Sequence[str]) -> bool:
     return breaks == 0 or rotated or keys == sorted(keys, reverse=True)
 
 
-def sorted_levels(values: AnyArray) -> AnyArray:
+def sorted_levels(values: AnyArray, label: str = "the list") -> AnyArray:
     """Return different values once each, sorted: strings that have a natural order in that order.
+
+    Values without a common order, such as numbers and strings, are refused; `label` is what the error calls them.
 
     >>> sorted_levels(np.array(["Tue", "Sun", "Mon", "Tue"])).tolist(), sorted_levels(np.array(["9", "10"])).tolist()
     (['Mon', 'Tue', 'Sun'], ['9', '10'])
     """
-    found = np.unique(values)
+    try:
+        found = np.unique(values)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values.tolist()})
+        raise InvalidSamples(
+            f"{label} mixes values of types {', '.join(kinds)}, which have no order. Convert it to one type, or list "
+            "its levels (levels= or categories=)."
+        ) from None
     # only strings may need another order: NumPy's (U, T) or Python's (O)
     if found.dtype.kind not in "UTO" or not all(isinstance(value, str) for value in found.tolist()):
         return found

@@ -28,7 +28,7 @@ def size_name(n: int) -> str:
     return f"{n / 10**power:.1f}e{power}"
 
 
-def check_room(cells: int, size: int, what: str, instead: str, unasked: int = 1 << 26) -> None:
+def check_room(cells: int, size: int, what: str, instead: str) -> None:
     """Raise `TooLarge` if arrays need more memory than the machine has free, before they are allocated.
 
     Without this the system might kill the process, or start to swap.
@@ -39,10 +39,8 @@ def check_room(cells: int, size: int, what: str, instead: str, unasked: int = 1 
         The number of cells, and the bytes that are held for each at the same time.
     what, instead
         The name of the array, e.g. "a merged grid"; and a sentence that tells the user what to ask for instead.
-    unasked
-        Bytes (64 MiB) up to which free memory is not looked up.
     """
-    if cells * size <= unasked:
+    if cells * size <= 1 << 26:  # 64 MiB are always there: asking would take longer than small work itself
         return
     room = free_memory()
     if cells * size > room:

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from legendre.core.arguments import check_choice
-from legendre.core.errors import InvalidQuery, InvalidTensor, LegendreError
+from legendre.core.arguments import check_choice, check_installed
+from legendre.core.errors import InvalidTensor, LegendreError
 from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, IntArray
 
@@ -102,7 +102,7 @@ def read_array(value: Any, name: str, error: type[LegendreError], advice: str = 
 
     `name` is what the error calls the value, and `advice` its last sentence.
     """
-    held = host(value, name, error)
+    held = unmask(host(value, name, error))
     try:
         return np.asarray(held)
     except MemoryError:
@@ -111,6 +111,17 @@ def read_array(value: Any, name: str, error: type[LegendreError], advice: str = 
         uneven = "inhomogeneous" in str(problem)
         reason = "its rows differ in length" if uneven else str(problem).rstrip(".")
         raise error(f"{name} is not a rectangular array: {reason}. {advice}".rstrip()) from None
+
+
+def unmask(X: Any) -> Any:
+    """Turn the masked entries of a NumPy masked array into NaN, or None among strings: they are missing values.
+
+    Anything else comes back unchanged. np.asarray would silently drop the mask.
+    """
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    absent: Any = np.nan if X.dtype.kind in "biuf" else None
+    return np.where(np.ma.getmaskarray(X), absent, np.ma.getdata(X))
 
 
 Form = Literal["array", "xarray", "series", "table", "rows"]
@@ -269,10 +280,5 @@ PLAIN = Origin()  # a NumPy array without labels
 
 def _import_library(name: str) -> Any:
     """Import the library that X was an object of; if the fit was read from a file, it may not be installed."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise InvalidQuery(
-            f"answers are objects of {name}, as X was, and it is not installed: pip install {name}. Or ask for arrays: "
-            "fit.without_labels()."
-        ) from None
+    check_installed("an answer like X (fit.without_labels() gives arrays)", [name], name)
+    return import_module(name)

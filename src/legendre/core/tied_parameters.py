@@ -234,6 +234,6 @@ def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
     parts = []
     for k, (first, end) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
         if first > 0 or end < labels.shape[k]:
-            listed = not labels.direction(k) and end - first > 1
+            listed = not labels.directions[k] and end - first > 1
             parts.append(f"{labels.mode(k)} {'in ' if listed else ''}{labels.name_levels(k, first, end)}")
     return ", ".join(parts)

@@ -99,7 +99,7 @@ def check_numeric(X: ArrayLike, name: str, error: type[LegendreError]) -> AnyArr
     if type(X) is not np.ndarray:
         if (listed := as_sparse_tensor(X)) is not None:
             raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
-        values = read_array(unmask(X), name, error, "Pad ragged rows with NaN: missing cells are left out.")
+        values = read_array(X, name, error, "Pad ragged rows with NaN: missing cells are left out.")
     if values.dtype.kind not in "iuf":
         raise error(f"{name} {_dtype_trouble(values, name)}")
     if values.ndim == 0:
@@ -109,13 +109,6 @@ def check_numeric(X: ArrayLike, name: str, error: type[LegendreError]) -> AnyArr
     if values.size == 0:
         raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
     return np.asarray(values)
-
-
-def unmask(X: Any) -> Any:
-    """Turn the masked entries of a NumPy masked array into NaN: np.asarray would silently drop the mask."""
-    if isinstance(X, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
-    return X
 
 
 def _dtype_trouble(values: AnyArray, name: str) -> str:

@@ -19,6 +19,7 @@ from scipy.special import rel_entr
 from legendre.core.cells import entries_at, freeze
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import check_room
+from legendre.core.origin import unmask
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import BoxTotals, Quotient
 from legendre.core.sums.zeta import zeta
@@ -33,12 +34,10 @@ from legendre.data.checks import (
     check_sum,
     check_support_name,
     scan,
-    unmask,
 )
 from legendre.data.dense import Dense
-from legendre.data.observation import Comparable, Observation, Support, in_c_order, largest_entries
+from legendre.data.observation import Comparable, Observation, Rankings, Support, in_c_order, largest_entries
 
-Say = Callable[[str], None]
 Cell = tuple[int, ...]  # an index vector of the grid, or the shape of a rectangle of it
 
 
@@ -100,7 +99,7 @@ class Blocks(Observation):
                 sums[reached] = suffix_sums(x, local)
             return sums
 
-        return np.asarray(_sum_over_blocks([self.values], add_above))
+        return np.asarray(sum(_over_blocks([self.values], add_above)))
 
     def at(self, cells: IntArray) -> FloatArray:
         return np.where(self.support.contains(cells), entries_at(self.values, cells), 0.0)
@@ -130,7 +129,7 @@ class Blocks(Observation):
             fitted = fitted if mask is None else np.where(mask, fitted, 0.0)
             return float(np.nansum(np.square(fitted - x)))
 
-        return float(_sum_over_blocks([self.values, self.support.mask, self.base], compare))
+        return float(sum(_over_blocks([self.values, self.support.mask, self.base], compare)))
 
 
 class FittedModel(NamedTuple):
@@ -197,8 +196,8 @@ def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
     return merged
 
 
-def _delay_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """List calls of a function that dask will make when it is asked to, one for each block.
+def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """List what a function returns for each block, in C order of the blocks; dask calls it where the block is.
 
     The function gets the first cell of the block, the block of each array (all have the same chunks; an array that is
     ``None`` stays ``None``) and further arguments.
@@ -208,7 +207,7 @@ def _delay_blocks(arrays: Sequence[Any], function: Callable[..., Any], *argument
     starts = [np.cumsum([0, *lengths]).tolist() for lengths in arrays[0].chunks]
     parts = [None if array is None else array.to_delayed(optimize_graph=False) for array in arrays]
     call = dask.delayed(function, pure=False)
-    return [
+    calls = [
         call(
             tuple(map(list.__getitem__, starts, block)),
             *(None if part is None else part[block] for part in parts),
@@ -216,26 +215,7 @@ def _delay_blocks(arrays: Sequence[Any], function: Callable[..., Any], *argument
         )
         for block in np.ndindex(arrays[0].numblocks)
     ]
-
-
-def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """List what a function returns for each block; see `_delay_blocks` for its arguments."""
-    import dask
-
-    return list(dask.compute(*_delay_blocks(arrays, function, *arguments)))
-
-
-def _sum_over_blocks(arrays: Sequence[Any], function: Callable[..., Any], together: int = 8) -> Any:
-    """Add up what a function returns for each block, `together` results at a time and then these sums again.
-
-    As a tree of sums, so that no machine has to hold the results of all blocks.
-    """
-    import dask
-
-    add, parts = dask.delayed(sum, pure=False), _delay_blocks(arrays, function)
-    while len(parts) > 1:
-        parts = [add(parts[i : i + together]) for i in range(0, len(parts), together)]
-    return parts[0].compute()
+    return list(dask.compute(*calls))
 
 
 def rank(start: Cell, x: Any, mask: Any, axis: int, count: int) -> tuple[IntArray, FloatArray]:
@@ -308,14 +288,11 @@ def observe_blocks(
     support: Any = "all",
     base: Any = None,
     *,
-    rankings: dict[int, int] | None = None,
-    watch: Say | None = None,
+    rankings: Rankings | None = None,
 ) -> Blocks:
     """Check a dask array and find its sample space, total, margins and `rankings` in one pass over its blocks.
 
     `support` is a name or a mask. Masks and base measures are dask or NumPy arrays; they are cut into the blocks of X.
-    `rankings` has for some modes the number of largest entries that are wanted of each slice. `watch` is called
-    once, with the number of blocks.
     """
     import dask.array as da
 
@@ -344,9 +321,8 @@ def observe_blocks(
         marks.append((measure != 0) | (X > 0))
     mask = reduce(np.logical_and, marks) if marks else None
     shape = tuple(int(n) for n in X.shape)
-    if watch is not None:
-        watch(f"reading X: {X.npartitions} blocks")
-    parts: list[Survey] = _over_blocks([X, mask, measure], survey, rankings or {})
+    wanted = {} if rankings is None else rankings(shape)
+    parts: list[Survey] = _over_blocks([X, mask, measure], survey, wanted)
     n_cells = sum(part.n_cells for part in parts)
     seen, inside = _join_scans([part.seen for part in parts]), _join_scans([part.inside for part in parts])
     full = n_cells == X.size
@@ -364,7 +340,7 @@ def observe_blocks(
         omega = BlockSupport(shape, None if full else mask, size=n_cells)
     ranked = {
         (axis, count): _join_rankings([part.rankings[i] for part in parts], axis, count)
-        for i, (axis, count) in enumerate((rankings or {}).items())
+        for i, (axis, count) in enumerate(wanted.items())
     }
     missing = np.isnan(X) if math.isnan(seen.total) else None  # infinite entries have been refused
     return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, ranked, by_mode=by_mode)

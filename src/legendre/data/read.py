@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import HasShape
-from legendre.data.dask import Say, is_dask, observe_blocks
+from legendre.data.dask import is_dask, observe_blocks
 from legendre.data.dense import observe
 from legendre.data.observation import Observation, Rankings
 from legendre.data.readers.coordinates import as_sparse_tensor
@@ -27,7 +27,6 @@ def read(
     base: ArrayLike | None = None,
     *,
     rankings: Rankings | None = None,
-    watch: Say | None = None,
     prior: bool = False,
     names: Names = None,
     levels: Levels = None,
@@ -35,23 +34,20 @@ def read(
     """Check X, of any kind that the library accepts, and find its sample space: where every fit begins.
 
     `support` and `base` describe the sample space and the base measure. `rankings` says which slices will be ranked, so
-    that an X that is costly to read is read once (see `Rankings`). `watch` is called with the progress of a long pass.
-    With `prior`, X is a base measure (see `observe`). Names of modes and levels come with X, unless they are given.
+    that an X that is costly to read is read once (see `Rankings`). With `prior`, X is a base
+    measure (see `observe`). Names of modes and levels come with X, unless they are given.
     """
     if isinstance(X, Observation):  # tasks hand on what they have read
         return X
-    if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass
-        return observe(X, support, base, rankings=rankings, prior=prior)
     held, origin = unwrap(X, names, levels)
     support, base = align_with(support, origin), align_with(base, origin)
     data: Observation
     if is_dask(held):
-        wanted = None if rankings is None else rankings(held.shape)
-        data = observe_blocks(held, support, base, rankings=wanted, watch=watch)
+        data = observe_blocks(held, support, base, rankings=rankings)
     elif (listed := as_sparse_tensor(held)) is None:
-        try:  # `observe` refuses what is not an array; notes on how X was read may explain the error
+        try:
             data = observe(held, support, base, rankings=rankings, prior=prior)
-        except InvalidTensor as problem:
+        except InvalidTensor as problem:  # notes may explain it: cells that a Series does not list have become NaN
             raise InvalidTensor(" ".join([str(problem), *origin.notes])) from None
     elif base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
@@ -68,11 +64,8 @@ def align_with(array: Any, origin: Origin, name: str = "the support or base meas
     """
     if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
         return array
-    # `unwrap` takes numbers only, so boolean tables of pandas are read as integers
-    marks = type(array).__module__.startswith("pandas") and array.to_numpy().dtype == np.bool_
-    held, own = unwrap(array.astype(np.int64) if marks else array)
+    held, own = unwrap(array)
     values = np.asarray(held)
-    values = values.astype(np.bool_) if marks else values
     labels, array_labels = origin.labels, own.labels
     if labels is None or array_labels is None:
         return values

@@ -61,9 +61,7 @@ def first_basis(data: Observation) -> Basis:
     return adaptive("bic" if data.counts else "cv", max_params=most)
 
 
-def first_fit(
-    data: Observation, recipe: Basis, settings: Settings, say: Say | None, *, hint: bool = True
-) -> Decomposition:
+def first_fit(data: Observation, recipe: Basis, settings: Settings, say: Say, *, hint: bool = True) -> Decomposition:
     """Fit the recipe of `first_basis`, and set `Decomposition.reason`, which says why the basis is what it is.
 
     With `hint`, the reason also names modes without labels whose levels look unordered.
@@ -83,7 +81,7 @@ def first_fit(
     return replace(fit, reason=f"{fit.reason} {said}")
 
 
-def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say | None) -> Decomposition:
+def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say) -> Decomposition:
     """Grow by the BIC; for an X without counts, or if that finds no end, to the size that held-out cells choose.
 
     The end is not trusted if the basis has nearly as many parameters as it may have, and X is an array of whole numbers

@@ -25,7 +25,7 @@ from legendre.core.arguments import check_flag, check_int, is_real
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
-from legendre.core.progress import Say, line
+from legendre.core.progress import Say, line, show_nothing
 from legendre.core.sums.linalg import limit_blas, solve
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
@@ -264,7 +264,7 @@ def fit_recipe(
     data: Observation,
     recipe: Basis,
     settings: Settings,
-    say: Say | None = None,
+    say: Say = show_nothing,
     *,
     start: ArrayLike | None = None,
 ) -> Decomposition:
@@ -484,15 +484,15 @@ def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposit
 
 
 @contextmanager
-def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[tuple[Callback | None, Say | None]]:
-    """Show on standard error how much of X has been read, then step and residual, while the block runs.
+def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[tuple[Callback | None, Say]]:
+    """Show on standard error that X is read, then step and residual, while the block runs.
 
     The block gets two functions: a callback for each step, which also calls the caller's own, and one that shows any
-    text (``None`` if nothing is shown). With ``progress=None`` it is shown only if standard error is a terminal.
+    text. With ``progress=None`` it is shown only if standard error is a terminal.
     """
     shown = sys.stderr.isatty() if progress is None else progress
     if shown is False or not check_flag(shown, "progress"):
-        yield callback, None
+        yield callback, show_nothing
         return
     with line("reading X") as say:
 
@@ -598,7 +598,7 @@ def decompose(
             from legendre.fitting.columns import rows_as_tensor
 
             X = rows_as_tensor(X)
-        data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
+        data = read(X, support, base, rankings=rankings, names=names, levels=levels)
         if counts is not None:
             if not isinstance(counts, bool) or (counts and not data.whole_numbers):
                 raise InvalidSetting(f"counts={counts!r}: pass None, False, or True if all entries are whole numbers.")

@@ -32,11 +32,11 @@ from legendre.core.errors import (
     NotFitted,
     unknown_name,
 )
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, read_levels
 from legendre.core.origin import Origin, read_array
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, beyond_memory
-from legendre.data.readers.encode import Column, Table, level_list, read_table
+from legendre.data.readers.encode import Column, Table, read_table
 from legendre.data.sparse import observe_rows
 from legendre.data.sparse_tensor import check_values
 from legendre.fitting.columns import (
@@ -614,7 +614,7 @@ def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None
     column, weights = column.take(~absent), None if weights is None else weights[~absent]
     values = column.rows()
     if given is not None:
-        levels = level_list(given, f"levels of {label} must be")
+        levels = read_levels(given, label)
         column.codes_in(levels, label, "levels does not list")  # raises an error for a value that is not listed
         return Levels(levels)
     if n_bins is None or values.dtype.kind != "f" or (values == np.rint(values)).all():

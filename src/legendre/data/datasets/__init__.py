@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import csv
 from importlib.resources import files
-from importlib.util import find_spec
 
 import numpy as np
 
-from legendre.core.arguments import check_int
+from legendre.core.arguments import check_installed, check_int
 from legendre.core.errors import InvalidSetting
 from legendre.data.readers.rows import from_rows
 from legendre.data.sparse_tensor import SparseTensor
@@ -89,8 +88,7 @@ def digits(per_digit: int = 4) -> SparseTensor:
     """
     if check_int(per_digit, "per_digit", 1) > 174:  # images of an 8, the rarest digit
         raise InvalidSetting(f"digits: there are 174 images of some digits, so per_digit cannot be {per_digit}.")
-    if find_spec("sklearn") is None:
-        raise InvalidSetting("datasets.digits needs scikit-learn, which has the images: pip install scikit-learn")
+    check_installed("datasets.digits", ["sklearn"], "scikit-learn")
     from sklearn.datasets import load_digits
 
     data = load_digits()

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from legendre.core.arguments import entries, is_whole
+from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.labels import NUMBERS, as_labels, as_objects, have_rank, sorted_levels
-from legendre.core.origin import read_array
+from legendre.core.labels import NUMBERS, as_objects, have_rank, read_levels, sorted_levels
+from legendre.core.origin import read_array, unmask
 from legendre.core.types import AnyArray, BoolArray, IntArray
 
 Missing = Literal["error", "drop", "keep"]
@@ -69,7 +69,7 @@ class Column:
             return self.values
         # count the rows of each value; shifted by 1, since bincount takes no code -1, whose count is dropped
         seen = self.values[np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:] > 0]
-        return sort_values(seen, label)
+        return sorted_levels(seen, label)
 
     def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
         """Return the index of each row's value in a list of levels; -1 where it is missing or not listed.
@@ -107,16 +107,15 @@ class Column:
 class Table:
     """A table as the caller's library holds it; columns are read when they are needed."""
 
-    names: Sequence[Hashable]  # of the columns; 0, 1, ... if they have none
+    names: Sequence[Hashable]  # of the columns; a range if they have none
     n: int  # the number of rows
     held: Sequence[Any]  # the columns: NumPy arrays, lists, or series of a data frame
-    array: AnyArray | None = None  # all columns, if the table is an array without names
 
     def column(self, name: Hashable) -> Column:
         """Read a column: find its different values and the code of each row."""
         held, label = self.held[self.names.index(name)], f"column {name!r}"
         if isinstance(held, np.ndarray):
-            return _read_values(np.asarray(_unmask(held)), label)
+            return _read_values(np.asarray(unmask(held)), label)
         if not isinstance(held, (list, tuple)):
             import narwhals.stable.v2 as nw
 
@@ -181,21 +180,6 @@ class Table:
         if not listed or len(set(listed)) < len(listed):
             raise InvalidSetting(f"columns must be a list of different columns, at least one; got {columns!r}.")
         return listed
-
-
-def sort_values(values: AnyArray, label: str) -> AnyArray:
-    """Return the different values, sorted; refuse values that have no common order, such as numbers and strings.
-
-    `label` is what the error calls the column.
-    """
-    try:
-        return sorted_levels(values)
-    except TypeError:
-        kinds = sorted({type(value).__name__ for value in values.tolist()})
-        raise InvalidSamples(
-            f"{label} mixes values of types {', '.join(kinds)}, which have no order. Convert it to one type, or list "
-            "its levels (levels= or categories=)."
-        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +256,7 @@ def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, An
                 f"{given - 1}. Without levels the values that occur are its levels."
             )
         return indices, None, given
-    levels = column.levels(label) if given is None else level_list(given, f"levels of {label} must be its size or")
+    levels = column.levels(label) if given is None else read_levels(given, label)
     return column.codes_in(levels, label, "its levels do not list"), levels, len(levels)
 
 
@@ -328,7 +312,7 @@ def _read_frame(table: Any, name: str) -> Any:
 
 def _read_array(table: Any, name: str) -> Table:
     """Make a `Table` of an array or a list of rows, whose columns have no names; `name` is what errors call it."""
-    rows = read_array(_unmask(table), name, InvalidSamples)
+    rows = read_array(table, name, InvalidSamples)
     if not rows.ndim:
         hint = "Read the file first, e.g. by pandas.read_csv." if isinstance(table, (str, PathLike)) else ""
         raise InvalidSamples(f"{name} is {table!r}, which holds no rows. {hint}".rstrip())
@@ -339,12 +323,7 @@ def _read_array(table: Any, name: str) -> Table:
         )
     if rows.dtype.kind in "SU" and not hasattr(table, "dtype"):
         rows = np.array(table, dtype=object)  # NumPy turns the numbers in such a list into strings
-    return Table(range(rows.shape[1]), len(rows), list(rows.T), rows)
-
-
-def _unmask(values: Any) -> Any:
-    """Put None where a NumPy array is masked, so that it is read as missing; return anything else unchanged."""
-    return np.where(values.mask, None, values.data) if np.ma.is_masked(values) else values
+    return Table(range(rows.shape[1]), len(rows), list(rows.T))
 
 
 def _read_series(series: Any, label: str) -> Column:
@@ -422,17 +401,6 @@ def _find_distinct(values: AnyArray) -> Column:
     distinct, codes = np.unique(values, return_inverse=True)
     known = distinct == distinct  # not NaT
     return Column(distinct[known], np.where(known[codes], codes, -1))
-
-
-def level_list(given: Any, rule: str) -> AnyArray:
-    """Return the levels that a caller lists as an array; refuse an empty list, repeated values, and sets.
-
-    A set has no order. `rule` begins the error. For the type of the array see `as_labels`.
-    """
-    listed = (None if isinstance(given, (set, frozenset)) else entries(given)) or []
-    if not listed or not all(isinstance(value, Hashable) for value in listed) or len(set(listed)) < len(listed):
-        raise InvalidSetting(f"{rule} different values in a list, got {given!r}.")
-    return as_labels(listed)
 
 
 def levels_by_column(levels: Any, columns: Sequence[Hashable]) -> dict[Hashable, Any]:

@@ -182,8 +182,13 @@ def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) ->
 
 
 def _read_numbers(X: Any) -> AnyArray:
-    """Return the values of a pandas Series or frame as int64, or as float64 with NaN for NA; refuse other types."""
+    """Return the values of a pandas Series or frame as int64, or as float64 with NaN for NA; refuse other types.
+
+    True and False stay as they are: they may be a support.
+    """
     columns = [(None, X.dtype)] if X.ndim == 1 else list(X.dtypes.items())
+    if all(kind == np.bool_ for _, kind in columns):
+        return np.asarray(X.to_numpy())
     for name, kind in columns:
         if kind.kind not in "iuf":
             problem = f"X holds {kind} where numbers are expected. Convert it: X.astype(float)."

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidSamples, InvalidSetting
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, sorted_levels
 from legendre.core.origin import Origin, read_array
 from legendre.core.types import AnyArray
-from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table, sort_values
+from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table
 from legendre.data.sparse_tensor import SparseTensor, check_values, merge
 
 
@@ -120,7 +120,7 @@ def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> S
         return None
     modes = source.choose(columns, counts)
     found = encode(source, modes, levels, missing)
-    names = None if source.array is not None else tuple(map(str, modes))
+    names = None if isinstance(source.names, range) else tuple(map(str, modes))
     return merge(found.codes, row_counts(source, counts, found), found.shape, frame_origin(data, names, found))
 
 
@@ -207,9 +207,8 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
             # a part's levels follow those of the parts before it, so its codes move up by their number
             before = np.cumsum([0, *map(len, listed[:-1])])
             all_levels: AnyArray = np.concatenate(listed)
-            joined = sort_values(
-                all_levels, f"column {k if first.names is None else first.names[k]!r} of several tables"
-            )
+            name = k if first.names is None else first.names[k]
+            joined = sorted_levels(all_levels, f"column {name!r} of several tables")
             codes = Column(all_levels, codes + np.repeat(before, [part.nnz for part in parts])).codes_in(joined)
         columns.append(codes)
         levels.append(joined)

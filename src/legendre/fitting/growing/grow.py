@@ -16,7 +16,7 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
-from legendre.core.progress import Say
+from legendre.core.progress import Say, show_nothing
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, add_boxes, add_cells
@@ -191,7 +191,7 @@ class Search:
         return fit, Inverse(fit.factored.factor, fit.scale) if sharp else None
 
 
-def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[State, list[GrowthStep]]:
+def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[State, list[GrowthStep]]:
     """Add features until the size is reached, no candidate is left or none pays; return the fit and all rounds.
 
     Features chosen early may become needless, so choices are revised. A basis of a given size of up to 500 grows to 1.5
@@ -208,8 +208,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
         """Add features, round by round, up to a size; append the rounds to those before."""
         while (larger := search.add_features(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, [*rounds, measure(larger)]
-            if say is not None:
-                say(f"growing   {state.theta.size} of {size} parameters   KL = {state.kl:.4g}")
+            say(f"growing   {state.theta.size} of {size} parameters   KL = {state.kl:.4g}")
         return state, rounds
 
     state = search.fit_start()

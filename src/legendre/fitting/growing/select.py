@@ -22,7 +22,7 @@ from legendre.basis.basis import Cells
 from legendre.basis.parse import as_basis
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
-from legendre.core.progress import Say
+from legendre.core.progress import Say, show_nothing
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.tied_parameters import Terms, box_terms
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -50,7 +50,7 @@ class Growth:
     negentropy: float | None = None  # that of X summed over boxes, if the basis grew on a coarser grid
 
 
-def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> Growth:
+def grow_basis(recipe: Adaptive, data: Observation, say: Say = show_nothing) -> Growth:
     """Grow a basis on X by a recipe; `say` shows progress.
 
     If X is not in memory or very large, it is summed onto a coarser grid, and the cells are chosen among the corners of
@@ -80,7 +80,7 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
     return _grow(recipe, dense, data.labels, counts, say)
 
 
-def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say | None) -> Growth:
+def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say) -> Growth:
     """Grow a basis on X in memory, to the size or by the criterion that the recipe names.
 
     `counts` says whether there is a criterion and X holds counts; it is an argument, because X may have been summed
@@ -169,7 +169,7 @@ def add_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tuple
     )
 
 
-def hold_out_cells(data: Dense, most: int, folds: int, say: Say | None = None) -> Curve:
+def hold_out_cells(data: Dense, most: int, folds: int, say: Say = show_nothing) -> Curve:
     """Cross-validate bases of up to `most` parameters by holding cells out, for `decompose` without a basis.
 
     The cells may be those of X or of a coarser grid.
@@ -178,7 +178,7 @@ def hold_out_cells(data: Dense, most: int, folds: int, say: Say | None = None) -
         return _cross_validate(Search.of(sort_modes(data)[0], Adaptive("cv", max_params=most)), folds, False, say)
 
 
-def _cross_validate(search: Search, folds: int, counts: bool, say: Say | None) -> Curve:
+def _cross_validate(search: Search, folds: int, counts: bool, say: Say) -> Curve:
     """Cross-validate: grow one basis without each fold, all at the same pace, until the best size has been passed.
 
     Folds are of events if `counts`, else of cells. Sizes are compared after each round, and growing ends once the size
@@ -189,8 +189,7 @@ def _cross_validate(search: Search, folds: int, counts: bool, say: Say | None) -
     for stage in zip(*paths, strict=False):  # one round of each fold; when one of them cannot grow, all end
         size = stage[0][0].theta.size
         curve[size] = [loss for _, loss in stage]
-        if say is not None:
-            say(f"{folds} folds   {size} parameters   best so far {best_size(curve)}")
+        say(f"{folds} folds   {size} parameters   best so far {best_size(curve)}")
         if size >= 1.5 * best_size(curve) + 12:
             break
     return curve

@@ -23,7 +23,7 @@ from legendre.core import limits
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode, Orders, is_ascending
-from legendre.core.progress import Say
+from legendre.core.progress import Say, show_nothing
 from legendre.core.sums.linalg import limit_blas, rounding_level
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
@@ -35,7 +35,7 @@ Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
 """Modes whose levels have no order, or a mapping of modes to orders of their levels; ``None``: by their labels."""
 
 
-def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> Observation:
+def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) -> Observation:
     """Return X with the levels of its unordered modes in an order that the data choose, or that the caller gives.
 
     If the caller names no modes, those whose levels are names are unordered, if X is in memory or sparse; ordered
@@ -55,8 +55,7 @@ def arrange(data: Observation, unordered: Unordered, say: Say | None = None) -> 
     modes = [k for k in modes if data.shape[k] > 1]
     if not modes:
         return data
-    if say is not None:
-        say("arranging levels")
+    say("arranging levels")
     if not data.whole and data.entries is None:
         data = data.reorder([None] * len(data.shape))  # in the same order, but in memory: reordering needs that
     # sort the levels by hashes first, so that the order in which X has them does not matter, then seriate

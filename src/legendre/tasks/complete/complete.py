@@ -18,7 +18,6 @@ from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting, InvalidSupport
 from legendre.core.labels import Labels
 from legendre.core.origin import host
-from legendre.core.progress import show_nothing
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -354,7 +353,7 @@ def complete(
         along, generator = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
         dealer = partial(deal, n_folds=folds, along=along, rng=generator)
         if basis is None:
-            penalised = fit_penalised(data, seen, dealer, criterion, settings, show_nothing if say is None else say)
+            penalised = fit_penalised(data, seen, dealer, criterion, settings, say)
             filled = freeze(np.where(seen, values, penalised.means))
             return Completion(filled, penalised, freeze(np.ones_like(seen)), freeze(seen))
         recipe, table = recipes[0], None

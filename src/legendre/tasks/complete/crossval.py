@@ -19,7 +19,7 @@ from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
-from legendre.core.progress import Say
+from legendre.core.progress import Say, show_nothing
 from legendre.core.text import Columns, Table, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
@@ -259,7 +259,7 @@ def select(
     settings: Settings,
     dealer: Dealer,
     criterion: str,
-    say: Say | None = None,
+    say: Say = show_nothing,
     share: float = 1e-3,
 ) -> tuple[Basis, CrossValidation]:
     """Compare candidate bases, and sizes of adaptive ones, by cross-validation; return the best and the table.
@@ -285,9 +285,8 @@ def select(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
             for place, (recipe, sizes) in enumerate(candidates):
-                if say is not None:
-                    done = (turn * len(candidates) + place) / (len(folds.held) * len(candidates))
-                    say(f"fold {turn + 1} of {len(folds.held)}   {shorten(repr(recipe), 60)}", done)
+                done = (turn * len(candidates) + place) / (len(folds.held) * len(candidates))
+                say(f"fold {turn + 1} of {len(folds.held)}   {shorten(repr(recipe), 60)}", done)
                 fit = fit_recipe(part, recipe, rough)
                 # an adaptive basis grows once, to its largest size; the smaller ones keep the cells that matter most
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
