@@ -17,13 +17,12 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import Origin, read_array
 from legendre.core.sums.zeta import moebius
-from legendre.core.tied_parameters import Terms, box_corners, column_terms
+from legendre.core.tied_parameters import Column, Terms, box_corners, column_terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import align_with
 
 Feature = ArrayLike | Callable[..., ArrayLike]
-Column = tuple[str, IntArray, FloatArray]  # its name, its cells (n x the modes) and their coefficients
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,7 @@ class Tied(TieableBasis):
 
     name: str  # of the builder, for messages
     modes: tuple[Mode, ...]  # empty: all modes
-    columns: Callable[[Labels], Iterable[Column]] = field(repr=False)  # the parameters, given the labels of the modes
+    columns: Callable[[Labels], Iterable[Column]] = field(repr=False)  # the features, given the labels of the modes
     arguments: str = ""  # the arguments of the builder, as a caller writes them
     within: tuple[Mode, ...] = ()  # modes: each of their levels has its own parameters
 
@@ -57,7 +56,7 @@ class Tied(TieableBasis):
             # that of the join, and here the cells have their non-zero coordinates in different modes: set both.
             low = np.array(level, dtype=np.int64)
             corners, signs = box_corners(low, low + 1, lengths)
-            for name, own, coefficients in self.columns(part):
+            for own, coefficients, name in self.columns(part):
                 placed = np.zeros((len(corners), len(own), order), dtype=np.int64)
                 placed[:, :, modes] = own
                 placed[:, :, groups] = corners[:, None]
@@ -68,6 +67,7 @@ class Tied(TieableBasis):
         return column_terms(columns, order)
 
     def __repr__(self) -> str:
+        """Write the basis as the builder was called; recipes, reports and errors show it."""
         return ":".join([*map(repr, self.within), f"{self.name}({self.arguments})"])
 
 
@@ -109,14 +109,14 @@ def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode |
     group = () if modes is None else mode_sets("features", [[modes] if isinstance(modes, (int, str)) else modes])[0]
     among = f", modes={list(group)}" if group else ""
     arguments = f"{{{', '.join(map(repr, functions))}}}{among}"
-    return Tied("features", group, partial(_feature_columns, dict(functions)), arguments)
+    return Tied("features", group, partial(_list_features, dict(functions)), arguments)
 
 
-def _feature_columns(functions: dict[str, Feature], labels: Labels) -> Iterator[Column]:
+def _list_features(functions: dict[str, Feature], labels: Labels) -> Iterator[Column]:
     """Evaluate the functions on the levels of their modes; yield each as a sum of features of cells (a `Column`)."""
     check_room(math.prod(labels.shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
     for name, f in functions.items():
-        yield name, *corners(_tabulate(name, f, labels))
+        yield *corners(_tabulate(name, f, labels)), name
 
 
 def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis
-from legendre.basis.features import Column, Tied, corners
+from legendre.basis.features import Tied, corners
 from legendre.basis.interactions import mode_sets
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import read_array
+from legendre.core.tied_parameters import Column
 from legendre.core.types import AnyArray, FloatArray
 
 __all__ = ["columns", "diagonal", "linear", "quasi_symmetric", "rows", "symmetric", "topological", "uniform"]
@@ -38,7 +39,7 @@ def uniform(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
     ('mode 0 by mode 1, per step of both', 0.6931)
     """
-    return _tie_pair("uniform", a, b, partial(_score_columns, "uniform", (None, None)))
+    return _tie_pair("uniform", a, b, partial(_list_score_features, "uniform", (None, None)))
 
 
 def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None = None) -> Basis:
@@ -76,7 +77,7 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
             raise InvalidBasis(
                 f"linear: scores={scores!r}; give two lists, one for each mode, or a dict such as {{{a!r}: [...]}}."
             ) from None
-    return _tie_pair("linear", a, b, partial(_score_columns, "linear", (one, other)), scores)
+    return _tie_pair("linear", a, b, partial(_list_score_features, "linear", (one, other)), scores)
 
 
 def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -100,7 +101,7 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 0 = 1, per step of mode 1'
     """
-    return _tie_pair("rows", a, b, partial(_score_columns, "rows", (None, scores)), scores)
+    return _tie_pair("rows", a, b, partial(_list_score_features, "rows", (None, scores)), scores)
 
 
 def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -124,7 +125,7 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 1 = 2, per step of mode 0'
     """
-    return _tie_pair("columns", a, b, partial(_score_columns, "columns", (scores, None)), scores)
+    return _tie_pair("columns", a, b, partial(_list_score_features, "columns", (scores, None)), scores)
 
 
 def symmetric(a: Mode, b: Mode) -> Basis:
@@ -140,7 +141,7 @@ def symmetric(a: Mode, b: Mode) -> Basis:
     >>> ld.decompose([[5, 2, 1], [4, 5, 3], [3, 1, 5]], ld.ties.symmetric(0, 1)).tensor().round(6).tolist()
     [[5.0, 3.0, 2.0], [3.0, 5.0, 2.0], [2.0, 2.0, 5.0]]
     """
-    return _tie_pair("symmetric", a, b, partial(_symmetric_columns, "symmetric"))
+    return _tie_pair("symmetric", a, b, partial(_list_symmetric_features, "symmetric"))
 
 
 def quasi_symmetric(a: Mode, b: Mode) -> Basis:
@@ -156,7 +157,7 @@ def quasi_symmetric(a: Mode, b: Mode) -> Basis:
     >>> ld.decompose([[5, 2, 1], [4, 5, 3], [3, 1, 5]], ld.ties.quasi_symmetric(0, 1)).inference().df
     1
     """
-    return _tie_pair("quasi_symmetric", a, b, partial(_symmetric_columns, "quasi_symmetric"))
+    return _tie_pair("quasi_symmetric", a, b, partial(_list_symmetric_features, "quasi_symmetric"))
 
 
 def diagonal(a: Mode, b: Mode) -> Basis:
@@ -173,7 +174,7 @@ def diagonal(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], fit.tensor().diagonal().round(6).tolist()
     ('mode 0 = mode 1 = 2', [9.0, 9.0, 9.0])
     """
-    return _tie_pair("diagonal", a, b, _diagonal_columns)
+    return _tie_pair("diagonal", a, b, _list_diagonal_features)
 
 
 def topological(levels: ArrayLike, *modes: Mode) -> Basis:
@@ -208,7 +209,7 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
     if named and len(named) != table.ndim:
         raise InvalidBasis(f"topological: levels has {table.ndim} axes, but {len(named)} modes are named.")
     arguments = f"{table.tolist()}{''.join(f', {mode!r}' for mode in named)}"
-    return Tied("topological", named, partial(_level_columns, table), arguments)
+    return Tied("topological", named, partial(_list_level_features, table), arguments)
 
 
 def _tie_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[Column]], scores: Any = None) -> Basis:
@@ -220,7 +221,7 @@ def _tie_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[
     return Tied(name, mode_sets(name, [(a, b)])[0], columns, f"{a!r}, {b!r}{more}")
 
 
-def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
+def _list_score_features(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
     """List the parameters of products of two modes' scores, or of one mode's scores with each level of the other.
 
     `name` is the public function that was called: "linear" and "uniform" have one parameter, "rows" and "columns" one
@@ -231,14 +232,14 @@ def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterat
     one, other = labels.mode(0), labels.mode(1)
     if name in ("linear", "uniform"):
         by = "per step of both" if scores == (None, None) else "per unit of both scores"
-        yield f"{one} by {other}, {by}", *corners(np.multiply.outer(*tables))
+        yield *corners(np.multiply.outer(*tables)), f"{one} by {other}, {by}"
         return
     level, along = (0, 1) if name == "rows" else (1, 0)  # the mode whose levels have parameters, the one with scores
     step = labels.mode(along) if scores[along] is None else f"the scores of {labels.mode(along)}"
     for i in range(1, labels.shape[level]):
         table = np.zeros(labels.shape)
         np.moveaxis(table, level, 0)[i] = tables[along]
-        yield f"{labels.mode(level)} = {labels.level(level, i)}, per step of {step}", *corners(table)
+        yield *corners(table), f"{labels.mode(level)} = {labels.level(level, i)}, per step of {step}"
 
 
 def _read_scores(name: str, labels: Labels, k: int, given: Any) -> FloatArray:
@@ -259,7 +260,7 @@ def _read_scores(name: str, labels: Labels, k: int, given: Any) -> FloatArray:
     return np.asarray(ordered - ordered[0])
 
 
-def _symmetric_columns(name: str, labels: Labels) -> Iterator[Column]:
+def _list_symmetric_features(name: str, labels: Labels) -> Iterator[Column]:
     """List the parameters of (quasi-)symmetry: that of the cell (i, j) is tied to that of (j, i).
 
     In quasi-symmetry this holds only for cells with both coordinates above 0, and each mode has its own one-body
@@ -269,25 +270,25 @@ def _symmetric_columns(name: str, labels: Labels) -> Iterator[Column]:
     if quasi:
         for k in range(2):
             # the cells (i, 0) for the first mode, (0, i) for the second
-            yield from (("", np.eye(2, dtype=np.int64)[[k]] * i, np.ones(1)) for i in range(1, n))
+            yield from ((np.eye(2, dtype=np.int64)[[k]] * i, np.ones(1), "") for i in range(1, n))
     for i in range(int(quasi), n):
         for j in range(max(i, 1), n):
             cells = np.array([[i, j]] if i == j else [[i, j], [j, i]], dtype=np.int64)
             steps = ", ".join(f"{labels.mode(k)} >= {labels.level(k, u)}" for k, u in enumerate((i, j)) if u)
-            yield "" if i == j else f"{steps}, and the other way round", cells, np.ones(len(cells))
+            yield cells, np.ones(len(cells)), "" if i == j else f"{steps}, and the other way round"
 
 
-def _diagonal_columns(labels: Labels) -> Iterator[Column]:
+def _list_diagonal_features(labels: Labels) -> Iterator[Column]:
     """List a parameter for each cell of the diagonal; its feature is the indicator of the cell."""
     for i in range(_count_levels("diagonal", labels)):
         table = np.zeros(labels.shape)
         table[i, i] = 1.0
         one, other = labels.level(0, i), labels.level(1, i)
         same = f"{labels.mode(0)} = {labels.mode(1)} = {one}"
-        yield same if one == other else f"{labels.mode(0)} {one}, {labels.mode(1)} {other}", *corners(table)
+        yield *corners(table), same if one == other else f"{labels.mode(0)} {one}, {labels.mode(1)} {other}"
 
 
-def _level_columns(table: AnyArray, labels: Labels) -> Iterator[Column]:
+def _list_level_features(table: AnyArray, labels: Labels) -> Iterator[Column]:
     """List a parameter for each value in a table but the lowest; its feature is 1 in the cells with that value."""
     if table.shape != labels.shape:
         among = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
@@ -297,7 +298,7 @@ def _level_columns(table: AnyArray, labels: Labels) -> Iterator[Column]:
         )
     levels = labels.arrange(table)
     for level in np.unique(levels)[1:]:
-        yield f"level {level}", *corners((levels == level).astype(np.float64))
+        yield *corners((levels == level).astype(np.float64)), f"level {level}"
 
 
 def _count_levels(name: str, labels: Labels) -> int:

@@ -156,11 +156,11 @@ class Terms:
         """
         if self.ties is None and other.ties is None:
             return find(self.cells, other.cells)
-        known = {_key(*column): j for j, column in enumerate(other.columns())}
-        return np.array([known.get(_key(*column), -1) for column in self.columns()], dtype=np.int64)
+        known = {_make_key(*column): j for j, column in enumerate(other.columns())}
+        return np.array([known.get(_make_key(*column), -1) for column in self.columns()], dtype=np.int64)
 
 
-def _key(cells: IntArray, values: FloatArray, _: str) -> tuple[bytes, bytes]:
+def _make_key(cells: IntArray, values: FloatArray, _: str) -> tuple[bytes, bytes]:
     """Return a key that is the same for equal features, in whatever order their cells are listed."""
     order = np.lexsort(cells.T[::-1])
     return cells[order].astype(np.int64).tobytes(), values[order].tobytes()
@@ -178,7 +178,7 @@ def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None =
     for cells, values, name in columns:
         used = cells.any(axis=1) & (values != 0.0)
         column = (cells[used].reshape(-1, order), values[used], name)
-        kept.setdefault(_key(*column), column)
+        kept.setdefault(_make_key(*column), column)
     # the entries of all columns, one after the other: their cells and values
     listed = np.concatenate([np.empty((0, order), dtype=np.int64), *(cells for cells, _, _ in kept.values())])
     entries = np.concatenate([np.empty(0), *(values for _, values, _ in kept.values())])

@@ -58,6 +58,7 @@ class TiedEngine(Engine):
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        """Compute ``A' G A x`` for a vector x (m) without forming G, for conjugate gradients."""
         return self.ties.collect(self.inner.fisher_product(point.cache, self.ties.spread(vector)))
 
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
@@ -71,12 +72,15 @@ class TiedEngine(Engine):
         return Diagonal.inverting(replace(ties, values=ties.values**2).collect(eta * (1.0 - eta)))
 
     def swing(self, vector: FloatArray) -> float:
+        """Bound the range of log q along a direction x of the parameters (m): the inner engine does, for ``A x``."""
         return self.inner.swing(self.ties.spread(vector))
 
     def sizes(self, point: Point) -> FloatArray:
+        """Sum the absolute values of the terms of each eta (m), which bound its rounding error."""
         return self.ties.collect_sizes(self.inner.sizes(point.cache))
 
     def probabilities(self, point: Point) -> FloatArray:
+        """Return the probabilities of the merged cells, which ties do not change: those of the inner engine."""
         return self.inner.probabilities(point.cache)
 
     @cached_property

@@ -183,7 +183,7 @@ def counts_of(fit: Decomposition) -> Counts:
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
         )
-    cells, values = _positive_entries(fit.data)
+    cells, values = _list_positive_entries(fit.data)
     # from 2**53 on, float64 does not hold every integer
     if values.dtype.kind == "f" and len(broken := np.flatnonzero((values != np.rint(values)) | (values >= 2.0**53))):
         raise InvalidTensor(
@@ -204,7 +204,7 @@ def pair_with_means(fit: Decomposition, cells: IntArray, n: FloatArray) -> Count
     return Counts(n, log_mu, 0.0 if every else max(fit.total - float(np.exp(log_mu).sum()), 0.0), cells)
 
 
-def _positive_entries(data: Observation) -> tuple[IntArray, AnyArray]:
+def _list_positive_entries(data: Observation) -> tuple[IntArray, AnyArray]:
     """List the cells of the support at which X is positive (one cell a row), and the entries of X there."""
     if (entries := data.entries) is not None:
         if entries.even:

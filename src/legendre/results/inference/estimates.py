@@ -138,7 +138,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     others = np.setdiff1d(np.arange(fit.n_params), columns)
     # a cell's level i of variable k selects row i of that variable's table: its i-th effect, or 0 for none
     chosen = _sort_basis(cells[columns])
-    coded = _combine(fit, tables, _with_bottom(chosen))
+    coded = _combine(fit, tables, _add_bottom(chosen))
     coded[:, 1 + others] = 0.0  # other parameters are regressors of their own, with a row each below
     called = ["(intercept)", *(_name_effect(cell, names) for cell in chosen)]
     if len(others):
@@ -205,8 +205,8 @@ def _code_levels(
     return np.vstack([rest, every[upper] - lower]), ["", *(f"{labels.mode(k)}[{name}]" for name in names)]
 
 
-def _with_bottom(cells: IntArray) -> IntArray:
-    """Put the cell (0, ..., 0), to which the constant belongs, before some cells (m x N)."""
+def _add_bottom(cells: IntArray) -> IntArray:
+    """Put the cell (0, ..., 0) before some cells (m x N), because the constant is treated as its parameter."""
     return np.pad(cells, ((1, 0), (0, 0)))
 
 
@@ -217,7 +217,7 @@ def _combine(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -
     ``rows[i, k]`` of ``tables[k]``. Coefficients, odds ratios and means over levels all have this form.
     """
     weights = np.ones((len(rows), 1 + len(fit.basis)))
-    for table, row, levels in zip(tables, rows.T, _with_bottom(fit.basis).T, strict=True):
+    for table, row, levels in zip(tables, rows.T, _add_bottom(fit.basis).T, strict=True):
         # theta_u is part of log mu at all levels >= u, so its weight is a suffix sum over the levels
         above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
         weights *= above[row][:, levels]
@@ -359,9 +359,11 @@ class Coefficients(Printed):
     what: str  # what the rows are, the head of the column of names: "coefficient", "mean", ...
 
     def __len__(self) -> int:
+        """Return the number of estimates."""
         return len(self.names)
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, which ``[name]`` takes, as a dict does."""
         return iter(self.names)
 
     def __getitem__(self, name: str) -> float:
@@ -457,6 +459,7 @@ def normal_quantile(confidence: float) -> float:
 
 
 def _format_number(value: float) -> str:
+    """Write a number of a printed table with four decimals, or four digits if it is large; NaN as a dash."""
     return "-" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1e5 or math.isinf(value) else f"{value:.4g}"
 
 
@@ -782,6 +785,7 @@ class Estimates(Storable):
             return most + float(counts @ (design @ x) - mu @ np.expm1(design @ x))
 
         def slack_gradient(x: FloatArray) -> FloatArray:
+            """Return the gradient of `slack`, which the solver needs."""
             return np.asarray((counts - mu * np.exp(design @ x)) @ design)
 
         ends, solve = np.empty((len(targets), 2)), cast(Any, minimize)

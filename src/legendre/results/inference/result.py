@@ -197,16 +197,12 @@ class Inference(Estimates):
         >>> tests.bootstrap(199, 0, conditional=True).g2_p_value
         0.1
         """
-        self._check_complete("bootstrap")
+        self._check_table("bootstrap")
         fit, drawn = self.fit, []
         check_int(n, "bootstrap: n", 1, InvalidQuery)
         random = generator_from(rng, InvalidQuery)
         if fit.data is None:
             raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
-        if (why := beyond_memory(fit.shape)) is not None:
-            raise InvalidQuery(
-                f"bootstrap draws all cells of tables, and X {why}. Sum modes out or merge levels first."
-            )
         cells = fit.model.support.cells()
         tables: Iterable[FloatArray]
         if conditional:
@@ -255,11 +251,9 @@ class Inference(Estimates):
         """
         from scipy.special import gammaln
 
-        self._check_complete("evidence")
+        self._check_table("evidence")
         check_number(alpha, "evidence: alpha, the weight of the prior in cases,", above=0, error=InvalidQuery)
         fit = self.fit
-        if (why := beyond_memory(fit.shape)) is not None:
-            raise InvalidQuery(f"evidence needs every cell of the table, and X {why}. Sum modes out first.")
         margins = _find_product_margins(fit, "evidence is known in closed form", "Compare other models by AIC or BIC")
         counts = self.counts.grid(fit.shape)
         prior = np.full(fit.shape, float(alpha) / counts.size)
@@ -267,7 +261,7 @@ class Inference(Estimates):
         ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())
         # the model has no term for these variables: each case has any combination of their levels with equal chance
         uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
-        own = _log_integral(counts + prior, margins) - _log_integral(prior, margins)
+        own = _compute_log_integral(counts + prior, margins) - _compute_log_integral(prior, margins)
         return ways + own - float(counts.sum()) * math.log(uniform)
 
     def residuals(self, kind: str = "pearson", cells: Any = None, *, indices: bool = False) -> Any:
@@ -329,6 +323,12 @@ class Inference(Estimates):
                 "loglinear(..., missing='drop')."
             )
 
+    def _check_table(self, asked: str) -> None:
+        """Raise an error that names the method `asked` unless rows are complete and the table fits in memory."""
+        self._check_complete(asked)
+        if (why := beyond_memory(self.fit.shape)) is not None:
+            raise InvalidQuery(f"{asked} needs every cell of the table, and X {why}. Sum modes out or merge levels.")
+
     def tables(self, rows: int = 30) -> list[Table]:
         """List the tables of the summary: tests of fit, then at most `rows` parameters with the largest ``|z|``."""
         check_int(rows, "summary: rows", 1, InvalidQuery)
@@ -374,6 +374,7 @@ class Inference(Estimates):
         return "\n\n".join(table.text() for table in self.tables(rows))
 
     def __str__(self) -> str:
+        """Return the summary; the repr shows the statistics alone."""
         return self.summary()
 
 
@@ -427,12 +428,12 @@ class Bootstrap(Printed):
     @property
     def g2_p_value(self) -> float:
         """The share of tables with a `g2` at least that of X."""
-        return _share_beyond(self.g2, self.tests.g2)
+        return _estimate_p_value(self.g2, self.tests.g2)
 
     @property
     def x2_p_value(self) -> float:
         """The share of tables with an `x2` at least that of X."""
-        return _share_beyond(self.x2, self.tests.x2)
+        return _estimate_p_value(self.x2, self.tests.x2)
 
     def tables(self) -> list[Table]:
         """Lay out the statistics with their p-values, and a warning if these are too small."""
@@ -455,7 +456,7 @@ class Bootstrap(Printed):
         return [NamedValues("Exact test given the margins" if self.conditional else "Parametric bootstrap", rows)]
 
 
-def _share_beyond(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
+def _estimate_p_value(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
     """Return the share of drawn statistics that are at least X's own, with X counted as one: a Monte Carlo p-value.
 
     Tables with equal statistics must count, so a statistic that is lower than X's by a relative or absolute `same` is
@@ -514,7 +515,7 @@ def draw_tables(counts: IntArray, margins: list[Modes], n: int, random: np.rando
         yield np.bincount(rows @ strides, minlength=counts.size).reshape(counts.shape).astype(np.float64)
 
 
-def _log_integral(counts: FloatArray, margins: list[Modes]) -> float:
+def _compute_log_integral(counts: FloatArray, margins: list[Modes]) -> float:
     """Return the log normalising constant of a hyper-Dirichlet density; `counts` are its parameters, one for each cell.
 
     It is a product over the cliques: the constant of a Dirichlet density on the clique's modes, divided by that on its

@@ -18,7 +18,7 @@ import numpy as np
 from legendre.basis import ties
 from legendre.basis.basis import Basis, cells, empty
 from legendre.basis.features import features as features_of
-from legendre.basis.interactions import blocks, interactions
+from legendre.basis.interactions import blocks, interactions, list_subsets
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 from legendre.model.cliques.graph import clique_tree
@@ -51,6 +51,7 @@ class FunctionTerm:
     within: tuple[str, ...] = ()  # variables before a colon: each combination of their levels has its own parameters
 
     def __str__(self) -> str:
+        """Write the term so that it can be read back: the variables whose levels it is taken for come first."""
         return ":".join([*map(quote, self.within), self.text])
 
     def basis(self, features: Mapping[str, Any]) -> Basis:
@@ -108,6 +109,7 @@ class Formula:
         return [tuple(self.names[k] for k in group) for group in sorted(map(sorted, self.largest))]
 
     def __str__(self) -> str:
+        """Write the model as a formula that `read_formula` reads; if it is hierarchical, by its largest terms."""
         if self.hierarchical:
             parts = ["*".join(map(quote, group)) for group in self.generators]
         else:
@@ -189,10 +191,12 @@ def _list_variables(names: Sequence[str]) -> frozenset[Term]:
     return frozenset(Term([k]) for k in range(len(names)))
 
 
-def add_contained(terms: Iterable[Iterable[int]]) -> frozenset[Term]:
-    """Add to each term all terms that it contains, as a hierarchical model requires: all subsets but the empty one."""
-    sets = map(list, terms)
-    return frozenset(Term(part) for own in sets for n in range(1, len(own) + 1) for part in combinations(own, n))
+def add_contained(terms: Iterable[Term], n: int) -> frozenset[Term]:
+    """Add to each term on n variables all terms that it contains but the empty one, as a hierarchical model requires.
+
+    Terms of so many variables that their subsets cannot be listed are refused.
+    """
+    return frozenset(map(Term, list_subsets(map(tuple, terms), (2,) * n, n)))
 
 
 def _select_pairs(terms: frozenset[Term]) -> frozenset[Term]:
@@ -210,7 +214,7 @@ def terms_of_graph(edges: frozenset[Term], n: int) -> frozenset[Term]:
     """
     graph = np.array([[Term([a, b]) in edges for b in range(n)] for a in range(n)])
     # the numbers of levels, here 2, matter only for the choice of chords
-    return add_contained(clique.modes for clique in clique_tree(graph, [2] * n).cliques)
+    return add_contained((Term(clique.modes) for clique in clique_tree(graph, [2] * n).cliques), n)
 
 
 def quote(name: str) -> str:
@@ -270,7 +274,7 @@ def read_formula(
             f"it depends on, or {name} alone if it depends on all of them, in the order of the table."
         )
     written = found.terms - {Term()}  # the constant is in every model
-    terms = add_contained(written) if hierarchical else written
+    terms = add_contained(written, len(names)) if hierarchical else written
     # a term that was removed must not come back as part of a larger one
     for lost in sort_terms(reader.removed & (terms - written))[:1]:
         above = found.name(next(term for term in sort_terms(written) if lost < term))
@@ -328,6 +332,7 @@ def _tokenize(formula: str) -> list[re.Match[str]]:
 
 
 def _unquote(name: str) -> str:
+    """Return a name without the quotes around it, if it has any."""
     return name[1:-1] if name[0] in "`\"'" else name
 
 
@@ -343,7 +348,7 @@ def _read_groups(formula: Any) -> list[list[Any]]:
 
 
 def _find_variable(name: str, names: Sequence[str]) -> int:
-    """Return the number of the variable with this name."""
+    """Return the number of the variable with this name; an unknown one is an error that names similar ones."""
     if name not in names:
         raise InvalidBasis(unknown_name("variable", name, names))
     return names.index(name)

@@ -33,6 +33,7 @@ from legendre.data.readers.labelled import FRAMES, unwrap
 from legendre.data.readers.rows import from_rows
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
+from legendre.results.base import modes_row
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import (
     aic,
@@ -354,10 +355,12 @@ class LogLinear(Inference):
 
     @property
     def _feature_names(self) -> tuple[str, ...]:
+        """The names of the caller's own features, which a file holds in place of the functions."""
         return tuple(self.model.features)
 
     @property
     def _patterns(self) -> tuple[Pattern, ...]:
+        """Counts of rows by the variables that they have, for print, files and `anova`; empty if no row lacks one."""
         return () if self.em is None else self.em.likelihood.data.patterns
 
     @classmethod
@@ -626,6 +629,7 @@ class LogLinear(Inference):
         return [self._describe(), self.coef().table(rows)]
 
     def __repr__(self) -> str:
+        """Return the tests of fit as text; `summary` adds the coefficients."""
         return self._describe().text()
 
     __str__ = __repr__
@@ -633,7 +637,7 @@ class LogLinear(Inference):
     def _describe(self) -> NamedValues:
         """Lay out the printed form: the table, tests of fit, criteria and all warnings; empty entries are left out."""
         labels, share, mcar, rows = self.fit.labels, self.missing_information, self.mcar, []
-        modes = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
+        ((_, modes),) = modes_row(labels)  # variables always have names
         # complete rows first, then patterns of missing values from the most frequent on
         for pattern in sorted(self._patterns, key=lambda p: (len(p.modes) < len(self.names), -p.total)):
             lost = [name for k, name in enumerate(self.names) if k not in pattern.modes]
@@ -644,7 +648,7 @@ class LogLinear(Inference):
         absent = [name for k, name in enumerate(self.names) if not any(k in term for term in self.model.terms)]
         few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
         said = [
-            ("table", f"{shorten(modes, 160)}, N = {self.fit.total:.0f}"),
+            ("table", f"{modes}, N = {self.fit.total:.0f}"),
             ("rows", shorten(", ".join(rows), 160)),
             *self._statistic_rows("G2", "X2"),
             ("missing information", lacking if rows else ""),
