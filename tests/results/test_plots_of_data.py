@@ -81,8 +81,8 @@ def test_margins_show_sums_of_x_and_q(rng: np.random.Generator) -> None:
     q = fit.tensor()
     by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes}
     assert list(by_title) == ["dest", "minute", "year", "dest and minute", "dest and year", "minute and year"]
-    bars = [bar.get_height() for bar in by_title["dest"].patches]  # type: ignore[attr-defined]
-    np.testing.assert_allclose(bars, x.sum(axis=(1, 2)))
+    (steps,) = by_title["dest"].patches
+    np.testing.assert_allclose(steps.get_data().values, x.sum(axis=(1, 2)))  # type: ignore[attr-defined]
     np.testing.assert_allclose(points(by_title["dest"])[:, 1], q.sum(axis=(1, 2)))
     np.testing.assert_allclose(points(by_title["minute"])[:, 1], q.sum(axis=(0, 2)))
     pair = np.stack([q.sum(axis=0).ravel(), x.sum(axis=0).ravel()], axis=1)

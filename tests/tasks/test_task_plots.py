@@ -40,7 +40,7 @@ def test_completions_mark_the_cells_that_were_missing(gappy: Any) -> None:
         ax.get_title() for ax in done.fit.plot.effects().axes
     }
     ax = done.plot.margins([0]).axes[0]
-    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], np.nansum(gappy, axis=1))
+    np.testing.assert_allclose(ax.patches[0].get_data().values, np.nansum(gappy, axis=1))
 
 
 def test_balanced_tensors_are_drawn_beside_x_of_the_same_total(rng: np.random.Generator) -> None:
@@ -49,8 +49,8 @@ def test_balanced_tensors_are_drawn_beside_x_of_the_same_total(rng: np.random.Ge
     done = ld.balance(x, {0: wanted, 1: [1.5] * 4})
     ax = done.plot.margins([0]).axes[0]
     np.testing.assert_allclose(np.array(ax.lines[0].get_ydata(), dtype=float), wanted)
-    bars = [bar.get_height() for bar in ax.patches]  # type: ignore[attr-defined]
-    np.testing.assert_allclose(bars, x.sum(axis=1) * 6 / x.sum())
+    (steps,) = ax.patches
+    np.testing.assert_allclose(steps.get_data().values, x.sum(axis=1) * 6 / x.sum())  # type: ignore[attr-defined]
     figure = done.plot.slices()
     assert [ax.get_title() for ax in figure.axes[:3]] == ["X, scaled", "balanced", "residual"]
     np.testing.assert_allclose(drawn(figure.axes[2]), x * 6 / x.sum() - done.tensor())

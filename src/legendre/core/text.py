@@ -49,23 +49,20 @@ class Columns:
     title: str  # may be empty
     rows: Sequence[Sequence[str]]
     sides: str
-    lead: str = ""  # a sentence between title and columns
     ruled: bool = False  # a rule under the names of the columns
     notes: Sequence[str] = ()  # lines below the table
 
     def text(self) -> str:
-        """Write title, lead (below a rule), aligned columns and notes as plain text."""
+        """Write title, aligned columns and notes as plain text."""
         lines = align(self.rows, self.sides)
         if self.ruled:
             lines.insert(1, "-" * max(map(len, lines)))
-        lead = ["-" * 40, self.lead] if self.lead else []
-        return "\n".join([*([self.title] if self.title else []), *lead, *lines, *self.notes])
+        return "\n".join([*([self.title] if self.title else []), *lines, *self.notes])
 
     def html(self) -> str:
         """Write the same as HTML."""
-        lead = f"<div>{escape(self.lead)}</div>" if self.lead else ""
         notes = "".join(f'<div style="opacity: 0.75;">{escape(note)}</div>' for note in self.notes)
-        return _html_table(self.title, self.rows, self.sides, lead) + notes
+        return _html_table(self.title, self.rows, self.sides, headed=True) + notes
 
 
 Table = NamedValues | Columns
@@ -122,25 +119,25 @@ def _with_head(table: Table) -> tuple[list[list[str]], str]:
     return rows, table.sides.ljust(n, table.sides[-1])[:n]
 
 
-def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, lead: str | None = None) -> str:
+def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, headed: bool = False) -> str:
     """Write rows as an HTML table; see `align` for `sides`.
 
-    With a `lead`, which may be empty, names are in the first row and the lead is above it. Without one, names are
-    in the first column. Styles are inside the tags, because a notebook has no style sheet of ours.
+    Names are in the first row of a table that is `headed`, otherwise in the first column. Styles are inside the tags,
+    because a notebook has no style sheet of ours.
     """
     lines = ""
     for i, row in enumerate(rows):
         cells = ""
         for k, text in enumerate(row):
             # names are in the first column or in the first row; the last side holds for all further columns
-            named, side = (k if lead is None else i) == 0, sides[min(k, len(sides) - 1)]
+            named, side = (i if headed else k) == 0, sides[min(k, len(sides) - 1)]
             tag = "th" if named else "td"
             style = f"{CELL} text-align: {'left' if side == '<' else 'right'}; {RULE if named else ''}"
             cells += f'<{tag} style="{style}">{escape(text)}</{tag}>'
         lines += f'<tr style="background: none;">{cells}</tr>'
     head = f'<div style="font-weight: 600; margin: 8px 0 2px;">{escape(title)}</div>' if title else ""
     table = f'<table style="font-size: inherit; border-collapse: collapse;"><tbody>{lines}</tbody></table>'
-    return f"{head}{lead or ''}{table}"
+    return head + table
 
 
 def fragment(tables: Sequence[Table], words: Sequence[str] = ()) -> str:

@@ -104,7 +104,7 @@ class Plots:
         Examples
         --------
         >>> import numpy as np, legendre as ld
-        >>> figure = ld.decompose(np.arange(1, 61).reshape(3, 4, 5), "B1").plot.slices(mode=0, most=1)
+        >>> figure = ld.decompose(np.arange(60).reshape(3, 4, 5) ** 2, "B1").plot.slices(mode=0, most=1)
         >>> [ax.get_title() for ax in figure.axes[:3]]
         ['mode 0, level 2: observed', 'mode 0, level 2: fitted', 'mode 0, level 2: residual']
         """
@@ -116,7 +116,7 @@ class Plots:
             raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
         modes = slice_modes(labels.shape, None if mode is None else labels.find_mode(mode, "plot.slices"))
         # slices x rows x columns; a matrix is a single slice
-        x, q = (part.reshape(-1, *part.shape[-2:]) for part in pair.table(modes, "plot.slices"))
+        x, q = (part.reshape(-1, *part.shape[-2:]) for part in pair.table(modes))
         largest = float(np.nanmax(x))
         chosen = _choose_slices(x, q, most)
         x, q = x[chosen], q[chosen]
@@ -176,7 +176,7 @@ class Plots:
         """
         pair = self.pair
         check_int(most, "plot.residuals: most", 0, InvalidQuery)
-        found = pair.cells("plot.residuals")
+        found = pair.cells()
         residuals = residuals_of(pair, found.x, found.q)
         least = EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
         worst = largest_places(np.abs(residuals), most, least).tolist()
@@ -206,7 +206,7 @@ class Plots:
         """Draw sums of X and of Q over all modes but one or two; titles say which share of the total is misplaced.
 
         Misplaced is what lies in other entries in Q than in X: half the sum of absolute differences. Single modes are
-        drawn as bars (X) with a line or dots (Q), pairs of modes as X against Q.
+        drawn as an area (X) with a line or dots (Q), pairs of modes as X against Q.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class Plots:
         pair = self.pair
         check_int(most, "plot.margins: most", 1, InvalidQuery)
         if modes is not None:
-            tables = {group: pair.table(group, "plot.margins") for group in _read_groups(pair.labels, modes)}
+            tables = {group: pair.table(group) for group in _read_groups(pair.labels, modes)}
         else:
             shape = pair.labels.shape
             tables = _choose_misplaced(pair, [(k,) for k in range(len(shape))], most)
@@ -235,19 +235,18 @@ class Plots:
             couples = [(i, j) for i, j in combinations(among, 2) if shape[i] * shape[j] <= limits.LARGEST_GRID]
             tables |= _choose_misplaced(pair, couples, most)
         figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)  # four: 2 x 2
-        legend: Any = None  # of the first single mode; the others have the same
         for ax, (group, table) in zip(axes, tables.items(), strict=True):
             if len(group) == 1:
                 _draw_single(ax, pair, group[0], table)
-                legend = legend or ax.get_legend_handles_labels()
             else:
                 inside = ~np.isnan(table.x)
                 _draw_dots(ax, pair, table.x[inside], table.q[inside])
             share = table.misplaced
             amount = f"{100 * share:.1f} %" if share >= 0.0005 else "0 %" if share < 1e-8 else "< 0.1 %"
             ax.set_title(f"{shorten(list_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
-        if legend:
-            figure.legend(*legend, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+        handles, names = axes[0].get_legend_handles_labels()  # none if the first panel is that of a pair
+        if handles:
+            figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
         head = f"Sums over all other modes; misplaced: what lies elsewhere in the {pair.made} ones"
         figure.suptitle(f"{head}\n{pair.note}".rstrip(), fontsize=LARGE)
         return figure
@@ -287,7 +286,7 @@ class Plots:
                 f"plot.mosaic: {len(kept)} variables with {math.prod(labels.shape):,} tiles; at most 4 variables and "
                 "600 tiles can be read. Name some: plot.mosaic(['a', 'b']); the others are summed over."
             )
-        table = pair.table(kept, "plot.mosaic")
+        table = pair.table(kept)
         residuals = table.x - table.q
         if pair.counts:  # Pearson residuals, as is usual in mosaic plots; 0 where Q is 0
             residuals /= np.sqrt(np.where(table.q > 0, table.q, np.inf))
@@ -394,7 +393,7 @@ class FitPlots(Plots):
         if any(few.any() for few in scarce):
             counts = fit.data is not None and fit.data.counts
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
-            notes.append(f"grey: {why if fit.n_vanishing else 'nothing was observed there'}")
+            notes.append(f"left out: {why if fit.n_vanishing else 'nothing was observed there'}")
         lines = ["; ".join(notes), *notes_of(fit, "fitted", found)]
         # about 45 letters have room above each panel
         figure.suptitle("\n".join(fill(line, 45 * min(len(drawn), 3)) for line in lines), fontsize=LARGE)
@@ -407,11 +406,9 @@ class FitPlots(Plots):
         second: Mode,
         given: Mapping[Any, Any] | None = None,
         *,
-        contrasts: Literal["local", "treatment"] = "local",
-        confidence: float = 0.95,
         ax: Axes | None = None,
     ) -> Axes:
-        """Draw the odds ratios of two variables, with their intervals; see `Inference.odds`. X must hold counts.
+        """Draw the odds ratios of two variables, with 95 % intervals; see `Inference.odds`. X must hold counts.
 
         Examples
         --------
@@ -421,7 +418,7 @@ class FitPlots(Plots):
         ['mode 0[1/0]:mode 1[1/0]']
         """
         tests = self.fit.inference() if self.tests is None else self.tests
-        found = tests.odds(first, second, given, contrasts=contrasts, confidence=confidence)
+        found = tests.odds(first, second, given)
         if len(found) > 60:
             raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most 60 can be read. Use given=.")
         ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))  # inches: 0.32 for each row
@@ -439,7 +436,7 @@ class FitPlots(Plots):
         labels = tests.fit.labels
         names = list_words([labels.mode(labels.find_mode(key, "odds")) for key in (first, second)])
         bottom, top = len(found) - 0.4, -0.6  # the first row is at the top
-        ax.set(xlabel=f"odds ratio, with its {100 * confidence:g} % interval", title=names, ylim=(bottom, top))
+        ax.set(xlabel="odds ratio, with its 95 % interval", title=names, ylim=(bottom, top))
         return ax
 
     @draw_literally
@@ -678,7 +675,7 @@ def _choose_misplaced(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Mo
 
     The tables are in the order of their modes, not of the shares.
     """
-    tables = {group: pair.table(group, "plot.margins") for group in groups}
+    tables = {group: pair.table(group) for group in groups}
     kept = sorted(sorted(groups, key=lambda group: -tables[group].misplaced)[:most])
     return {group: tables[group] for group in kept}
 
@@ -692,15 +689,9 @@ def _level_style(labels: Labels, k: int, many: int = 40) -> str:
 
 
 def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
-    """Draw the margin of mode k: X as bars, Q as dots or a line (see `_level_style`).
-
-    More than 40 bars would be too thin, and are drawn as an area.
-    """
+    """Draw the margin of mode k: X as an area with a step for each level, Q as dots or a line (see `_level_style`)."""
     places = np.arange(len(table.x))
-    if len(places) <= 40:
-        ax.bar(places, np.nan_to_num(table.x), color=LIGHT, label=pair.seen)
-    else:
-        ax.fill_between(places, np.nan_to_num(table.x), color=LIGHT, step="mid", label=pair.seen)
+    ax.stairs(np.nan_to_num(table.x), np.arange(len(places) + 1) - 0.5, fill=True, color=LIGHT, label=pair.seen)
     style = _level_style(pair.labels, k)
     ax.plot(places, table.q, style, color=BLUE, markersize=4, linewidth=1.8, label=pair.made)
     ax.set_ylim(bottom=0)
@@ -712,9 +703,8 @@ def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
 def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, observed: FloatArray | None) -> None:
     """Draw the effect of one mode: the factor of each level, as a line, or as dots if levels have no order.
 
-    `scarce` marks merged levels with hardly any data (`scarce_levels`). They are drawn as hollow grey dots, at the edge
-    if they are beyond the range of the others, which alone determine the axis. `observed` are logarithms of observed
-    means, one for each level, drawn as orange diamonds.
+    Merged levels with hardly any data, marked in `scarce` (`scarce_levels`), are left out. `observed` are logarithms of
+    observed means, one for each level, drawn as orange diamonds.
     """
     few, factors = np.repeat(scarce, effect.lengths[0]), np.exp(effect.arranged)  # from merged levels to levels
     places, style = np.arange(len(factors)), _level_style(labels, effect.modes[0])
@@ -726,9 +716,6 @@ def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, obse
     set_factor_ticks(ax)
     level_ticks(ax, "x", labels, effect.modes[0])
     ax.set_ylabel("factor")
-    if few.any():
-        at = np.clip(factors[few], *ax.get_ylim())
-        ax.plot(places[few], at, "o", color=GREY, markerfacecolor="white", markersize=5, clip_on=False, scaley=False)
 
 
 def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span: float) -> None:

@@ -232,7 +232,7 @@ def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, 
     The second value is a note for the reader: that there are no residuals (then the first is ``None``), or which cells
     were not examined. It is empty if all were.
     """
-    found = pair.cells("report")
+    found = pair.cells()
     # terms below 1e-12 of the entries are rounding errors
     worst = largest_places(deviance_terms(found.x, found.q), most, 1e-12 * (found.x + found.q))
     if not len(worst):
@@ -264,7 +264,7 @@ def slices_data(
     while len(modes) > 1 and math.prod(shape[k] for k in modes) > max_table:
         modes = modes[1:]
     lead = 3 - len(modes)  # axes of length 1
-    x, q = (part.reshape((1,) * lead + part.shape) for part in pair.table(modes, "report"))
+    x, q = (part.reshape((1,) * lead + part.shape) for part in pair.table(modes))
     # the numbers of levels after adding up: first of rows and columns, then of slices
     rows, columns = (min(n, pixels) for n in x.shape[1:])
     sizes = min(x.shape[0], max(1, max_cells // (rows * columns))), rows, columns

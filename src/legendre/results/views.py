@@ -71,12 +71,12 @@ class FitPair:
         """What modes and levels are called."""
         return self.fit.labels
 
-    def _observed(self, caller: str) -> Observation:
-        """Return X, or refuse the picture `caller` if the fit was loaded from a file."""
+    def _observed(self) -> Observation:
+        """Return X, or refuse to compare if the fit was loaded from a file."""
         if self.fit.data is None:
             raise InvalidQuery(
-                f"{caller} compares Q with X, which a loaded decomposition does not hold. Fit X again, or draw before "
-                "you save. plot.effects, plot.graph, plot.path and plot.history need no X."
+                "this picture compares Q with X, which a loaded decomposition does not hold. Fit X again, or draw "
+                "before you save. plot.effects, plot.graph, plot.path and plot.history need no X."
             )
         return self.fit.data
 
@@ -91,27 +91,24 @@ class FitPair:
         gone = self.fit.n_vanishing
         return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
 
-    def table(self, modes: Modes, caller: str) -> PairTable:
+    def table(self, modes: Modes) -> PairTable:
         """Sum X and Q over all modes but `modes`, which are the axes of the table, in that order.
 
-        An entry is NaN if no cell of the sample space is summed in it. `caller` is named in errors.
+        An entry is NaN if no cell of the sample space is summed in it.
         """
-        data, size = self._observed(caller), math.prod(self.labels.shape[k] for k in modes)
+        data, size = self._observed(), math.prod(self.labels.shape[k] for k in modes)
         if size > limits.LARGEST_HELD:
             raise InvalidQuery(
-                f"{caller}: a table over {len(modes)} modes would have {size_name(size)} entries; at most "
+                f"a table over {len(modes)} modes would have {size_name(size)} entries; at most "
                 f"{limits.LARGEST_HELD:,} are formed. plot.margins() draws single modes and pairs."
             )
         q = np.asarray(self.fit._distribution.marginal(list(modes), {})) * self.fit.total
         inside = measure_of(self.fit.model, modes) > 0
         return PairTable(np.where(inside, margin_of(data, modes), np.nan), np.where(inside, q, np.nan))
 
-    def cells(self, caller: str) -> PairCells:
-        """List the cells of the sample space with X and Q; of a sparse X only its entries, because the rest are many.
-
-        `caller` is named in errors.
-        """
-        fit, data, shape = self.fit, self._observed(caller), self.fit.shape
+    def cells(self) -> PairCells:
+        """List the cells of the sample space with X and Q; of a sparse X only its entries: the rest are many."""
+        fit, data, shape = self.fit, self._observed(), self.fit.shape
         support, entries = fit.model.support, data.entries
         if entries is not None and (data.as_dense() is None or not support.full):
             q = np.exp(fit._distribution.log_prob(entries.cells)) * fit.total
@@ -122,10 +119,10 @@ class FitPair:
             return PairCells(x, q, entries.cells.__getitem__, note)
         if math.prod(shape) > limits.LARGEST_HELD:
             raise InvalidQuery(
-                f"{caller} needs every cell: X has {size_name(math.prod(shape))}, at most {limits.LARGEST_HELD:,} are "
+                f"residuals need every cell: X has {size_name(math.prod(shape))}, at most {limits.LARGEST_HELD:,} are "
                 "compared. plot.margins and plot.slices draw sums of them."
             )
-        return _list_cells(in_memory(data, caller).values, tensor(fit, extend=False), support.on_grid())
+        return _list_cells(in_memory(data, "plot.residuals").values, tensor(fit, extend=False), support.on_grid())
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,21 +157,19 @@ class ArrayPair:
         left = int((~self._held[1]).sum())
         return f"{left:,} cells are missing in X" if left else ""
 
-    def table(self, modes: Modes, caller: str) -> PairTable:
+    def table(self, modes: Modes) -> PairTable:
         """Sum X and Q over all modes but `modes`, which are the axes of the table, in that order.
 
         Both are summed over observed cells only, so that they can be compared. An entry without an observed cell is NaN
         in X, and in Q the sum over all of its cells, which are then predictions.
         """
-        del caller
         x, seen, q = self._held
         inside = sum_others(seen, modes) > 0
         made = np.where(inside, sum_others(np.where(seen, q, 0.0), modes), sum_others(q, modes))
         return PairTable(np.where(inside, sum_others(x, modes), np.nan), made)
 
-    def cells(self, caller: str) -> PairCells:
+    def cells(self) -> PairCells:
         """List the cells that were observed."""
-        del caller
         x, seen, q = self._held
         return _list_cells(x, q, seen)
 

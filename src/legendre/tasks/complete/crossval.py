@@ -186,7 +186,7 @@ class Score:
     undetermined: int  # held-out cells that the others do not determine; they are not scored
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossValidation(Storable):
     """The table of a cross-validation; print it.
 
@@ -231,11 +231,8 @@ class CrossValidation(Storable):
         for at, score in enumerate(self.scores):
             errors = f"{score.deviance:.5g} +- {score.deviance_se:.2g}", f"{score.rmse:.5g} +- {score.rmse_se:.2g}"
             rows += [("*" if at == self.best else "", score.basis, *errors, str(score.undetermined))]
-        lead = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
-        return [Columns("Cross-validation", rows, "<", lead)]
-
-    def __str__(self) -> str:
-        return "\n".join(self.summary().splitlines()[2:])  # without title and rule
+        title = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
+        return [Columns(title, rows, "<")]
 
 
 def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:
