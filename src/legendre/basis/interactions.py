@@ -84,13 +84,15 @@ def mode_sets(name: str, sets: Any) -> tuple[tuple[Mode, ...], ...]:
 
     `name` is the public function or argument for which they were given, for error messages.
     """
-    listed = entries(sets)
-    groups: Any = [None] if listed is None else [[own] if isinstance(own, str) else entries(own) for own in listed]
-    if None in groups:
-        raise InvalidBasis(f"{name}: pass an order such as 2, or sets of modes such as [(0, 1), (1, 2)]; got {sets!r}.")
+    listed: Any = entries(sets)
+    try:
+        groups = [(group,) if isinstance(group, str) else tuple(group) for group in listed]
+    except TypeError:  # it is no list, or has an entry that is none
+        form = "pass an order such as 2, or sets of modes such as [(0, 1), (1, 2)]"
+        raise InvalidBasis(f"{name}: {form}; got {sets!r}.") from None
     for group in groups:
-        if not all(isinstance(k, str) or is_whole(k) for k in group):
-            raise InvalidBasis(f"{name}: modes are integers counted from 0, or names, got {tuple(group)}.")
+        if not all(isinstance(k, (str, int, np.integer)) and not isinstance(k, bool) for k in group):
+            raise InvalidBasis(f"{name}: modes are integers counted from 0, or names, got {group}.")
     return tuple(tuple(k if isinstance(k, str) else int(k) for k in group) for group in groups)
 
 

@@ -316,19 +316,15 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience:
     rounding; and after `patience` rounds in which the log-likelihood rises by no more than rounding and the residual
     stays above 0.9 times its smallest value.
     """
-    best, idle, pause, wait = np.inf, 0, 0, 1  # pause: rounds until Newton is tried again; wait: the next pause
+    best, idle = np.inf, 0
     while now.residual > tol and len(now.path) <= most and idle < patience:
         likelihood, data = now.likelihood, now.likelihood.data
-        following = None if likelihood.large or pause else now.newton()
+        following = None if likelihood.large else now.newton()
         if following is None:
-            # a Newton step that did not help is tried again after 1, 2, 4, ..., 32 rounds
-            pause, wait = (pause - 1, wait) if pause else (wait, min(2 * wait, 32))
             fit = data.fit(now.q, basis, 0.1 * tol, now.theta)
             if fit.n_vanishing != likelihood.fit.n_vanishing:  # more cells vanish: theta belongs to the others only
                 likelihood = Likelihood(data, fit)
             following = Ascent.at(likelihood, fit.theta)
-        else:
-            wait = 1
         rise, noise = following.path[-1] - now.path[-1], rounding_noise(now.path[-1])
         if not rise >= -noise:
             break

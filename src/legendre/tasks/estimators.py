@@ -370,7 +370,7 @@ class Estimator(ABC):
                     f"column {name!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
                 )
             # `complete_columns` has refused gaps where fit takes none
-            found.append(np.where(column.mark_absent(), MISSING, np.where(place < 0, UNKNOWN, place)))
+            found.append(np.where(column.codes < 0, MISSING, np.where(place < 0, UNKNOWN, place)))
         return np.stack(found, axis=1)
 
 
