@@ -45,7 +45,6 @@ def fits(row: FloatArray) -> Any:
 def test_a_fit_to_rows_with_gaps_is_the_optimum() -> None:
     rows = with_gaps(draw_rows(300))
     density = ld.LegendreDensity(ld.graph("aic"), alpha=0.0, tol=1e-12).fit(rows)
-    done = density.completed_
     basis = density.graph_.basis(SHAPE)
     Z = (basis[None] <= STATES[:, None]).all(axis=-1).astype(float)
     inside = np.array([fits(row) for row in rows])
@@ -58,9 +57,7 @@ def test_a_fit_to_rows_with_gaps_is_the_optimum() -> None:
         return -float(np.log(shown).sum()), len(rows) * Z.T @ q - Z.T @ (q * (inside.T @ (1 / shown)))
 
     best = minimize(loss, np.zeros(len(basis)), jac=True, method="BFGS", options={"gtol": 1e-10, "maxiter": 5000})
-    assert done.log_likelihood == pytest.approx(-best.fun, abs=1e-8)
     assert density.score(rows) * len(rows) == pytest.approx(-best.fun, abs=1e-8)
-    assert done.residual <= 1e-12
 
 
 @pytest.fixture(scope="module", params=["graph", "gaps", "classes", "both"])

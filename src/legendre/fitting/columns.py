@@ -361,11 +361,11 @@ class Network:
     ) -> Iterator[tuple[Columns, FloatArray, list[FloatArray]]]:
         """Condition on the values that rows have, by messages from the leaves of the junction tree to its roots.
 
-        It is the upward pass of belief propagation, which is exact on a tree; `_join` is the downward pass. Rows are
-        done in pieces, so that the tables of all families together hold about `block` entries, with 64 rows at least.
-        For each piece this yields its rows, the log-probability of the values that each row has, and a table for each
-        family: p(v | parents of v, values of the row), with axes for the family in perfect order, and a last one for
-        the rows.
+        It is the upward pass of belief propagation, which is exact on a tree; `_families_given` is the downward pass.
+        Rows are done in pieces, so that the tables of all families together hold about `block` entries, with 64 rows at
+        least. For each piece this yields its rows, the log-probability of the values that each row has, and a table for
+        each family: p(v | parents of v, values of the row), with axes for the family in perfect order, and a last one
+        for the rows.
         """
         given = [np.exp(table).transpose(order) for table, (_, order, _) in zip(self.tables, self._tree, strict=True)]
         step = max(64, block // sum(table.size for table in given))
@@ -388,34 +388,33 @@ class Network:
                     values[places[-2]] *= np.expand_dims(message / np.where(largest > 0, largest, 1.0), lost)
             yield some, logs, values
 
-    def _join(self, conditionals: list[FloatArray]) -> list[FloatArray]:
-        """Turn the tables of `_condition` into the joint distribution of each family given a row's values; same axes.
+    def _families_given(self, columns: Columns) -> Iterator[tuple[Columns, list[FloatArray]]]:
+        """Yield pieces of the rows, with the joint distribution of each family given a row's values; axes as above.
 
         It is the downward pass, from the roots on: the joint distribution of v's parents is a sum over the family's
         parent in the tree, and times p(v | parents) it is that of v's family.
         """
-        out: list[FloatArray] = []
-        for own, (places, _, lost) in zip(conditionals, self._tree, strict=True):
-            out.append(own * out[places[-2]].sum(axis=lost)[..., None, :] if len(places) > 1 else own)
-        return out
+        for some, _, conditionals in self._condition(columns):
+            joints: list[FloatArray] = []
+            for own, (places, _, lost) in zip(conditionals, self._tree, strict=True):
+                joints.append(own * joints[places[-2]].sum(axis=lost)[..., None, :] if len(places) > 1 else own)
+            yield some, joints
 
-    def expect(self, columns: Columns) -> tuple[Network, float]:
-        """E step of EM: return the expected counts of all families, and the log-likelihood of the values in the rows.
+    def expect(self, columns: Columns) -> Network:
+        """E step of EM: return the expected counts of all families.
 
         A row with gaps counts in each cell by the probability of that cell, given the values that it has.
         """
-        counts, value = [np.zeros_like(table) for table in self.tables], 0.0
-        for some, logs, conditionals in self._condition(columns):
-            value += float(some.weights @ logs)
-            for table, joint, (_, order, _) in zip(counts, self._join(conditionals), self._tree, strict=True):
+        counts = [np.zeros_like(table) for table in self.tables]
+        for some, joints in self._families_given(columns):
+            for table, joint, (_, order, _) in zip(counts, joints, self._tree, strict=True):
                 table.transpose(order)[...] += joint @ some.weights
-        return replace(self, tables=counts), value
+        return replace(self, tables=counts)
 
     def predict(self, columns: Columns) -> FloatArray:
         """Return the distribution of each column given the values that a row has: rows x levels of all columns."""
         order, out = np.argsort([family[-1] for family in self.families]).tolist(), []  # of families, by column
-        for _, _, conditionals in self._condition(columns):
-            joints = self._join(conditionals)
+        for _, joints in self._families_given(columns):
             # the parents are summed out; what is left has axes for the levels of v and for the rows
             out.append(np.vstack([joints[f].sum(axis=tuple(range(joints[f].ndim - 2))) for f in order]))
         return np.hstack(out).T
@@ -512,37 +511,29 @@ class Mixture:
 # --- what was not observed -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Completed:
-    """A fit to rows with gaps by EM: a stationary point of the likelihood, which is not concave."""
-
-    network: Network
-    log_likelihood: float  # of the values that the rows have, before the last step
-    residual: float  # the largest change of a cell's expected share in the last step; 0 at a stationary point
-    n_iter: int
-
-
 def fit_tables(
     graph: InteractionGraph,
     columns: Columns,
     smooth: Callable[[Network], Network],
     tol: float = 1e-10,
     max_iter: int = 2000,
-) -> Completed:
+) -> Network:
     """Maximise the likelihood of rows with gaps over the distributions on a graph, by EM, starting from even tables.
 
     `smooth` is the M step, which has a closed form: it turns expected counts into tables log p(v | parents), such as
     `Network.smooth` with its arguments. It ends when no expected count changes by more than `tol` times the sum of the
-    weights.
+    weights. The likelihood is not concave, so the result is a stationary point.
     """
     network = Network.count(graph, columns.take(slice(0))).with_pseudo_counts(1.0)
-    before, residual, n_iter, value = network.tables, np.inf, 0, -np.inf
-    while residual > tol and n_iter < max_iter:
-        n_iter += 1
-        counts, value = network.expect(columns)
+    before = network.tables
+    for _ in range(max_iter):
+        counts = network.expect(columns)
+        network = smooth(counts)
         changes = [np.abs(new - old).max() for new, old in zip(counts.tables, before, strict=True)]
-        network, residual, before = smooth(counts), float(max(changes)) / columns.total, counts.tables
-    return Completed(network, value, residual, n_iter)
+        if max(changes) <= tol * columns.total:
+            break
+        before = counts.tables
+    return network
 
 
 @dataclass(frozen=True, eq=False)
@@ -642,7 +633,7 @@ def _maximise(
         some = columns.take(rows, own[rows])
         graph = grow_graph(some, recipe, labels, share)
         if some.lacking.any():
-            parts.append(fit_tables(graph, some, lambda counts: counts.smooth(strength, base), 1e-4).network)
+            parts.append(fit_tables(graph, some, lambda counts: counts.smooth(strength, base), 1e-4))
         else:
             parts.append(Network.count(graph, some).smooth(strength, base))
     return Mixture(np.log(weights.sum(axis=0) / weights.sum()), parts)

@@ -11,7 +11,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, Self
 
@@ -36,15 +36,13 @@ from legendre.core.labels import Labels, read_levels
 from legendre.core.origin import Origin, read_array
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, beyond_memory
-from legendre.data.readers.encode import Column, Table, read_table
+from legendre.data.readers.encode import Column, Table, levels_by_column, read_table
 from legendre.data.sparse import observe_rows
 from legendre.data.sparse_tensor import check_values
 from legendre.fitting.columns import (
     Columns,
-    Completed,
     Mixture,
     Network,
-    Tried,
     find_graph,
     fit_tables,
     grow_graph,
@@ -53,7 +51,6 @@ from legendre.fitting.columns import (
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import find_modes, marginal, read_event
-from legendre.results.graph import InteractionGraph
 from legendre.results.plots import FitPlots
 from legendre.solvers.structure.faces import diverging
 
@@ -109,16 +106,12 @@ class Estimator(ABC):
     BoltzmannMachine(alpha=1.0)
     """
 
-    alpha: float | None
     handle_unknown: str | None = "error"
-    total_: float  # the number of rows, or the sum of their weights
     _takes_gaps: bool = False  # whether rows may have missing values
     _advice: str  # the end of the error about a value that is not a level: what to do
     mixture_: Mixture | None = None  # set if rows may have missing values, or if there are classes
     decomposition_: Decomposition  # not set if there are classes, or if rows that were fitted have missing values
     columns_: list[Levels]  # set by `fit`: its presence shows that the estimator is fitted
-    n_features_in_: int
-    feature_names_in_: AnyArray
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
@@ -404,6 +397,7 @@ def _stack(columns: Sequence[AnyArray]) -> AnyArray:
     return np.stack(columns if alike else [values.astype(object) for values in columns], axis=1)
 
 
+@dataclass(eq=False, repr=False)
 class LegendreDensity(Estimator):
     """The distribution of rows of observations, by a Legendre decomposition of the table of their counts.
 
@@ -414,7 +408,8 @@ class LegendreDensity(Estimator):
         ``"B1"`` or ``ld.adaptive("bic")``; modes are columns.
     levels
         ``None``: the sorted distinct values of a column are its levels; ordered categories of a data frame keep their
-        list and its order. Or one entry for each column: a list of all its levels in their order, or None.
+        list and its order. Or one entry for each column, as a list or a mapping of columns: a list of all its levels in
+        their order, or None.
     n_bins
         Cut columns that hold fractions into this many bins of about equal size. Default: every value is a level. The
         log-likelihood is then that of a density, and values beyond those seen are moved to the nearest value seen.
@@ -440,6 +435,9 @@ class LegendreDensity(Estimator):
         How each column is read: its `values`, which are the levels, and the `edges` of bins or None.
     n_features_in_, feature_names_in_
         The number of columns; their names where the data have names.
+    graph_, alpha_, tried_
+        With ``basis=ld.graph()``: the graph of the columns and the pseudo-count; with `classes`, the settings that were
+        tried, of which the last was chosen.
 
     See Also
     --------
@@ -456,25 +454,16 @@ class LegendreDensity(Estimator):
     0.4
     """
 
-    _advice = "List all levels in levels (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'"
-    tried_: list[Tried]
-    completed_: Completed
-    graph_: InteractionGraph
-    alpha_: float
+    basis: int | Basis | str | ArrayLike = 2
+    _: KW_ONLY
+    levels: Sequence[Any] | Mapping[Any, Any] | None = None
+    n_bins: int | None = None
+    alpha: float | None = None
+    classes: int | Literal["auto"] | None = None
+    handle_unknown: Literal["error", "-inf"] | None = None
+    tol: float = 1e-10
 
-    def __init__(
-        self,
-        basis: int | Basis | str | ArrayLike = 2,
-        *,
-        levels: Sequence[Any] | None = None,
-        n_bins: int | None = None,
-        alpha: float | None = None,
-        classes: int | Literal["auto"] | None = None,
-        handle_unknown: Literal["error", "-inf"] | None = None,
-        tol: float = 1e-10,
-    ) -> None:
-        self.basis, self.levels, self.n_bins, self.classes = basis, levels, n_bins, classes
-        self.alpha, self.handle_unknown, self.tol = alpha, handle_unknown, tol
+    _advice = "List all levels in levels (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'"
 
     def fit(
         self,
@@ -506,12 +495,9 @@ class LegendreDensity(Estimator):
             check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
         if self.n_bins is not None:
             check_int(self.n_bins, "n_bins", 1)
-        n = len(columns)
-        given = [None] * n if self.levels is None else entries(self.levels)
-        if given is None or len(given) != n:
-            raise InvalidSetting(f"levels must be None or a list for each of {n} columns, got {self.levels!r}.")
-        listed = zip(columns, names, given, strict=True)
-        return [_learn_levels(own, weights, self.n_bins, some, f"column {name!r}") for own, name, some in listed]
+        given = levels_by_column(self.levels, names)
+        listed = zip(columns, names, strict=True)
+        return [_learn_levels(own, weights, self.n_bins, given[name], f"column {name!r}") for own, name in listed]
 
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
         """Fit the table of counts by `decompose`; with ``basis=ld.graph()``, which needs no table, by `_fit_graph`.
@@ -566,8 +552,7 @@ class LegendreDensity(Estimator):
         alpha = min((2.0**k for k in range(-6, 13)), key=loss) if alpha is None else alpha
         self.alpha_, self.graph_ = alpha, found
         if gaps:
-            self.completed_ = fit_tables(found, columns, lambda counts: counts.with_pseudo_counts(alpha), self.tol)
-            network = self.completed_.network
+            network = fit_tables(found, columns, lambda counts: counts.with_pseudo_counts(alpha), self.tol)
         else:
             data = observe_rows(codes, weights, labels.shape, alpha)
             fit = fit_on(data, Cells(found.basis(labels.shape)), Settings.read(tol=self.tol))
@@ -634,6 +619,7 @@ Edges = int | Iterable[Iterable[Name]] | Basis
 Weight = float | FloatArray
 
 
+@dataclass(eq=False, repr=False)
 class BoltzmannMachine(Estimator):
     """A Boltzmann machine with any interactions, fitted exactly.
 
@@ -684,24 +670,16 @@ class BoltzmannMachine(Estimator):
     [0.25, 0.75]
     """
 
+    edges: Edges = 2
+    _: KW_ONLY
+    n_levels: int | Sequence[int] | None = None
+    alpha: float = 0.0
+    tol: float = 1e-10
+
     _advice = (
         "Numbers are levels counted from 0. Set n_levels for more than two, pass (X + 1) // 2 for -1 and +1, and bin "
         "continuous columns first"
     )
-    biases_: dict[Name, Weight]
-    weights_: dict[tuple[Name, ...], Weight]
-    n_levels_: tuple[int, ...]
-    psi_: float
-
-    def __init__(
-        self,
-        edges: Edges = 2,
-        *,
-        n_levels: int | Sequence[int] | None = None,
-        alpha: float = 0.0,
-        tol: float = 1e-10,
-    ) -> None:
-        self.edges, self.n_levels, self.alpha, self.tol = edges, n_levels, alpha, tol
 
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
         """Check `n_levels`; columns of numbers hold codes 0, 1, ..., those of strings and categories hold their levels.

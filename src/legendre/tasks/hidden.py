@@ -136,15 +136,14 @@ class HiddenDecomposition(Result):
 
         def arrays() -> tuple[FloatArray, FloatArray]:
             """Return X and the visible marginal of Q, two arrays of the shape of X."""
-            omega = self.fit.model.support.on_grid()
             if data is not None:
                 x = in_memory(read_shaped(data, self.shape), "report").values
             elif self.fit.data is not None:
-                x = visible_sums(np.where(omega, in_memory(self.fit.data, "plot").values, 0.0), self.n_visible)
+                x = visible_sums(in_memory(self.fit.data, "plot").values, self.n_visible)
             else:
                 raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
-            seen = omega.reshape(*self.shape, -1)[..., 0]  # the support is the same for all hidden levels
-            return np.where(seen, x, np.nan), visible_sums(tensor(self.fit, extend=False), self.n_visible)
+            inside = visible_sums(self.fit.model.support.on_grid(), self.n_visible) > 0
+            return np.where(inside, x, np.nan), visible_sums(tensor(self.fit, extend=False), self.n_visible)
 
         return ArrayPair(self.fit.labels.part(range(self.n_visible)), arrays=arrays)
 
@@ -278,8 +277,9 @@ def hidden(
         involves_hidden = (cells[:, n_visible:] > 0).any(axis=1)
         thetas = [np.where(involves_hidden, generator.normal(size=len(cells)), 0.0) for generator in generators]
         most = 5000 if settings.max_iter is None else settings.max_iter
-        runs, best = _race([Ascent.at(likelihood, theta) for theta in thetas], Cells(cells), settings.tol, most, say)
+        runs = _race([Ascent.at(likelihood, theta) for theta in thetas], Cells(cells), settings.tol, most, say)
         say("the last fit, of the best start")
+        best = int(np.argmax([run.path[-1] for run in runs]))
         runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
         end = finish(runs[best], Cells(cells), settings.tol, most)
         p = data.values[data.support.on_grid() & (data.values > 0)] / np.float64(data.total)
@@ -349,30 +349,26 @@ def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
     return replace(origin, labels=Labels(shape, names, levels), own_names=own_names)
 
 
-def _race(
-    starts: list[Ascent], basis: Basis, tol: float, most: int, say: Say, first: int = 60
-) -> tuple[list[Ascent], int]:
-    """Run every start for `first` steps, then continue those that may still become the best.
+def _race(starts: list[Ascent], basis: Basis, tol: float, most: int, say: Say, first: int = 60) -> list[Ascent]:
+    """Run every start for `first` steps, then continue those that may still become the best; return all runs.
 
-    Return all runs, and the index of the one with the highest log-likelihood. A run is given up if ten more rises like
-    that of its last ``first / 2`` steps would not bring its log-likelihood above the highest one by 1e-6 per row: such
-    a run would take long and hardly win.
+    A run is given up if ten more rises like that of its last ``first / 2`` steps would not bring its log-likelihood
+    above the highest one by 1e-6 per row: such a run would take long and hardly win.
     """
     runs: list[Ascent] = []
     for i, start in enumerate(starts):
         say(f"start {i + 1} of {len(starts)}", i / len(starts))
         runs.append(ascend(start, basis, tol, most=min(first, most)))
-    total = starts[0].likelihood.data.total
     for i, run in enumerate(runs):
         highest = max(other.path[-1] for other in runs)
         rise = run.path[-1] - run.path[max(-1 - first // 2, -len(run.path))]
-        if len(run.path) > first and run.path[-1] + 10 * rise > highest + 1e-6 * total:
+        if len(run.path) > first and run.path[-1] + 10 * rise > highest + 1e-6 * run.likelihood.data.total:
             say(f"following start {i + 1} of {len(starts)}")
             runs[i] = ascend(run, basis, tol, most=most)
-    return runs, int(np.argmax([run.path[-1] for run in runs]))
+    return runs
 
 
-def visible_sums(grid: FloatArray, n_visible: int, *, keepdims: bool = False) -> FloatArray:
+def visible_sums(grid: AnyArray, n_visible: int, *, keepdims: bool = False) -> FloatArray:
     """Sum a tensor over its hidden modes, which come last: the visible marginal."""
     return np.asarray(grid.sum(axis=tuple(range(n_visible, grid.ndim)), keepdims=keepdims))
 
