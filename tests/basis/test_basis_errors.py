@@ -55,10 +55,7 @@ ALONE: list[tuple[Callable[[], Any], str]] = [
     (lambda: ld.interactions(True), "interactions: pass an order such as 2, or sets of modes .* got True"),
     (lambda: ld.interactions(1.5), r"interactions: pass an order .* got 1\.5"),  # type: ignore[arg-type]
     (lambda: ld.interactions("01"), "interactions: pass an order .* got '01'"),
-    (
-        lambda: ld.interactions([0, 1]),
-        r"interactions: pass an order .* got \[0, 1\]",
-    ),  # type: ignore[list-item]
+    (lambda: ld.interactions([0, 1]), r"interactions: pass an order .* got \[0, 1\]"),  # type: ignore[list-item]
     (lambda: ld.interactions([(0.0,)]), r"interactions: modes are integers counted from 0, or names, got \(0\.0,\)"),  # type: ignore[list-item]
 ]
 
