@@ -158,10 +158,8 @@ def compare(
     except KeyboardInterrupt:  # rows that were measured are still printed and written, below
         stopped = True
     typer.echo(repr(Comparison(rows)))
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows([Row._fields, *rows])
-    with replacing(output / "compare.csv") as stream:
-        stream.write(text.getvalue().encode())
+    with (output / "compare.csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([Row._fields, *rows])
     typer.echo(f"rows: {output / 'compare.csv'}")
     if stopped:
         raise typer.Exit(_fail(f"interrupted after {len(rows)} rows; they are kept.", 130))

@@ -28,6 +28,7 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
+from legendre.model.dual import kl
 
 # --- the methods -----------------------------------------------------------------------------------------------------
 
@@ -84,8 +85,8 @@ def attempt(
             found = method.fit(X, method.rank(X.shape, n_params), effort, seed)
             seconds = time.perf_counter() - start
             Q = found.multiply_out()
-            if not np.isfinite(Q).all():
-                raise ValueError("the reconstruction is not finite")
+            if not (np.isfinite(Q) & (Q >= 0)).all():
+                raise ValueError("the reconstruction is not finite and nonnegative")
         except Exception as error:  # other libraries may raise anything
             return {"status": "FAILED", "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
     facts = {"n_params": found.n_params, "n_iter": found.n_iter, "residual": found.residual}
@@ -193,12 +194,9 @@ def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
     >>> score(np.array([[0.0, 3.0], [1.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 9.0]]))
     {'rmse': 0.816..., 'kl': 0.3040...}
     """
-    from scipy.special import rel_entr
-
     known = ~np.isnan(X)
-    x, q = np.asarray(X[known], dtype=np.float64), Q[known]
-    kl = max(float(rel_entr(x / x.sum(), q / q.sum()).sum()), 0.0) if q.any() else np.inf
-    return {"rmse": float(np.sqrt(np.square(x - q).mean())), "kl": kl}
+    x, q = X[known], Q[known]
+    return {"rmse": float(np.sqrt(np.square(x - q).mean())), "kl": kl(x, q) if q.any() else np.inf}
 
 
 class Row(NamedTuple):
