@@ -208,17 +208,6 @@ def test_zeros_can_mean_missing() -> None:
     assert ld.complete(X, "B1").tensor().tolist() == X.tolist()
 
 
-def test_base_measure_is_used_where_cells_are_missing() -> None:
-    rates, exposure = np.outer([1.0, 2.0, 3.0], [1.0, 5.0]), np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 0.0]])
-    X = rates * exposure
-    X[1, 1] = X[2, 1] = NAN
-    done = ld.complete(X, ld.interactions(1), base=exposure)
-    assert done.tensor()[1, 1] == pytest.approx(40.0, rel=1e-9)
-    assert done.tensor()[2, 1] == 0.0
-    assert done.determined is not None
-    assert done.determined.all()
-
-
 def noisy(seed: int = 0) -> FloatArray:
     """Draw counts of a one-body model, a fifth of them missing."""
     rng = np.random.default_rng(seed)
@@ -353,8 +342,6 @@ def test_bad_tensors_are_refused(basis: str | None) -> None:
         ld.complete([[1.0, -2.0]], basis)
     with pytest.raises(ld.errors.InvalidSupport, match="support is empty"):
         ld.complete(X, basis, support=np.zeros((2, 2), dtype=bool))
-    with pytest.raises(ld.errors.InvalidSupport, match=r"base\[0, 1\] = nan at a missing cell"):
-        ld.complete(X, basis, base=np.where(np.isnan(X), NAN, 1.0))
 
 
 def test_bad_bases_are_refused() -> None:

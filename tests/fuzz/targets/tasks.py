@@ -39,6 +39,7 @@ def draw_complete(rng: np.random.Generator) -> Args:
     X, folds = gaps(rng), pick(rng, None, None, None, 2, 3)
     return {
         **draw.question(rng, X),
+        "base": None,
         "basis": draw.basis(rng, X.shape),
         "undetermined": pick(rng, "nan", "nan", "theta0"),
         "folds": folds,
@@ -52,29 +53,28 @@ def try_complete(args: Args, folder: Path) -> Trial:
     X = args["X"]
 
     def call() -> Any:
-        names = ("support", "base", "undetermined", "folds", "hold_out", "criterion")
+        names = ("support", "undetermined", "folds", "hold_out", "criterion")
         return ld.complete(X, args["basis"], **{name: args[name] for name in names})
 
     def check(done: Any) -> str:
-        mask = omega_mask(X, args["support"], args["base"])
         seen = omega_mask(X, args["support"], None)
         fit = done.fit
-        same_cells(fit.basis, the_cells(args["basis"], np.where(mask, X, 0.0), np.ones(X.shape, dtype=bool)))
+        same_cells(fit.basis, the_cells(args["basis"], np.where(seen, X, 0.0), np.ones(X.shape, dtype=bool)))
         kind, problem = judge_fit(fit, args)
         need(np.array_equal(done.observed, seen), "observed cells are others")
         filled = done.tensor()
         need(bool((filled[seen] == X[seen]).all()), "an observed cell was changed")
         if fit.converged and problem.alive.all() and done.determined is not None:
-            _filled(done, problem, seen, args["base"], args["undetermined"])
+            _filled(done, problem, seen, args["undetermined"])
         return kind
 
     def bits(done: Any) -> Any:
         return [done.tensor(), fit_bits(done.fit)]
 
-    return Trial(call, check, (X, args["base"], args["support"]), bits, twice=args["folds"] is None)
+    return Trial(call, check, (X, args["support"]), bits, twice=args["folds"] is None)
 
 
-def _filled(done: Any, problem: Problem, seen: Array, base: Array | None, undetermined: str) -> None:
+def _filled(done: Any, problem: Problem, seen: Array, undetermined: str) -> None:
     """Check that what is determined is: rows of features that are combinations of observed ones, with sum 1."""
     fit = done.fit
     cells = np.argwhere(~seen)
@@ -85,13 +85,10 @@ def _filled(done: Any, problem: Problem, seen: Array, base: Array | None, undete
     wanted = np.hstack([np.ones((len(rows), 1)), rows])
     fitted = wanted @ np.linalg.pinv(A) @ A
     known = np.abs(fitted - wanted).max(axis=1, initial=0.0) < 1e-7
-    r = np.ones(len(cells)) if base is None else base[tuple(cells.T)]
-    known |= r == 0
     found = done.determined[tuple(cells.T)]
     need(np.array_equal(found, known), f"determined {found.tolist()}, brute force {known.tolist()}")
     _, psi = problem.log_q(fit.theta, np.ones(len(problem.x), dtype=bool))
-    with np.errstate(divide="ignore"):
-        right = np.exp(rows.astype(LONG) @ fit.theta.astype(LONG) + np.log(r.astype(LONG)) - psi) * problem.total
+    right = np.exp(rows.astype(LONG) @ fit.theta.astype(LONG) - psi) * problem.total
     at = known if undetermined == "nan" else np.ones(len(cells), dtype=bool)
     values = done.tensor()[tuple(cells.T)]
     reach = float(np.abs(fit.theta).sum())
@@ -108,6 +105,7 @@ def _filled(done: Any, problem: Problem, seen: Array, base: Array | None, undete
 def draw_smooth(rng: np.random.Generator) -> Args:
     return {
         **draw.question(rng, gaps(rng)),
+        "base": None,
         "folds": pick(rng, 2, 3),
         "hold_out": pick(rng, "cells", "cells", 0, [0]),
         "criterion": pick(rng, "deviance", "rmse"),
@@ -121,7 +119,7 @@ def try_smooth(args: Args, folder: Path) -> Trial:
     X = args["X"]
 
     def call() -> Any:
-        return ld.complete(X, **{name: value for name, value in args.items() if name not in ("X", "seed")})
+        return ld.complete(X, **{name: value for name, value in args.items() if name not in ("X", "seed", "base")})
 
     def check(done: Any) -> str:
         seen = omega_mask(X, args["support"], None)
@@ -129,20 +127,17 @@ def try_smooth(args: Args, folder: Path) -> Trial:
         filled, means = done.tensor(), done.fit.tensor()
         need(bool((filled[seen] == X[seen]).all()), "an observed cell was changed")
         need(np.array_equal(filled[~seen], means[~seen]), "a missing cell has not the model's value")
-        far = args["base"] is not None and _span(args["base"][args["base"] > 0]) > 1e100  # means may leave float64
-        need(bool(np.isfinite(means[seen] if far else means).all()), "a mean is not finite")
+        need(bool(np.isfinite(means).all()), "a mean is not finite")
         need(bool((means >= 0).all()), "a mean is negative")
         need(done.converged == (done.residual <= done.tol), f"{done.status.name} with residual {done.residual:.2e}")
-        base = np.ones(X.shape) if args["base"] is None else args["base"]
         grid = np.zeros(X.shape, dtype=LONG)
         grid.flat[1:] = done.theta
         h = _below(grid)
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_m = np.log(means.astype(LONG)) - np.log(base.astype(LONG))
-        here = (base > 0) & (means > 1e-290) & np.isfinite(means)
+            log_m = np.log(means.astype(LONG))
+        here = means > 1e-290
         log_m = log_m[here] - log_m[here][0]
         reach = float(np.abs(done.theta).sum())
-        reach += float(np.abs(np.log(base[here])).max(initial=0.0))  # h, psi and log base are added in float64
         close(h[here] - h[here][0], log_m, 64 * EPS * (reach + np.abs(log_m).max() + 9), "log of the means")
         q = np.where(seen, means, 0.0).astype(LONG)
         close(done.eta, up_sums(q / q.sum()).ravel()[1:], 1e-12, "eta")
@@ -152,7 +147,7 @@ def try_smooth(args: Args, folder: Path) -> Trial:
     def bits(done: Any) -> Any:
         return [done.tensor(), done.theta, done.residual]
 
-    return Trial(call, check, (X, args["base"], args["support"]), bits, twice=X.size % 5 == 0)
+    return Trial(call, check, (X, args["support"]), bits, twice=X.size % 5 == 0)
 
 
 def _below(grid: Array) -> Array:

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis, is_basis, require_untied
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice, check_int, generator_from, is_real
-from legendre.core.cells import cell_name, freeze
-from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting, InvalidSupport
+from legendre.core.cells import freeze
+from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
 from legendre.core.labels import Labels
 from legendre.core.origin import host
 from legendre.core.text import NamedValues, Table, shape_name
@@ -245,7 +245,6 @@ def complete(
     basis: Basis | str | ArrayLike | Sequence[Basis | str] | None = None,
     *,
     support: str | ArrayLike = "all",
-    base: ArrayLike | None = None,
     names: Names = None,
     levels: Levels = None,
     undetermined: str = "nan",
@@ -279,8 +278,6 @@ def complete(
     support
         Which cells were observed: ``"all"`` that are numbers, ``"nonzero"`` (0 means missing), or a boolean array. A
         cell outside is missing, whatever its value in X.
-    base
-        As in `decompose`. It must be a number at missing cells too; where it is 0 the value is 0.
     names, levels
         Names of the modes and of their levels, see `decompose`.
     undetermined
@@ -348,7 +345,7 @@ def complete(
     settings = Settings.read(solver, tol, max_iter)
     recipes = [] if basis is None else read_bases(basis, folds)
     with show_progress(progress, None) as (step, say):
-        data, seen = read_gaps(X, support, base, names, levels)
+        data, seen = read_gaps(X, support, names, levels)
         values = np.asarray(data.values, dtype=np.float64)
         along, generator = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
         dealer = partial(deal, n_folds=folds, along=along, rng=generator)
@@ -377,24 +374,16 @@ def complete(
 def read_gaps(
     X: TensorLike,
     support: str | ArrayLike,
-    base: ArrayLike | None,
     names: Names = None,
     levels: Levels = None,
 ) -> tuple[Dense, BoolArray]:
-    """Read X into memory; return it with a mask, of its shape, of the cells that were observed.
-
-    The mask is not the support Omega: observed cells with base measure 0 are in the mask but not in Omega.
-    The base measure is checked at missing cells too, because the model is evaluated there.
-    """
-    data = in_memory(read(X, support, base, names=names, levels=levels), "complete")
+    """Read X into memory; return it with a mask, of its shape, of the cells that were observed."""
+    data = in_memory(read(X, support, names=names, levels=levels), "complete")
     seen = np.ones(data.values.shape, dtype=np.bool_) if data.missing is None else ~data.missing
     if not isinstance(support, str):
         seen &= np.asarray(host(support))
     elif support == "nonzero":
         seen &= data.values > 0
-    if data.base is not None and len(bad := np.argwhere(~seen & ~(np.isfinite(data.base) & (data.base >= 0)))):
-        where = f"base{cell_name(bad[0])} = {data.base[tuple(bad[0])]:g} at a missing cell"
-        raise InvalidSupport(f"{where}; to fill it in, it must be finite and >= 0 there.")
     return data, seen
 
 

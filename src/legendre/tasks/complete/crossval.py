@@ -268,17 +268,15 @@ def select(
     candidates = [(recipe, _list_sizes(recipe, data)) for recipe in recipes]
     bases = [basis for recipe, sizes in candidates for basis in sizes.values() or [recipe]]
     values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
-    # every model is 0 where the base measure is 0: such cells cannot tell candidates apart
-    inside = seen if data.base is None else seen & (data.base > 0)
-    folds = dealer(values, inside)
+    folds = dealer(values, seen)
     if not len(folds.held):
         raise InvalidSetting("folds: without the cells of any fold X is zero everywhere. Leave folds out.")
     predictions = []  # for each fold X at the held-out cells, and what each basis predicts there: bases x cells
     for turn, ordered in enumerate(folds.held):
         fold = ordered.transpose(np.argsort(folds.order))  # with the modes in the caller's order
-        held, left = fold >= 0, inside & (fold < 0)
+        held, left = fold >= 0, seen & (fold < 0)
         rough = replace(settings, tol=max(settings.tol, share / int(left.sum())), ranked=False)
-        part, fits = replace(observe(values, left, data.base), origin=data.origin), []
+        part, fits = replace(observe(values, left), origin=data.origin), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
             for place, (recipe, sizes) in enumerate(candidates):
@@ -299,17 +297,13 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     the value at the theta that was found. If the question is too large to decide, the mask is ``None`` and no value is
     NaN for this reason.
     """
-    spread, base = fit.model.quotient.spread, fit.model.base  # spread: from merged cells to cells
+    spread = fit.model.quotient.spread  # from merged cells to cells
     value = tensor(fit, extend=True)
-    if base is not None:
-        value[base == 0] = 0.0
     found = identify(fit.model, fit._alive)
     if found is None:
         return value, None
     value[spread(found.zero)] = 0.0  # at the boundary: the limit is 0, though the value at theta may not be
     determined: BoolArray = np.array(spread(found.value | found.zero))
-    if base is not None:
-        determined |= base == 0
     if undetermined == "nan":
         value[~determined] = np.nan
     return value, determined

@@ -4,7 +4,7 @@ The waves of a mode are an orthonormal basis of the functions of its levels: the
 that were learned. Products of one wave from each mode span the functions on the cells. The unknowns are the
 coefficients a of log q in these products, a linear function of theta:
 
-    minimise  w sum over observed cells of (m - x log m)  +  sum of a_c^2 / (2 v_c),  log(m / base) = sum of a_c wave_c.
+    minimise  w sum over observed cells of (m - x log m)  +  sum of a_c^2 / (2 v_c),  log m = sum of a_c wave_c.
 
 For given waves, variances v and weight w this is convex, and the minimum is unique whatever is missing (`minimise`).
 As a Bayesian model, a has a normal prior with variances v, and x has the variance m / w. EM (`advance`) learns w, the
@@ -16,7 +16,7 @@ Symbols; arrays have one axis for each mode, in the order `Folds.order`:
 
     x       X in units of its mean observed entry, 0 at missing cells
     m       the model's means, in the same units
-    h       log(m / base) at every cell
+    h       log m at every cell
     a, b    the coefficients of h, and the same divided by their prior standard deviations (`spread`)
     v       the prior variances of a, a sum over terms; tau has the variances of the terms, see `Waves`
     w       the weight of the data, ``weight``; w m is called `counts`: a Poisson count has its mean as variance
@@ -199,26 +199,23 @@ def fit_penalised(
     `seen` marks the observed cells, `dealer` makes the folds, and `criterion` ("deviance" or "rmse") measures the error
     of held-out cells. If the last fit does not reach tol, warn.
     """
-    measure = np.ones(data.shape) if data.base is None else data.base
-    omega = seen & (measure > 0)
-    values = np.where(omega, np.asarray(data.values, dtype=np.float64), 0.0)
-    folds = dealer(values, omega)
-    # until the result is built, modes are in the order of the folds, entries in units of their mean, and the base
-    # measure has mean 1: the answer depends neither on the caller's order of modes nor on units
+    values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
+    folds = dealer(values, seen)
+    # until the result is built, modes are in the order of the folds, and entries in units of their mean: the answer
+    # depends neither on the caller's order of modes nor on the unit of X
     order, back = folds.order, np.argsort(folds.order)
-    unit = data.total / int(omega.sum())
-    inside, x, base = omega.transpose(order), values.transpose(order) / unit, measure.transpose(order)
-    base = base / base[inside].mean()
+    unit = data.total / int(seen.sum())
+    inside, x = seen.transpose(order), values.transpose(order) / unit
     max_iter = 100 if settings.max_iter is None else settings.max_iter
     with limit_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         used = folds.held[: max(1, 100_000 // x.size)]  # a large tensor has enough held-out cells in fewer folds
-        held_out = HeldOut(x, base, used, folds.shapes, criterion == "rmse")
+        held_out = HeldOut(x, used, folds.shapes, criterion == "rmse")
         plan, points = held_out.choose_rounds(inside, say)
         by_shape, counts = held_out.errors(points)
         error = float(counts @ by_shape) / max(int(counts.sum()), 1)
         quantiles = held_out.quantiles(points)
         # the same rounds once more, with all observed cells
-        point = begin(x, np.where(inside, base, 0.0))
+        point = begin(x, inside)
         for number, likeness in enumerate(plan):
             # 0.7: the share of the work that `choose_rounds` reports
             say(f"all observed cells, round {number + 1} of {len(plan)}", 0.7 + 0.3 * number / len(plan))
@@ -226,7 +223,7 @@ def fit_penalised(
         problem = point.problem
         point, history = minimise(problem, point.b, settings.tol, max_iter=max_iter)
         log_sd = estimate_log_sd(point)
-        means = unit * base * np.exp(point.h)
+        means = unit * np.exp(point.h)
     converged = point.residual <= settings.tol
     if not converged:
         text = f"complete: the gradient is {point.residual:.2e} after {len(history) - 1} steps, tol = {settings.tol:g}."
@@ -265,7 +262,6 @@ class HeldOut:
     """The held-out cells of all folds: they measure fits to the other cells. A list of fits has one for each fold."""
 
     x: FloatArray  # at all observed cells, those that are held out included
-    base: FloatArray
     folds: IntArray  # by fold and cell the index of the shape as part of which the cell is held out, or -1
     shapes: list[tuple[int, ...]]  # the modes of fibres that are held out, () for single cells
     squares: bool  # True: errors are squared differences; False: terms of the Poisson deviance
@@ -282,7 +278,7 @@ class HeldOut:
         so few cells choose by chance.
         """
         left = seen & (self.folds < 0)  # for each fold the cells that are fitted
-        begun = [begin(np.where(part, self.x, 0.0), np.where(part, self.base, 0.0)) for part in left]
+        begun = [begin(np.where(part, self.x, 0.0), part) for part in left]
         plan, chosen, best = list[bool](), begun, self.loss(begun)
         sequences = (False, True) if np.count_nonzero(self.folds >= 0) >= fewest else (False,)
         for likeness in sequences if begun else ():
@@ -301,15 +297,15 @@ class HeldOut:
     def errors(self, points: list[PenalisedPoint]) -> tuple[FloatArray, IntArray]:
         """Return for each shape the mean error of the held-out cells and their number, over all folds."""
         held = self.folds >= 0
-        x, base = (np.broadcast_to(part, held.shape)[held] for part in (self.x, self.base))
-        m = base * np.exp(np.minimum(self._stack_logs(points)[held], 60.0))  # 60: squares must stay finite
+        x = np.broadcast_to(self.x, held.shape)[held]
+        m = np.exp(np.minimum(self._stack_logs(points)[held], 60.0))  # 60: squares must stay finite
         errors = (m - x) ** 2 if self.squares else deviance_terms(x, m)
         sums = np.bincount(self.folds[held], errors, len(self.shapes))
         counts = np.bincount(self.folds[held], minlength=len(self.shapes))
         return np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts  # positive: `loss` takes logarithms
 
     def _stack_logs(self, points: list[PenalisedPoint]) -> FloatArray:
-        """Stack h = log(m / base) of the fits to the folds: folds x cells, the shape of `folds`."""
+        """Stack h = log m of the fits to the folds: folds x cells, the shape of `folds`."""
         return np.reshape([point.h for point in points], self.folds.shape)
 
     def loss(self, points: list[PenalisedPoint]) -> float:
@@ -330,7 +326,7 @@ class HeldOut:
         """
         if not points:  # nothing was held out: quantiles of a normal distribution, half a place inside 0 and 1
             return np.tile(ndtri(np.linspace(0.0025, 0.9975, n_places)), (len(self.shapes), 1))
-        m, rows = self.base * np.exp(self._stack_logs(points)), []
+        m, rows = np.exp(self._stack_logs(points)), []
         weight = np.reshape([point.problem.weight for point in points], (-1, *[1] * self.x.ndim))
         # 4 times the variance of a square root: of the data, and of log q
         noise = 1.0 / weight + m * np.square([estimate_log_sd(point) for point in points])
@@ -347,15 +343,15 @@ class HeldOut:
         return np.array(rows)
 
 
-def begin(x: FloatArray, measure: FloatArray, typical: float = 0.05, weight: float = 10.0) -> PenalisedPoint:
+def begin(x: FloatArray, seen: BoolArray, typical: float = 0.05, weight: float = 10.0) -> PenalisedPoint:
     """Make the first fit, from which EM starts: levels follow random walks, and each term has the same variance.
 
-    `typical` is that variance of log q, and `weight` the first weight of the data; both are soon replaced. `measure` is
-    the base measure on the cells that are fitted, 0 elsewhere.
+    `typical` is that variance of log q, and `weight` the first weight of the data; both are soon replaced. `seen`
+    marks the cells that are fitted; x is 0 at the others.
     """
     waves = Waves.cosine(x.shape)
-    problem = PenalisedProblem(waves, np.where(waves.terms, typical, 0.0), weight, x, measure)
-    return _fit_roughly(problem, np.full(x.shape, math.log(float(x.sum()) / float(measure.sum()))), 20)
+    problem = PenalisedProblem(waves, np.where(waves.terms, typical, 0.0), weight, x, seen)
+    return _fit_roughly(problem, np.full(x.shape, math.log(float(x.sum()) / int(seen.sum()))), 20)
 
 
 def advance(point: PenalisedPoint, likeness: bool) -> PenalisedPoint:
@@ -371,7 +367,7 @@ def advance(point: PenalisedPoint, likeness: bool) -> PenalisedPoint:
 
 
 def _fit_roughly(problem: PenalisedProblem, h: FloatArray, max_iter: int) -> PenalisedPoint:
-    """Fit, starting from log(m / base) = h, to a low accuracy: the next round of EM changes the penalty anyway."""
+    """Fit, starting from log m = h, to a low accuracy: the next round of EM changes the penalty anyway."""
     return minimise(problem, problem.start(h), rough=0.02, accuracy=0.05, max_iter=max_iter)[0]
 
 
@@ -446,12 +442,12 @@ class PenalisedProblem:
     tau: FloatArray  # the variances of the terms, see `Waves`
     weight: float  # w: x has the variance m / w
     x: FloatArray  # X in units of its mean, 0 where nothing was observed
-    measure: FloatArray  # the base measure on the observed cells, 0 elsewhere
+    seen: BoolArray  # which cells were observed
 
     @cached_property
     def n_cells(self) -> int:
         """The number of observed cells."""
-        return int(np.count_nonzero(self.measure))
+        return int(np.count_nonzero(self.seen))
 
     @cached_property
     def spread(self) -> FloatArray:
@@ -459,13 +455,13 @@ class PenalisedProblem:
         return np.sqrt(self.waves.variances(self.tau))
 
     def start(self, h: FloatArray) -> FloatArray:
-        """Return the b at which log(m / base) is h, to start a fit there."""
+        """Return the b at which log m is h, to start a fit there."""
         return np.asarray(self.waves.coefficients(h) / self.spread)
 
     def at(self, b: FloatArray) -> PenalisedPoint:
-        """Evaluate the objective at b, where log(m / base) has the coefficients ``spread * b``."""
+        """Evaluate the objective at b, where log m has the coefficients ``spread * b``."""
         h = self.waves.to_cells(self.spread * b)
-        m = np.where(self.measure > 0, self.measure * np.exp(h), 0.0)
+        m = np.where(self.seen, np.exp(h), 0.0)
         value = self.weight * (float(m.sum()) - float(np.vdot(self.x, h))) + 0.5 * float(np.vdot(b, b))
         return PenalisedPoint(self, b, h, m, value)
 
@@ -479,7 +475,7 @@ class PenalisedPoint:
 
     problem: PenalisedProblem
     b: FloatArray
-    h: FloatArray  # log(m / base) at every cell
+    h: FloatArray  # log m at every cell
     m: FloatArray  # the means of the observed cells, 0 elsewhere
     value: float  # the objective
 
