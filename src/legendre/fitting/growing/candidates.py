@@ -141,7 +141,7 @@ def _shortlist(state: State, found: Features, score: FloatArray, count: int) -> 
     if state.theta.size:
         # correlations are computed for at most `room` features. A first cut keeps the best by g^2 / sd, whose order is
         # nearer to the final one than that of g^2 / var, the score
-        room = max(1536, 4 * count)
+        room = max(1536, 2 * count)
         if len(score) > room:
             mean = state.grid.means(state.eta, found)
             some = np.argpartition(score * np.sqrt(mean * (1.0 - mean)), -room)[-room:]

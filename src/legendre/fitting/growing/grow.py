@@ -267,10 +267,10 @@ def measure(state: State) -> GrowthStep:
     """
     data, grid = state.grid.data, state.grid
     q = state.q.reshape(grid.shape)[tuple(map(slice, data.values.shape))]  # without the border
-    difference = data.values / np.float64(data.total) - q  # in float64, as X may not be
+    difference = q * data.total - data.values
     if data.missing is not None:
         difference = difference[~data.missing]
-    rmse = math.sqrt(np.square(difference).mean()) * data.total
+    rmse = float(np.linalg.norm(difference)) / math.sqrt(difference.size)
     return GrowthStep.measure(state.theta.size, state.kl, rmse, data.total)
 
 
