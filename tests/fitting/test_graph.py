@@ -144,7 +144,7 @@ def test_columns_that_say_nothing_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize("criterion", ["bic", "aic", 2.5])
+@pytest.mark.parametrize("criterion", ["bic", "aic", "held-out", 2.5])
 def test_fewer_edges_cost_more(criterion: Any) -> None:
     rows, _, _ = draw_rows(1)
     fit = ld.decompose(rows, ld.graph(criterion))
@@ -154,7 +154,7 @@ def test_fewer_edges_cost_more(criterion: Any) -> None:
 
 
 TROUBLE: list[tuple[Callable[[], object], str]] = [
-    (lambda: ld.graph("dic"), "criterion .* must be 'bic' or 'aic', got 'dic'"),  # type: ignore[arg-type]
+    (lambda: ld.graph("dic"), "criterion .* must be 'bic', 'aic' or 'held-out', got 'dic'"),  # type: ignore[arg-type]
     (lambda: ld.graph(-1.0), "the nats that a parameter must gain, must be a finite number >= 0, got -1"),
     (lambda: ld.graph(cells=2), "graph: cells must be an integer >= 4, got 2"),
     (

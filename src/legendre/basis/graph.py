@@ -12,7 +12,7 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
-Criterion = Literal["bic", "aic"]
+Criterion = Literal["bic", "aic", "held-out"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
     Parameters
     ----------
     criterion
-        What a parameter must gain: ``"bic"``, half the logarithm of the number of rows; ``"aic"``, one nat; or a number
-        of nats.
+        What a parameter must gain: ``"bic"``, half the logarithm of the number of rows; ``"aic"``, one nat; a number of
+        nats; or ``"held-out"``, the share of ``"bic"`` that best predicts every tenth row when the others are fitted.
     cells
         The largest number of cells of a clique's table. Two modes alone may have more.
 
