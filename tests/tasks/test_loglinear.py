@@ -334,6 +334,7 @@ FORMULAS: dict[Any, str] = {
     (("hair", "sexx"),): "did you mean 'sex'",
     "hair*eye - hair": "the term hair:eye needs hair, which the formula removes.",
     "hair + eye - sex": "removes sex, which is not in it",
+    "-hair + eye": "removes hair, which is not in it",
     "hair + (eye": "cannot be read from its end: names are joined by + - * : and ^, and every bracket is closed",
     "hair eye": "cannot be read from 'eye' on (place 6)",
     "hair ? eye": "cannot be read from '?' on (place 6)",
@@ -374,6 +375,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(HAIR, ".^2").step(type="decomposable"), "whose generators are the cliques of its graph"),
     (lambda: ld.loglinear(HAIR, "hair:eye", hierarchical=False).drop1(), "this one has hierarchical=False"),
     (lambda: ld.loglinear(HAIR, ".").evidence(0), "must be a finite number > 0, got 0"),
+    (partial(ld.loglinear, np.ones((2,) * 18), "[ABCDEFGHIJKLMNOPQR]"), "18 modes have 262,143 sets of up to 18 modes"),
 ]
 
 

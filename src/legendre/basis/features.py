@@ -44,9 +44,9 @@ class Tied(TieableBasis):
         """
         order, labels = len(data.shape), data.labels
         modes = look_up_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
-        part = labels.part(modes)
-        if part.names is None:  # modes without names keep their numbers
-            part = replace(part, names=tuple(labels.mode(k) for k in modes))
+        part = replace(
+            labels.part(modes), names=tuple(map(labels.mode, modes))
+        )  # modes without names keep their numbers
         (groups,) = look_up_modes(self.name, [self.within], order, labels)
         lengths = np.array([labels.shape[k] for k in groups], dtype=np.int64)
         columns = []

@@ -730,6 +730,20 @@ class Estimates(Storable):
         ratios = Combinations(tuple(titles), _combine(fit, tables, rows))
         return self._estimate(ratios, confidence, exp=True, what="odds ratio")
 
+    def _check_complete(self, asked: str) -> None:
+        """Raise an error that names the method `asked` if rows lack values: these have no observed table."""
+        if self.missing is not None:
+            raise InvalidQuery(
+                f"{asked} needs complete rows, and some of these lack values. Fit the complete ones: "
+                "loglinear(..., missing='drop')."
+            )
+
+    def _check_table(self, asked: str) -> None:
+        """Raise an error that names the method `asked` unless rows are complete and the table fits in memory."""
+        self._check_complete(asked)
+        if (why := beyond_memory(self.fit.shape)) is not None:
+            raise InvalidQuery(f"{asked} needs every cell of the table, and X {why}. Sum modes out or merge levels.")
+
     def _estimate(self, asked: Combinations, confidence: float, *, exp: bool, what: str) -> Coefficients:
         """Estimate combinations of theta and of the constant ``log N - psi``, with standard errors and Wald intervals.
 
@@ -763,16 +777,12 @@ class Estimates(Storable):
         """
         from scipy.optimize import minimize
 
+        self._check_table("coef(profile=True)")
         fit, root = self.fit, self.information.root
-        if (
-            self.missing is not None
-            or any(found.notes)
-            or fit._alive is not None
-            or beyond_memory(fit.shape) is not None
-        ):
+        if any(found.notes) or fit._alive is not None:
             raise InvalidQuery(
-                "profile likelihoods need a maximum likelihood estimate of every coefficient, complete rows, and a "
-                "table that fits in memory. Leave profile out for Wald intervals."
+                "profile likelihoods need a maximum likelihood estimate of every coefficient. Leave profile out for "
+                "Wald intervals."
             )
         cells = fit.model.support.cells()
         design, targets = log_means(fit, (), cells).weights @ root, weights @ root
