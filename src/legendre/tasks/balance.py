@@ -181,6 +181,7 @@ class Balanced(ModelResult):
         """Return X, scaled to the total of the margins, beside the balanced tensor, for pictures and the report."""
 
         def arrays() -> tuple[FloatArray, FloatArray]:
+            """Compute both arrays: only if something is drawn, since X is copied."""
             scale = self.margins.total / self.X.sum(dtype=np.float64)
             return np.asarray(self.X * scale, dtype=np.float64), self.values
 
@@ -679,8 +680,6 @@ def _order_levels(labels: Labels, given: Any, name: str) -> Any:
     it is. `name` is for errors: a level that X does not have, or that the margin lacks.
     """
     if isinstance(given, Mapping):
-        if len(labels.shape) > 1:
-            raise InvalidMargins(f"{name} is a mapping; that of several modes is an array, a table or a DataArray.")
         own, values = Labels.read((len(given),), None, [list(given)]), np.array(list(given.values()))
     else:
         values, origin = unwrap(given)

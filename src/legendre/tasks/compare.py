@@ -264,7 +264,7 @@ def run_fits(
     for name in peers:
         if name not in PEERS:
             raise InvalidSetting(unknown_name("peer", str(name), PEERS))
-    check_installed("compare", {PEERS[name].package for name in peers}, "'legendre[compare]', or pass peers=()")
+    check_installed("compare", sorted({PEERS[name].package for name in peers}), "'legendre[compare]', or pass peers=()")
     check_number(hold_out, "hold_out", 0, below=1)
     check_int(n_starts, "n_starts", 1)
     data = in_memory(read(X, support), "compare")

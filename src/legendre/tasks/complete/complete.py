@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, is_basis, require_untied
+from legendre.basis.basis import Basis, TieableBasis, is_basis
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice, check_int, generator_from, is_real
 from legendre.core.cells import freeze
@@ -20,7 +20,7 @@ from legendre.core.labels import Labels
 from legendre.core.origin import host
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray
 from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.observation import Observation, Support
 from legendre.data.read import TensorLike, read
@@ -388,7 +388,7 @@ def read_gaps(
 
 
 @dataclass(frozen=True)
-class OnGrid(Basis):
+class OnGrid(TieableBasis):
     """A basis that is laid out on all cells of the grid, missing ones included, so that the model has a value there.
 
     The paper's builders choose cells of the support only. A basis cell whose entry of X happens to be missing would be
@@ -396,10 +396,6 @@ class OnGrid(Basis):
     """
 
     recipe: Basis
-
-    def select(self, data: Observation) -> IntArray:
-        """List the cells of the recipe; raise `InvalidBasis` if its parameters are tied."""
-        return require_untied(self.terms(data), self)
 
     def terms(self, data: Observation) -> Terms:
         """List the cells of the recipe, and how they are tied: X is 0 at missing cells, and every cell is support."""

@@ -509,6 +509,7 @@ class PenalisedPoint:
         waves, (spread, weights, scale) = self.problem.waves.single, single
 
         def apply(y: AnyArray) -> AnyArray:
+            """Multiply y by the Hessian: to cells, times w m, back to waves."""
             return y + spread * waves.to_waves(weights * waves.to_cells(spread * y))
 
         return apply, scale.__mul__
