@@ -35,7 +35,7 @@ SMALL, MEDIUM, LARGE = 11, 12, 13  # font sizes in points: ticks and notes, name
 
 
 def new_figure(caller: str, size: tuple[float, float]) -> Figure:
-    """Make a figure of this size in inches, which pyplot and notebooks show.
+    """Make a figure of this size in inches, which pyplot and notebooks show; return it without axes.
 
     `caller` is the public method that draws; the error names it if matplotlib is not installed.
     """
@@ -53,6 +53,7 @@ def draw_literally(draw: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(draw)
     def drawn(*args: P.args, **named: P.kwargs) -> T:
+        """Draw, then tell each text with a $ that it is no formula; return what was drawn."""
         found: Any = draw(*args, **named)
         from matplotlib.text import Text
 
@@ -71,7 +72,10 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8)) -> Axes:
-    """Return the axes that the user passed as ``ax=``, checked; by default those of a new figure."""
+    """Return the axes that the user passed as ``ax=``, checked; by default those of a new figure of `size`.
+
+    Pictures with one panel begin with it. `caller` is the public method that draws; errors name it.
+    """
     if ax is None:
         return style_axes(new_figure(caller, size).add_subplot())
     if not hasattr(ax, "annotate"):  # which axes have, and figures and arrays of axes do not
@@ -83,7 +87,10 @@ def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8
 
 
 def make_panels(caller: str, n: int, across: int, size: tuple[float, float] = (4.6, 3.6)) -> tuple[Figure, list[Axes]]:
-    """Make a figure with n panels of some inches each, `across` of them in a row; return it and its axes."""
+    """Make a figure with n panels of `size` inches each, `across` of them in a row; return it and its axes.
+
+    Pictures with several panels begin with it. `caller` is the public method that draws; errors name it.
+    """
     across = min(across, n)
     down = math.ceil(n / across)
     figure = new_figure(caller, (size[0] * across, size[1] * down))
@@ -93,7 +100,10 @@ def make_panels(caller: str, n: int, across: int, size: tuple[float, float] = (4
 
 
 def style_axes(ax: Axes) -> Axes:
-    """Set font sizes that can be read from a distance, and remove the frame at the top and on the right."""
+    """Set font sizes that can be read from a distance, and remove the frame at the top and on the right.
+
+    Return the axes, so that new ones can be styled where they are made.
+    """
     ax.tick_params(labelsize=SMALL)
     ax.xaxis.label.set_fontsize(MEDIUM)
     ax.yaxis.label.set_fontsize(MEDIUM)
@@ -126,7 +136,7 @@ def format_number(value: float, _: object = None) -> str:
 
 
 def set_integer_ticks(ax: Axes) -> None:
-    """Put ticks of the x-axis at integers only."""
+    """Put ticks of the x-axis at integers only: half a step or half a parameter means nothing."""
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))

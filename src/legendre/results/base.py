@@ -53,6 +53,7 @@ class Printed(ABC):
         return fragment(self.tables())
 
     def __repr__(self) -> str:
+        """Return the summary, so that a result in an interactive session shows it."""
         return self.summary()
 
 

@@ -604,7 +604,7 @@ class Decomposition(ModelResult):
         dependent = f" ({rank_name(self)})" if self.rank < self.n_params or self.rank_is_bound else ""
         bits = f"{self.arrangement_bits:.0f} bits, not counted in AIC and BIC"
         rows = [
-            ("tensor", f"{self._shape_name}, sum {self.total:.6g}"),
+            ("tensor", f"{shape_name(self.shape)}, sum {self.total:.6g}"),
             *modes_row(self.labels),
             ("support", f"{cells}, merged into {count_name(self.model.n_alive)}"),
             ("why this basis", self.reason),
@@ -645,13 +645,10 @@ class Decomposition(ModelResult):
             )
         return notes
 
-    @property
-    def _shape_name(self) -> str:
-        return shape_name(self.shape) + (" vector" if len(self.shape) == 1 else "")
-
     def __repr__(self) -> str:
+        """Return one line: size, what the fit explains, and how it ended. `tables` has the rest."""
         return (
-            f"<Decomposition of {self._shape_name}: {self.n_params} parameters that explain {self.explained}, "
+            f"<Decomposition of {shape_name(self.shape)}: {self.n_params} parameters that explain {self.explained}, "
             f"{self.status.name} {f'after {self.n_iter} steps' if self.n_iter else 'without a step'}, "
             f"max|eta - eta_hat| = {self.residual:.1e}>"
         )

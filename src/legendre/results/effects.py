@@ -162,9 +162,11 @@ class Effects(Printed):
         return self.parts[wanted]
 
     def __iter__(self) -> Iterator[Effect]:
+        """Iterate over the effects, those of single modes first."""
         return iter(self.parts.values())
 
     def __len__(self) -> int:
+        """Return the number of effects."""
         return len(self.parts)
 
     def observed(self, mode: int | str) -> FloatArray:

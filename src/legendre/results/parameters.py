@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +15,7 @@ from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels
 from legendre.core.text import Columns, Table, shorten
+from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Printed, import_pandas
 from legendre.results.inference.estimates import INFINITE, OPEN, Information, information
@@ -39,6 +39,8 @@ class Parameters(Printed):
 
     Attributes
     ----------
+    names
+        Each parameter in words: the levels on which it acts.
     labels, cells
         Names of modes and levels; the cell of each parameter, in the order of the rows: -1 in every mode for a tied
         one, which acts on several cells.
@@ -77,6 +79,7 @@ class Parameters(Printed):
     mode 1 = 1              -0.944   0.389  0.445  0.52   0.0501
     """
 
+    names: tuple[str, ...]
     labels: Labels
     cells: IntArray
     theta: FloatArray
@@ -87,9 +90,9 @@ class Parameters(Printed):
     exact: bool
     notes: tuple[str, ...]
     recession: FloatArray  # as in `Decomposition`: its sign says to which infinity a diverging theta goes
-    titles: tuple[str, ...] = ()  # the name of each tied parameter; "" for one that its cell names
 
     def __len__(self) -> int:
+        """Return the number of parameters in the table."""
         return len(self.theta)
 
     @property
@@ -97,11 +100,6 @@ class Parameters(Printed):
         """The factor by which each parameter multiplies the probability of the cells at or above its own."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(self.theta))
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Each parameter in words: the levels on which it acts."""
-        return names_of(self.labels, self.cells, self.titles)
 
     def sorted_by(self, column: str) -> Parameters:
         """Return the same rows, those with the largest absolute values in a column first, those without one last.
@@ -121,7 +119,7 @@ class Parameters(Printed):
         for name, values in vars(self).items():
             if isinstance(values, np.ndarray):  # every array has an entry for each row
                 parts[name] = freeze(values[chosen])
-            elif name in ("notes", "titles") and values:
+            elif name in ("names", "notes"):
                 parts[name] = tuple(values[i] for i in chosen)
         return replace(self, **parts)
 
@@ -151,7 +149,7 @@ class Parameters(Printed):
         with np.errstate(over="ignore"):
             shown = {"theta": theta, "factor": np.exp(theta), "s.e.": self.standard_error, "eta": self.eta}
         shown["KL lost" if self.exact else "KL lost (estimate)"] = self.kl_lost
-        columns = [["parameter", *(shorten(name, 60) for name in self[:rows].names)]]
+        columns = [["parameter", *(shorten(name, 60) for name in self.names[:rows])]]
         for name, values in shown.items():
             if not np.isnan(values).all():
                 columns.append([name, *("" if math.isnan(v) else f"{v:.3g}" for v in values[:rows])])
@@ -166,14 +164,18 @@ class Parameters(Printed):
         return self.tables(rows)[0].text()
 
 
-def names_of(labels: Labels, cells: IntArray, titles: Sequence[str]) -> tuple[str, ...]:
-    """Write for each parameter on which cells it acts: its title if it has one, else e.g. "hour >= 8, dest >= SFO".
+def names_of(labels: Labels, terms: Terms, rows: IntArray) -> tuple[str, ...]:
+    """Write for some parameters on which cells each acts: its title if it has one, else "hour >= 8, dest >= SFO".
 
-    `cells` (n x N) are the parameters' cells. A mode in which the cell's coordinate is 0 is not named, because the
-    parameter acts on all of its levels.
+    `rows` are the numbers of the parameters. A mode in which the coordinate of a parameter's cell is 0 is not named,
+    because the parameter acts on all of its levels. The table of parameters, that of inference and the report show
+    these names.
     """
-    named = [[labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell)] for cell in cells]
-    return tuple(title or ", ".join(parts) for title, parts in zip(titles or [""] * len(cells), named, strict=True))
+    titles, names = terms.titles(), []
+    for row, cell in zip(rows.tolist(), terms.own_cells()[rows], strict=True):
+        parts = (labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell))
+        names.append(titles[row] or ", ".join(parts))
+    return tuple(names)
 
 
 def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
@@ -204,9 +206,9 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
         errors = np.sqrt(np.diagonal(found.covariance()))
     short = fit.model.terms.as_ties().shortfall  # from eta of a box to its probability: 1 if it holds the first cell
     return Parameters(
+        names=names_of(fit.labels, fit.model.terms, np.arange(fit.n_params)),
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),
-        titles=fit.model.terms.titles() if fit.ties is not None else (),
         theta=fit.theta,
         eta=freeze(fit.eta + short),
         eta_hat=freeze(fit.eta_hat + short),

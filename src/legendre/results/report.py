@@ -216,11 +216,10 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
     """
     shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most])
     # eta plus the shortfall is the probability of the cells that the parameter acts on, also for boxes
-    theta, eta, titles = result.theta, result.eta + terms.as_ties().shortfall, terms.titles()
-    names = names_of(labels, terms.own_cells()[shown], [titles[i] for i in shown])
+    theta, eta = result.theta, result.eta + terms.as_ties().shortfall
     rows = [
         [i + 1, shorten(name, 200), *round_all([theta[i], eta[i]])]
-        for i, name in zip(shown.tolist(), names, strict=True)
+        for i, name in zip(shown.tolist(), names_of(labels, terms, shown), strict=True)
     ]
     cut = f"The {len(rows):,} parameters with the largest |theta| of {len(eta):,} are listed."
     return rows, cut if len(rows) < len(eta) else ""

@@ -338,8 +338,7 @@ class Inference(Estimates):
         chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
         # a combination for each: weight 1 for that parameter, after column 0 of the constant
         weights = (1 + chosen[:, None] == np.arange(1 + fit.n_params)).astype(np.float64)
-        titles = fit.model.terms.titles()
-        names = names_of(fit.labels, fit.model.terms.own_cells()[chosen], [titles[i] for i in chosen])
+        names = names_of(fit.labels, fit.model.terms, chosen)
         listed = self._estimate(Combinations(names, weights), 0.95, exp=False, what="parameter")
         return [head, listed.table(more=fit.n_params - len(chosen))]
 
