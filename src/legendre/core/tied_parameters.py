@@ -57,12 +57,15 @@ class Ties:
 
     @cached_property
     def whole(self) -> bool:
-        """Whether all coefficients are integers: then features are too, and their covariances are found exactly."""
+        """Whether all coefficients are integers: then features are too, and their rank can be found in exact sums."""
         return bool((self.values == np.rint(self.values)).all())
 
     @cached_property
     def size(self) -> float:
-        """An upper bound on the absolute value of every feature, at least 1: the largest column sum of |A|."""
+        """An upper bound on the absolute value of every feature, at least 1: the largest column sum of |A|.
+
+        Products of features are at most its square, which says whether their sums are exact in float64.
+        """
         return max(1.0, float(self.collect_sizes(np.ones(self.n_cells)).max(initial=0.0)))
 
     def spread(self, vector: FloatArray) -> FloatArray:
@@ -84,7 +87,10 @@ class Ties:
         return csc_array((self.values, self.rows, self.starts), shape=(self.n_cells, self.n_params), copy=True)
 
     def of_columns(self, chosen: IntArray) -> Ties:
-        """Keep some columns, in the order given: the same model with fewer parameters. All k cells stay."""
+        """Keep some columns, in the order given: the same model with fewer parameters. All k cells stay.
+
+        Models of independent parameters are made so, and their merged grid does not change.
+        """
         part = self.matrix()[:, chosen]
         columns = np.repeat(np.arange(len(chosen)), np.diff(part.indptr))
         names = tuple(self.names[j] for j in chosen.tolist())
@@ -104,7 +110,7 @@ class Ties:
         return np.asarray((self.boxes[:, : self.boxes.shape[1] // 2] == 0).all(axis=1), dtype=np.float64)
 
     def mark_touching(self, cells: BoolArray) -> BoolArray:
-        """Mark the columns (m) that have an entry at one of the marked cells (k)."""
+        """Mark the columns (m) that have an entry at one of the marked cells (k), for effects that leave cells out."""
         return np.bincount(self.columns, cells[self.rows], self.n_params) > 0
 
 
@@ -140,7 +146,7 @@ class Terms:
         return np.vstack([self.cells, none])[self.as_ties().own]
 
     def titles(self) -> tuple[str, ...]:
-        """Return the name of each tied parameter; empty for those that their cells name."""
+        """Return the name of each parameter for tables, empty for those that their cells name."""
         return self.as_ties().names
 
     def columns(self) -> list[Column]:

@@ -27,7 +27,7 @@ class TiedEngine(Engine):
 
     @property
     def ties(self) -> Ties:
-        """The matrix A."""
+        """The matrix A, which the model of this engine always has."""
         assert self.model.ties is not None
         return self.model.ties
 

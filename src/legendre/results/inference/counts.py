@@ -44,12 +44,15 @@ class Counts:
         return np.exp(self.log_mu)
 
     def at(self, cells: IntArray) -> FloatArray:
-        """Return the counts of some cells (one cell a row); 0 for a cell that is not listed."""
+        """Return the counts of some cells (one cell a row), 0 for a cell that is not listed, for their residuals."""
         place = find(cells, self.cells)  # -1 for a cell that is not listed
         return np.where(place >= 0, self.n[place], 0.0) if len(self.n) else np.zeros(len(cells))
 
     def grid(self, shape: tuple[int, ...]) -> FloatArray:
-        """Return the counts as an array of X's shape, with 0 in cells without a count."""
+        """Return the counts as an array of X's shape, with 0 in cells without a count.
+
+        Exact tests and the evidence need every cell, and a model that was loaded from a file its table.
+        """
         out = np.zeros(shape)
         out[tuple(self.cells.T)] = self.n
         return out
@@ -91,10 +94,14 @@ def pearson(n: FloatArray, log_mu: FloatArray) -> FloatArray:
 
 
 def deviances(n: FloatArray, log_mu: FloatArray) -> FloatArray:
-    """Return the terms of G2, ``2 (n log(n / mu) - n + mu)``, all >= 0; their square roots are deviance residuals."""
+    """Return the terms of G2, ``2 (n log(n / mu) - n + mu)``, all >= 0; their square roots are deviance residuals.
+
+    `log_mu` are logarithms of the means. If r is ``log(n / mu)``, a term is ``2 n (r - 1 + exp(-r))``, which loses no
+    digits where mu is near n, and needs no mu that underflows.
+    """
     terms, seen = np.exp(log_mu), n > 0  # a cell without a count adds its mean
-    rise = np.log(n[seen]) - log_mu[seen]
-    terms[seen] = n[seen] * (rise + np.expm1(-rise))  # no digits are lost where mu is near n, or underflows
+    r = np.log(n[seen]) - log_mu[seen]
+    terms[seen] = n[seen] * (r + np.expm1(-r))
     return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
 
 
@@ -114,7 +121,7 @@ def degrees_of_freedom(fit: Decomposition) -> int:
 
 
 def chi_square_p(statistic: float, df: int) -> float:
-    """Probability that a chi-square variable is at least as large as a statistic; NaN without degrees of freedom.
+    """Return the probability that a chi-square variable is at least as large as a statistic; NaN if df is 0.
 
     >>> round(chi_square_p(3.841459, 1), 6), chi_square_p(1e6, 2**2000)
     (0.05, 1.0)

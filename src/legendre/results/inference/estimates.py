@@ -227,7 +227,8 @@ def _combine(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -
 def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
     """Write the log means of some cells (m x N) as combinations of the constant and theta, named by `names`.
 
-    Each is the constant plus theta weighted by the features of the cell, plus the logarithm of the base measure.
+    Each is the constant plus theta weighted by the features of the cell, plus the logarithm of the base measure. Means
+    with intervals, contrasts of cells, leverages and profile likelihoods are made of them.
     """
     features = feature_rows(fit.model, fit.model.quotient.boxes(places))
     offsets: FloatArray | float = 0.0
@@ -445,7 +446,7 @@ class Coefficients(Printed):
 
 
 def two_sided_p(z: FloatArray) -> FloatArray:
-    """Return the probability that a standard normal variable is at least as far from 0 as z."""
+    """Return the probability that a standard normal variable is at least as far from 0 as z: Wald's p-value."""
     from scipy.special import ndtr
 
     return 2.0 * np.asarray(ndtr(-np.abs(z)), dtype=np.float64)

@@ -442,7 +442,7 @@ class Bootstrap(Printed):
 
 
 def _estimate_p_value(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
-    """Return the share of drawn statistics that are at least X's own, with X counted as one: a Monte Carlo p-value.
+    """Return a Monte Carlo p-value: the share of drawn statistics that are at least X's own, with X counted as one.
 
     Tables with equal statistics must count, so a statistic that is lower than X's by a relative or absolute `same` is
     taken as equal: rounding causes differences of that size.

@@ -100,7 +100,7 @@ class Formula:
 
     @property
     def largest(self) -> list[Term]:
-        """The terms that no other one contains."""
+        """The terms that no other one contains: they generate a hierarchical model, and may be dropped."""
         return sort_terms(term for term in self.terms if not any(term < other for other in self.terms))
 
     @property
@@ -147,11 +147,17 @@ class Formula:
         return allowed
 
     def list_smaller(self) -> list[tuple[str, str, Formula]]:
-        """List the hierarchical models without one of the largest terms: "drop", the term's name, and the model."""
+        """List the hierarchical models without one of the largest terms: "drop", the term's name, and the model.
+
+        `drop1` fits them, and so does each step of a search.
+        """
         return [("drop", self.name(term), replace(self, terms=self.terms - {term})) for term in self.largest]
 
     def list_larger(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
-        """List the hierarchical models with one more term of the scope: "add", the term's name, and the model."""
+        """List the hierarchical models with one more term of the scope: "add", the term's name, and the model.
+
+        `add1` fits them, and so does each step of a search. A scope of ``None`` has all terms.
+        """
         known = {Term(), *self.terms}
         found = {term | {k} for term in known for k in range(len(self.names))} - self.terms
         # the model stays hierarchical if it has all parts of the new term, and so those with one variable less
@@ -523,7 +529,7 @@ class _Reader:
         return self.make(*terms, functions=functions)
 
     def raise_to(self, found: Formula, exponent: str) -> Formula:
-        """Return all interactions of up to `exponent` terms of a formula, as R's ``^`` does."""
+        """Return all interactions of up to `exponent` terms of a formula, as R's ``^`` does; `exponent` is a token."""
         if not exponent.isdigit() or exponent == "0":
             raise InvalidBasis("a power, after ^, must be a whole number >= 1.")
         out = found
