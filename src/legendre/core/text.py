@@ -176,10 +176,13 @@ def shape_name(shape: Sequence[int]) -> str:
 
 
 def shorten(text: str, most: int = 400) -> str:
-    """Leave out the middle of a text that is longer than `most` characters; its start and its end stay."""
+    """Return a text without its middle if it is longer than `most` characters; its start and its end stay.
+
+    Both ends often tell names apart.
+    """
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
 
 
 def list_words(words: Sequence[str]) -> str:
-    """Write words in a row: "a", "a and b", "a, b and c"."""
+    """Write words as part of a sentence: "a", "a and b", "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

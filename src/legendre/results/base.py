@@ -144,7 +144,7 @@ class Result(Storable):
 
     @abstractmethod
     def _content(self, data: TensorLike | None = None) -> ReportContent:
-        """Gather what the report page shows; `data` is X, for a result that does not hold it."""
+        """Gather what the report page shows, see `ReportContent`; `data` is X, for a result that does not hold it."""
 
     @abstractmethod
     def _small_effects(self) -> list[Effect]:
@@ -167,7 +167,10 @@ class Result(Storable):
 
 
 def of_fit(name: str, doc: str) -> property:
-    """Make a property of a result that returns the attribute `name` of its `fit`, with docstring `doc`."""
+    """Make a property of a result that returns the attribute `name` of its `fit`, with docstring `doc`.
+
+    Results of tasks that hold a decomposition have several of its attributes as their own.
+    """
     return property(attrgetter(f"fit.{name}"), doc=doc)
 
 
@@ -239,7 +242,7 @@ def count_name(n: int) -> str:
 
 
 def rank_name(fit: Any) -> str:
-    """Write the number of independent parameters; "at most" if only an upper bound is known."""
+    """Write the number of independent parameters for a summary; "at most" if only an upper bound is known."""
     return f"rank at most {fit.rank}" if fit.rank_is_bound else f"rank {fit.rank}"
 
 
@@ -258,6 +261,9 @@ def import_pandas(caller: str) -> Any:
 
 
 def to_frame(columns: Mapping[str, Any], names: Sequence[str], title: str) -> Any:
-    """Make a pandas data frame with a row for each name; `title` heads the index, in which the names are."""
+    """Make a pandas data frame with a row for each name; `title` heads the index, in which the names are.
+
+    Tables of coefficients and of comparisons are returned in this form.
+    """
     pandas = import_pandas("to_frame()")
     return pandas.DataFrame(dict(columns), index=pandas.Index(names, name=title))

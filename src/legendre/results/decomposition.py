@@ -393,7 +393,10 @@ class Decomposition(ModelResult):
         return self._probabilities(None, given)
 
     def _probabilities(self, modes: list[int] | None, given: Mapping[Any, Any] | None) -> Any:
-        """Return probabilities over `modes`, by default all that are not in `given`, in the type of X."""
+        """Return probabilities over `modes`, by default all that are not in `given`, in the type of X.
+
+        It is the common part of `marginal` and `condition`.
+        """
         kept, table = queries.marginal(self._distribution, self.labels, modes, given)
         return self.origin.give(table, kept, "probability")
 

@@ -51,7 +51,7 @@ Function = ArrayLike | Callable[..., ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class GridDistribution:
-    """Q on a grid, a member of a model."""
+    """Q on a grid that can be formed; see the head of this module for the table that answers are computed from."""
 
     model: Model  # on its full sample space
     theta: FloatArray
@@ -133,7 +133,7 @@ class ListDistribution(GridDistribution):
 
     @cached_property
     def listed(self) -> tuple[IntArray, FloatArray]:
-        """The cells of the list (n x N), and their log probabilities (n)."""
+        """The cells of the list (n x N), and their log probabilities (n); kept, because every answer needs them."""
         points = self.model.support.cells()
         return points, self.log_prob(points)
 
@@ -189,7 +189,10 @@ class CliqueDistribution:
         return propagate(self.tables, self.theta)
 
     def _lay_out(self, tree: CliqueTree) -> Tables:
-        """Lay out tables over the cliques of a junction tree, and mark the cells where Q is 0 in them."""
+        """Lay out tables over the cliques of a junction tree, and mark the cells where Q is 0 in them.
+
+        The tree is that of the basis, or one with a clique for the modes that a marginal is about.
+        """
         return with_parts(Tables(self.model.quotient, self.model.positions, tree), self.parts)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
@@ -326,13 +329,19 @@ def _divide_among_cells(q: FloatArray, lengths: Sequence[FloatArray]) -> FloatAr
 
 
 def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
-    """Sum a table (an axis for each mode) over all modes but `modes`; the answer has these as axes, in that order."""
+    """Sum a table (an axis for each mode) over all modes but `modes`; the answer has these as axes, in that order.
+
+    All margins of tables in memory are formed by it.
+    """
     sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))  # axes in rising order of modes
     return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 
 def sum_cells(cells: IntArray, values: FloatArray, shape: tuple[int, ...], modes: Sequence[int]) -> FloatArray:
-    """Sum the values of listed cells (n x N) of a grid over all modes but `modes`, as `sum_others` does for a table."""
+    """Sum the values of listed cells (n x N) of a grid over all modes but `modes`, as `sum_others` does for a table.
+
+    Margins of sparse data, and of Q on a list of cells, are formed by it, since their grids may be too large to form.
+    """
     sides = tuple(shape[k] for k in modes)
     if not sides:
         return np.array(values.sum())
@@ -341,7 +350,10 @@ def sum_cells(cells: IntArray, values: FloatArray, shape: tuple[int, ...], modes
 
 
 def _expand_to_cells(table: AnyArray, lengths: Sequence[FloatArray]) -> AnyArray:
-    """Expand a table from merged boxes to cells: copy each entry along each axis as often as `lengths` says."""
+    """Expand a table from merged boxes to cells: copy each entry along each axis as often as `lengths` says.
+
+    Refuse a table that does not fit in memory.
+    """
     check_room(math.prod(int(sides.sum()) for sides in lengths), 8, "a table of probabilities", "Ask for fewer modes.")
     for axis, sides in enumerate(lengths):
         if (sides > 1).any():
@@ -580,7 +592,7 @@ class FittedTensor:
         return grid_rows(self.fit.model, self._boxes, rows, self.fit.model.support.mask)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
-        """Return log q of some cells (k x N)."""
+        """Return log q of some cells (k x N): those where a sparse X has entries."""
         return self.fit._distribution.log_prob(cells)
 
     def sum_of_squares(self) -> float:

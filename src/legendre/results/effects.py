@@ -396,7 +396,7 @@ def _reverses(one: FloatArray, other: FloatArray, least: float = 0.1) -> bool:
 
 
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
-    """Read a mode or a set of modes that a caller names; return their numbers in rising order."""
+    """Read a mode or a set of modes that a caller names; return their numbers in rising order, as in `parts`."""
     wanted = tuple(sorted(find_modes(labels, modes, "effects")))
     if not wanted:
         raise InvalidQuery("effects: [] is not a set of modes; pass a mode such as 0, or modes such as [0, 2].")
@@ -404,7 +404,7 @@ def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes
 
 
 def _set_name(modes: Modes, labels: Labels) -> str:
-    """Write a set of modes by their names, or by their numbers if they have none."""
+    """Write a set of modes by their names, or by their numbers if they have none, for tables and errors."""
     return ", ".join(str(k) if labels.names is None else labels.names[k] for k in modes)
 
 
@@ -477,7 +477,7 @@ def _group_by_modes(positions: IntArray) -> dict[Modes, list[int]]:
 
 
 def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
-    """List the subsets of at most `max_order` modes, the empty one first."""
+    """List the subsets of at most `max_order` modes, the empty one first: those whose effects a cell contributes to."""
     most = len(modes) if max_order is None else min(max_order, len(modes))
     return chain.from_iterable(combinations(modes, n) for n in range(most + 1))
 

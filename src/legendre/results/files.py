@@ -160,7 +160,7 @@ def _encode_label(label: Any) -> Any:
 
 
 def _decode_label(found: Any) -> Any:
-    """Return the label that `_encode_label` wrote; a time zone with a name is looked up by that name."""
+    """Return the label that `_encode_label` wrote: a date or a time as such; a time zone is looked up by its name."""
     if not isinstance(found, dict):
         return found
     label: Any = next(kind for kind in DATES if kind.__name__ == found["$date"]).fromisoformat(found["text"])
@@ -210,5 +210,8 @@ def _find_class(name: str) -> Any:
 
 @cache
 def _modules() -> dict[str, str]:
-    """Map the name of each class that files may hold to its module; the tables list classes by module."""
+    """Map the name of each class that files may hold to its module.
+
+    The tables PLACES and PARTS list classes by module, which is shorter to read; a file names classes.
+    """
     return {kind: place for table in (PLACES, PARTS) for place, kinds in table.items() for kind in kinds.split()}

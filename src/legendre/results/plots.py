@@ -689,7 +689,10 @@ def _level_style(labels: Labels, k: int, many: int = 40) -> str:
 
 
 def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
-    """Draw the margin of mode k: X as an area with a step for each level, Q as dots or a line (see `_level_style`)."""
+    """Draw the margin of mode k: X as an area with a step for each level, Q as dots or a line (see `_level_style`).
+
+    The area is one patch, so that a mode may have many levels.
+    """
     places = np.arange(len(table.x))
     ax.stairs(np.nan_to_num(table.x), np.arange(len(places) + 1) - 0.5, fill=True, color=LIGHT, label=pair.seen)
     style = _level_style(pair.labels, k)

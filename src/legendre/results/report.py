@@ -52,7 +52,10 @@ WITHOUT_X = "This result was read from a file, which does not hold X. Pass the d
 
 @dataclass(frozen=True, eq=False)
 class ReportContent:
-    """What the page of a result shows besides its summary, certificate and effects, which it takes from `result`."""
+    """What the page of a result shows besides its summary, certificate and effects, which it takes from `result`.
+
+    Each kind of result makes one in its method `_content`, because each has its own title, call, X and Q.
+    """
 
     result: Result
     title: str
@@ -108,7 +111,7 @@ def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
 
 
 def _read_part(name: str) -> str:
-    """Read a file of the folder ``page``, which holds the template, the style sheet and the script."""
+    """Return the text of a file of the folder ``page``, which holds the template, the style sheet and the script."""
     return files("legendre.results").joinpath("page", name).read_text(encoding="utf-8")
 
 
@@ -291,7 +294,10 @@ def slices_data(
 
 
 def shape_line(labels: Labels) -> str:
-    """Write names and sizes of the modes for the line below the title; of more than 8 modes only their number."""
+    """Write names and sizes of the modes for the line below the title; of more than 8 modes only their number.
+
+    More would not fit in a line.
+    """
     if len(labels.shape) > 8:
         return f"order {len(labels.shape)}"
     return " × ".join(f"{labels.mode(k)} ({n:,})" for k, n in enumerate(labels.shape))
@@ -333,7 +339,10 @@ def refuse_data(data: TensorLike | None) -> None:
 
 
 def read_shaped(data: TensorLike, shape: tuple[int, ...]) -> Observation:
-    """Read the X that a caller of `report` passes for a loaded result; refuse one whose shape is not `shape`."""
+    """Read the X that a caller of `report` passes for a loaded result; refuse one whose shape is not `shape`.
+
+    Files of decompositions and of fits with hidden modes do not hold X.
+    """
     found = read(data)
     if found.shape != shape:
         raise InvalidQuery(f"report: data has shape {found.shape}, but the fit is of a tensor of shape {shape}.")

@@ -40,13 +40,16 @@ class PairTable(NamedTuple):
 
     @property
     def misplaced(self) -> float:
-        """The share of the total that lies elsewhere in Q than in X: half the sum of absolute differences."""
+        """The share of the total that lies elsewhere in Q than in X: half the sum of absolute differences.
+
+        Pictures of margins name it in their titles, and show the modes where it is largest.
+        """
         total = float(np.nansum(self.x))
         return float(np.nansum(np.abs(self.x - self.q))) / (2 * total) if total else 0.0
 
 
 class PairCells(NamedTuple):
-    """Single cells with their entries of X and Q, for the pictures and tables of residuals."""
+    """Single cells with their entries of X and Q, vectors of the same length, for pictures and tables of residuals."""
 
     x: FloatArray
     q: FloatArray
@@ -141,13 +144,16 @@ class ArrayPair:
 
     @cached_property
     def _held(self) -> tuple[FloatArray, BoolArray, FloatArray]:
-        """X with 0 where it was not observed, which cells were observed, and Q."""
+        """X with 0 where it was not observed, which cells were observed, and Q: three arrays of X's shape.
+
+        They are kept, because a picture asks for several tables.
+        """
         x, q = (np.asarray(part, dtype=np.float64) for part in self.arrays())
         return np.nan_to_num(x, nan=0.0), ~np.isnan(x), q
 
     @cached_property
     def counts(self) -> bool:
-        """Whether X holds counts."""
+        """Whether X holds counts, so that residuals can be given in standard deviations."""
         x = self._held[0]
         return self.may_count and bool((x == np.rint(x)).all())
 
@@ -169,7 +175,7 @@ class ArrayPair:
         return PairTable(np.where(inside, sum_others(x, modes), np.nan), made)
 
     def cells(self) -> PairCells:
-        """List the cells that were observed."""
+        """List the cells that were observed: only there X and Q can be compared."""
         x, seen, q = self._held
         return _list_cells(x, q, seen)
 
