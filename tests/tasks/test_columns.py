@@ -177,7 +177,7 @@ TROUBLE: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: ld.LegendreDensity(ld.graph(), classes=0).fit(ROWS),
-        "classes must be None, 'auto' or an integer",
+        "classes, if not None or 'auto', must be an integer >= 1, got 0",
     ),
     (lambda: ld.LegendreDensity(ld.graph(), classes=2).fit(ROWS[:5]), "pass at least ten rows, or valid"),
     (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, valid=ROWS[:, :3]), "X has 3 features, but .* is expecting 4"),

@@ -486,6 +486,10 @@ class Mixture:
         logs[logs.max(axis=1) == -np.inf] = 0.0
         return np.asarray(softmax(logs, axis=1))
 
+    def expect(self, columns: Columns) -> FloatArray:
+        """E step of EM: return how much of each row, with its weight, belongs to each class, rows x classes."""
+        return self.posterior(columns) * columns.weights[:, None]
+
     def predict(self, columns: Columns) -> FloatArray:
         """Return the distribution of each column given the values that a row has: rows x levels of all columns."""
         shares = self.posterior(columns)
@@ -593,27 +597,23 @@ def learn_classes(
             raise InvalidSamples("classes are chosen on held-out rows: pass at least ten rows, or valid.")
         columns, valid = (columns.take(some) for some in (~held, held))
     columns, valid = columns.merge(), valid.merge()
+    limit = most if classes == "auto" else classes
     tried: list[Tried] = []
     for strength in strengths:
-        weights, last = columns.weights[:, None], None
-        while True:
-            found = _run_em(columns, valid, recipe, strength, weights)
-            tried.append(found)
+        run = _run_em(columns, valid, recipe, strength, columns.weights[:, None])
+        tried.append(run)
+        while run.n_classes < limit:
+            last = run
+            run = _run_em(columns, valid, recipe, strength, _split_classes(columns, last.mixture, limit))
+            tried.append(run)
             # EM may have dropped the classes that a split added, or held-out rows gained nothing
-            if last is not None and (
-                found.n_classes <= last.n_classes or (classes == "auto" and found.held_out <= last.held_out)
-            ):
-                break
-            last = found
-            weights = _split_classes(columns, found.mixture, most if classes == "auto" else classes)
-            if weights.shape[1] == found.n_classes:  # nothing was split: there are enough classes
+            if run.n_classes <= last.n_classes or (classes == "auto" and run.held_out <= last.held_out):
                 break
     # if a number of classes was asked for, runs that have it come before all others
     best = max(tried, key=lambda run: (classes in ("auto", run.n_classes), run.held_out))
     tried.remove(best)
     if columns.total < every.total:  # rows were held out
-        weights = best.mixture.posterior(every) * every.weights[:, None]
-        best = replace(best, mixture=_maximise(every, weights, recipe, best.strength))
+        best = replace(best, mixture=_maximise(every, best.mixture.expect(every), recipe, best.strength))
     return [*tried, best]
 
 
@@ -629,7 +629,7 @@ def _run_em(
     tried: list[Tried] = []
     while len(tried) < most and (len(tried) < 2 or tried[-1].held_out > tried[-2].held_out + rise):
         if tried:
-            weights = tried[-1].mixture.posterior(columns) * columns.weights[:, None]
+            weights = tried[-1].mixture.expect(columns)
         sums = weights.sum(axis=0)
         weights = weights[:, sums >= min(least, 0.5 * columns.total, sums.max())]  # the largest class stays in any case
         mixture = _maximise(columns, weights, recipe, strength)
@@ -663,7 +663,7 @@ def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArr
 
     Each class is split at most once, so there are at most twice as many afterwards.
     """
-    weights = mixture.posterior(columns) * columns.weights[:, None]
+    weights = mixture.expect(columns)
     order = np.argsort(-weights.sum(axis=0), kind="stable").tolist()
     parts: list[AnyArray] = []
     for place, k in enumerate(order):

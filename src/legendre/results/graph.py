@@ -74,11 +74,10 @@ class InteractionGraph(Printed):
         from scipy.stats import chi2
 
         near: list[set[int]] = [set() for _ in self.labels.shape]  # the neighbours of each mode so far
-        p_values, out = np.asarray(chi2.sf(2 * self.gains, np.maximum(self.dfs, 1))), []
-        for (a, b), *numbers in zip(
-            *(part.tolist() for part in (self.ends, self.gains, self.dfs, p_values)), strict=True
-        ):
-            out.append(Edge(self._key(a), self._key(b), tuple(map(self._key, sorted(near[a] & near[b]))), *numbers))
+        p_values, out = np.asarray(chi2.sf(2 * self.gains, np.maximum(self.dfs, 1))).tolist(), []
+        for t, (a, b) in enumerate(self.ends.tolist()):
+            given = tuple(map(self._key, sorted(near[a] & near[b])))
+            out.append(Edge(self._key(a), self._key(b), given, float(self.gains[t]), int(self.dfs[t]), p_values[t]))
             near[a].add(b)
             near[b].add(a)
         return out

@@ -533,8 +533,8 @@ class LegendreDensity(Estimator):
         rows = Columns.of(codes, weights, labels.shape)
         valid = None if other is None else Columns.of(self._encode(other), None, labels.shape)
         if self.classes is not None:
-            if self.classes != "auto" and not is_whole(self.classes, 1):
-                raise InvalidSetting(f"classes must be None, 'auto' or an integer >= 1, got {self.classes!r}.")
+            if self.classes != "auto":
+                check_int(self.classes, "classes, if not None or 'auto',", 1)
             self.tried_ = learn_classes(rows, valid, recipe, self.classes)
             self.mixture_ = self.tried_[-1].mixture
             return
@@ -614,11 +614,6 @@ def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None
     return Levels((edges[:-1] + edges[1:]) / 2, edges)
 
 
-Name = str | int
-Edges = int | Iterable[Iterable[Name]] | Basis
-Weight = float | FloatArray
-
-
 @dataclass(eq=False, repr=False)
 class BoltzmannMachine(Estimator):
     """A Boltzmann machine with any interactions, fitted exactly.
@@ -670,7 +665,7 @@ class BoltzmannMachine(Estimator):
     [0.25, 0.75]
     """
 
-    edges: Edges = 2
+    edges: int | Iterable[Iterable[str | int]] | Basis = 2
     _: KW_ONLY
     n_levels: int | Sequence[int] | None = None
     alpha: float = 0.0
