@@ -362,9 +362,12 @@ class Estimator(ABC):
                 raise InvalidSamples(
                     f"column {name!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
                 )
-            # `complete_columns` has refused gaps where fit takes none
-            found.append(np.where(column.codes < 0, MISSING, np.where(place < 0, UNKNOWN, place)))
-        return np.stack(found, axis=1)
+            found.append(place)
+        codes = np.stack(found)
+        if codes.min() < 0:
+            codes[codes < 0] = UNKNOWN
+            codes[np.stack([column.codes for column in columns]) < 0] = MISSING
+        return codes.T
 
 
 def read_rows(X: Any) -> Table:

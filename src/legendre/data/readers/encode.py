@@ -83,7 +83,7 @@ class Column:
             place = {value: k for k, value in enumerate(levels.tolist())}
             places = [*(place.get(value, -1) for value in self.values.tolist()), -1]  # the last one: of missing values
             found = np.array(places, dtype=np.int64)[self.codes]
-        if unlisted and (wrong := (found < 0) & ~self.mark_absent()).any():
+        if unlisted and found.min(initial=0) < 0 and (wrong := (found < 0) & ~self.mark_absent()).any():
             row = int(wrong.argmax())
             raise InvalidSamples(f"{label} holds {self.at(row)!r} in row {row}, which {unlisted}.")
         return found
@@ -151,10 +151,10 @@ class Table:
         out = []
         for own, name in zip(self.names, names, strict=True):
             column = self.column(own)
-            infinite = ~np.isfinite(column.values) if column.numeric else np.zeros(len(column.values), np.bool_)
-            # whether each value is wrong, and last whether a missing one is, to which code -1 points
-            if (wrong := np.append(infinite, not gaps)[column.codes]).any():
-                row = int(wrong.argmax())
+            infinite = np.isinf(column.values) if column.numeric else np.zeros(len(column.values), np.bool_)
+            if infinite.any() or (not gaps and column.mark_absent().any()):
+                # whether each value is wrong, and last whether a missing one is, to which code -1 points
+                row = int(np.append(infinite, not gaps)[column.codes].argmax())
                 raise InvalidSamples(
                     f"Input X contains NaN or infinity: column {name!r} is {column.at(row)} in row {row}. Leave such "
                     "rows out, or make missing a level of its own."
