@@ -6,11 +6,11 @@ A reader is called with the path, the options and a function that reports progre
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -41,18 +41,11 @@ class Options:
     missing: str = "error"  # what to do with rows that lack a label: "error" or "drop"
 
     def check(self, path: Path, suffix: str) -> None:
-        """Refuse an option that has no meaning for this kind of file, instead of ignoring it silently."""
-        texts, arrays = (".csv", ".tsv"), (".npz", ".nc", ".zarr", ".h5", ".hdf5")
-        for name, given, kinds in (
-            ("--variable", self.variable, arrays),
-            ("--columns", self.columns, (*texts, ".parquet")),
-            ("--counts", self.counts, (*texts, ".parquet")),
-            ("--missing", self.missing != "error", (*texts, ".parquet")),
-            ("--wide", self.wide, texts),
-            ("--separator", self.separator, texts),
-        ):
-            if given and suffix not in kinds:
-                raise InvalidFile(f"{path}: {name} is for {', '.join(kinds)} files. Leave it out.")
+        """Refuse an option that has no meaning for files with this ending, instead of ignoring it silently."""
+        for option in fields(self):
+            kinds = [ending for ending, reader in READERS.items() if option.name in reader.options]
+            if getattr(self, option.name) != option.default and suffix not in kinds:
+                raise InvalidFile(f"{path}: --{option.name} is for {', '.join(kinds)} files. Leave it out.")
         if self.wide and self.counts is not None:
             raise InvalidSetting("--counts names the column of a table with a row for each cell; --wide has none.")
 
@@ -91,11 +84,11 @@ def read_input(path: Path, options: Options | None = None) -> Any:
     if suffix not in READERS:
         raise InvalidFile(f"{path}: cannot read {suffix or 'a file without an ending'}; give a {ENDINGS} file.")
     options.check(path, suffix)
-    read, *packages = READERS[suffix]
-    check_installed(f"{path}: reading {suffix} files", packages, "'legendre[files]'")
+    reader = READERS[suffix]
+    check_installed(f"{path}: reading {suffix} files", reader.packages, "'legendre[files]'")
     try:
         with line(f"reading {path.name}", sys.stderr.isatty()) as say:
-            return read(path, options, say)
+            return reader.read(path, options, say)
     except (LegendreError, MemoryError):
         raise
     except Exception as problem:  # each library has errors of its own
@@ -317,16 +310,26 @@ def _as_whole_numbers(labels: Any) -> AnyArray:
     return np.array([int(text) for text in labels]) if whole else labels
 
 
-READERS: dict[str, tuple[Any, ...]] = {
-    ".npy": (_read_numpy,),
-    ".npz": (_read_numpy,),
-    ".csv": (_read_csv, "pandas"),
-    ".tsv": (_read_csv, "pandas"),
-    ".tns": (lambda path, _options, _say: read_tns(path),),
-    ".parquet": (_read_parquet, "pyarrow"),
-    ".nc": (_read_xarray, "xarray", "h5netcdf"),
-    ".zarr": (_read_zarr, "zarr"),
-    ".h5": (_read_hdf5, "h5py"),
-    ".hdf5": (_read_hdf5, "h5py"),
+class Reader(NamedTuple):
+    """How files with some ending are read."""
+
+    read: Callable[[Path, Options, Say], Any]
+    packages: tuple[str, ...] = ()  # the libraries that it needs
+    options: tuple[str, ...] = ()  # the fields of `Options` that have a meaning for such files
+
+
+ARRAYS, TABLES = ("variable",), ("columns", "counts", "missing")
+CSV = Reader(_read_csv, ("pandas",), (*TABLES, "wide", "separator"))
+HDF5 = Reader(_read_hdf5, ("h5py",), ARRAYS)
+READERS = {
+    ".npy": Reader(_read_numpy),
+    ".npz": Reader(_read_numpy, (), ARRAYS),
+    ".csv": CSV,
+    ".tsv": CSV,
+    ".tns": Reader(lambda path, _options, _say: read_tns(path)),
+    ".parquet": Reader(_read_parquet, ("pyarrow",), TABLES),
+    ".nc": Reader(_read_xarray, ("xarray", "h5netcdf"), ARRAYS),
+    ".zarr": Reader(_read_zarr, ("zarr",), ARRAYS),
+    ".h5": HDF5,
+    ".hdf5": HDF5,
 }
-"""For each ending of a file, the reader and the libraries that it needs."""

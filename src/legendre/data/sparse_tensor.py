@@ -222,8 +222,8 @@ def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError
     """
     if column.dtype.kind not in "biuf":
         raise error(
-            f"{name} has dtype {column.dtype}; indices are integers counted from 0. For names of levels see "
-            "legendre.from_rows."
+            f"{name} has dtype {column.dtype}; indices are integers counted from 0. Names of levels are read by "
+            "legendre.from_rows, without their number."
         )
     indices = column
     if column.dtype.kind == "f":

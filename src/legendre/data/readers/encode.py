@@ -19,6 +19,7 @@ from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.labels import NUMBERS, as_objects, have_rank, read_levels, sorted_levels
 from legendre.core.origin import read_array, unmask
 from legendre.core.types import AnyArray, BoolArray, IntArray
+from legendre.data.sparse_tensor import check_indices
 
 Missing = Literal["error", "drop", "keep"]
 
@@ -242,20 +243,10 @@ def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, An
     `given` is what the caller passed for this column: a list of levels, their number, or ``None``. With their number
     the column holds codes already, which are checked, and the levels are ``None``. `label` is what errors call it.
     """
-    counted = is_whole(given, 1)
-    if counted and not column.numeric:
-        raise InvalidSetting(f"levels of {label} is {given}, but it holds no numbers. List its levels, in order.")
-    if column.numeric and (counted or given is None):
+    if is_whole(given, 1):
+        return check_indices(column.rows(), given, label, InvalidSamples), None, given
+    if column.numeric and given is None:
         column = column.as_integers(label)
-    if counted:
-        indices = column.rows()
-        if (bad := (indices < 0) | (indices >= given)).any():
-            row = int(np.argmax(bad))
-            raise InvalidSamples(
-                f"{label} holds {indices[row]} in row {row}; with levels = {given} it holds indices from 0 to "
-                f"{given - 1}. Without levels the values that occur are its levels."
-            )
-        return indices, None, given
     levels = column.levels(label) if given is None else read_levels(given, label)
     return column.codes_in(levels, label, "its levels do not list"), levels, len(levels)
 
@@ -270,8 +261,6 @@ def read_table(table: Any, name: str = "table") -> Table:
             f"{name} is a {type(table).__name__}, which is sparse; rows of observations are dense. Pass "
             f"{name}.toarray(); for a sparse tensor see legendre.from_coords."
         )
-    if isinstance(table, np.ndarray) and table.dtype.names is not None:  # a structured array: its fields are columns
-        table = {field: table[field] for field in table.dtype.names}
     if not isinstance(table, (np.ndarray, list, tuple, Mapping)):
         table = _read_frame(table, name)
     if not isinstance(table, Mapping):

@@ -25,9 +25,6 @@ from legendre.data.sparse_tensor import SparseTensor
 Names = Sequence[Hashable] | None
 Levels = Sequence[Any] | Mapping[Any, Any] | None
 
-# libraries of data frames; in all but pandas a frame is a table of rows, never a tensor
-FRAMES = ("polars", "pyarrow", "modin", "cudf", "dask", "pandas", "ibis", "duckdb")
-
 COUNT_ROWS = (
     "To count its rows use ld.from_rows(frame), or ld.from_rows(frame, counts='n') where a column n says how often "
     "each row was seen."
@@ -54,7 +51,7 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
         held, origin = _read_data_array(X, kind)
     elif root == "pandas" and kind in ("Series", "DataFrame"):
         held, origin = _read_pandas(X)
-    elif root in FRAMES and (kind in ("DataFrame", "LazyFrame", "Table", "RecordBatch") or kind.endswith("Dataset")):
+    elif is_frame(X):
         raise InvalidTensor(f"X is a {kind} of {root}. {COUNT_ROWS}")
     else:
         origin = PLAIN
@@ -65,6 +62,15 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     if names is None and levels is None:
         return values, origin
     return values, _rename(values, origin, names, levels)
+
+
+def is_frame(X: object) -> bool:
+    """Whether X is a data frame, or a dataset of pyarrow: it has columns, whichever library it is from.
+
+    In all libraries but pandas a frame is a table of rows, never a tensor. The type is asked, because some frames
+    compute their columns.
+    """
+    return any(hasattr(type(X), name) for name in ("columns", "column_names", "to_batches"))
 
 
 def _rename(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:

@@ -145,9 +145,6 @@ def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
         return None
     column = source.column(counts) if isinstance(counts, str) else None
     given: AnyArray = read_array(counts, "counts", InvalidSamples) if column is None else column.rows()
-    if given.dtype.kind == "f" and (gaps := np.isnan(given)).any():
-        row = int(np.argmax(gaps))
-        raise InvalidSamples(f"the count of row {row} is NaN. Leave such rows out, or give them a count.")
     values = check_values(given, source.n, "counts", InvalidSamples)
     return values if found.kept is None else values[found.kept]
 

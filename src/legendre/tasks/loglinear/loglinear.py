@@ -29,7 +29,7 @@ from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import Pattern, count_cases
 from legendre.data.read import align_with, read
 from legendre.data.readers.encode import read_table
-from legendre.data.readers.labelled import FRAMES, unwrap
+from legendre.data.readers.labelled import is_frame, unwrap
 from legendre.data.readers.rows import from_rows
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
@@ -194,15 +194,11 @@ def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
     """Decide whether data is a frame with a row for each case or cell, or else a table whose entries are counts.
 
     Only a pandas frame can be either. It is a cross table if all its columns are numeric and its index, or a second
-    level of its columns, has labels; `columns` or `counts` say that it has rows. Libraries are recognised by name, so
-    that none is imported.
+    level of its columns, has labels; `columns` or `counts` say that it has rows.
     """
-    root, kind = type(data).__module__.partition(".")[0], type(data).__name__
-    if isinstance(data, Mapping) or (isinstance(data, np.ndarray) and data.dtype.names is not None):
-        return True
-    if root not in FRAMES or kind not in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
+    if not isinstance(data, Mapping) and not is_frame(data):
         return False
-    if root != "pandas" or counts is not None or columns is not None:
+    if not type(data).__module__.startswith("pandas") or counts is not None or columns is not None:
         return True
     numbers = all(str(kind)[:3].lower() in ("int", "uin", "flo") for kind in data.dtypes)
     return not numbers or (type(data.index).__name__ == "RangeIndex" and data.columns.nlevels == 1)
