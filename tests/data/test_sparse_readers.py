@@ -164,7 +164,7 @@ BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
     "ragged_columns": ((([0, 1], [2]),), r"their shapes are \(2,\), \(1,\)\. For rows pass a list or array"),
     "transposed": (
         ([[0, 1, 2], [0, 1, 2]], [1, 1, 1]),
-        r"3 values, but cells has 2 entries of 3 modes\. .* pass the other kind",
+        r"values has shape \(3,\); it must hold 2 numbers",
     ),
     "nothing": ((np.empty((0, 2), dtype=int),), r"the list of cells is empty and does not determine the shape"),
 }

@@ -150,24 +150,6 @@ def check_entries(values: Any, seen: Scan) -> None:
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
 
 
-def missing_cells(values: AnyArray, prior: bool) -> BoolArray | None:
-    """Return a mask of the entries that are NaN; ``None`` if no entry is.
-
-    NaN means missing: `support_mask` takes such cells out of the sample space. With `prior`, X is a base measure, and
-    NaN is refused.
-    """
-    missing = np.isnan(values)
-    if not missing.any():
-        return None
-    if prior:
-        raise InvalidTensor(
-            f"X has {int(missing.sum())} entries that are NaN; the first is X{cell_name(first_cell(missing))}. "
-            "Balancing multiplies each cell by a positive factor: entries must be >= 0, and a cell that must stay "
-            "empty is 0."
-        )
-    return missing
-
-
 def support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:
     """Return the sample space that the `support` argument describes, as a mask without the missing cells.
 

@@ -23,7 +23,6 @@ from legendre.data.checks import (
     check_entries,
     check_numeric,
     check_sum,
-    missing_cells,
     scan,
     support_mask,
 )
@@ -179,19 +178,18 @@ def observe(
     base: ArrayLike | None = None,
     *,
     rankings: Rankings | None = None,
-    prior: bool = False,
 ) -> Dense:
     """Check an X that NumPy can hold, its `support` and its `base` measure; find Omega and the total.
 
-    `rankings` says in advance with which arguments `Observation.largest` will be called. With `prior`, X is a base
-    measure (`balance` reads its X so): no entry may be missing.
+    `rankings` says in advance with which arguments `Observation.largest` will be called. Entries that are NaN are
+    missing: they are not in Omega.
     """
     values = check_numeric(X, "X", InvalidTensor)
     large = values.size >= limits.COMPILED_CELLS
     # the pass over a large X ranks the slices of the last mode too, if only the largest entry of each is wanted
     seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
     check_entries(values, seen)
-    missing = None if math.isfinite(seen.total) else missing_cells(values, prior)  # a finite total contains no NaN
+    missing = np.isnan(values) if math.isnan(seen.total) else None  # infinite entries have been refused
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):  # cells of base measure 0 cannot have probability

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.errors import InvalidSupport, InvalidTensor
+from legendre.core.errors import InvalidSupport
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import HasShape
 from legendre.data.dask import is_dask, observe_blocks
@@ -27,15 +27,14 @@ def read(
     base: ArrayLike | None = None,
     *,
     rankings: Rankings | None = None,
-    prior: bool = False,
     names: Names = None,
     levels: Levels = None,
 ) -> Observation:
     """Check X, of any kind that the library accepts, and find its sample space: where every fit begins.
 
     `support` and `base` describe the sample space and the base measure. `rankings` says which slices will be ranked, so
-    that an X that is costly to read is read once (see `Rankings`). With `prior`, X is a base
-    measure (see `observe`). Names of modes and levels come with X, unless they are given.
+    that an X that is costly to read is read once (see `Rankings`). Names of modes and levels come with X,
+    unless they are given.
     """
     if isinstance(X, Observation):  # tasks hand on what they have read
         return X
@@ -45,10 +44,7 @@ def read(
     if is_dask(held):
         data = observe_blocks(held, support, base, rankings=rankings)
     elif (listed := as_sparse_tensor(held)) is None:
-        try:
-            data = observe(held, support, base, rankings=rankings, prior=prior)
-        except InvalidTensor as problem:  # notes may explain it: cells that a Series does not list have become NaN
-            raise InvalidTensor(" ".join([str(problem), *origin.notes])) from None
+        data = observe(held, support, base, rankings=rankings)
     elif base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     else:

@@ -231,8 +231,7 @@ def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError
             indices = column.astype(np.int64)
         if (bad := indices != column).any():
             row = int(np.argmax(bad))
-            rule = "NaN is not an index: omit such rows." if np.isnan(column[row]) else "Indices are whole numbers."
-            raise error(f"{name} is {column[row]:g} in entry {row}. {rule}")
+            raise error(f"{name} is {column[row]:g} in entry {row}. Indices are whole numbers.")
     if (bad := (indices < 0) | (indices >= size)).any():
         row = int(np.argmax(bad))
         raise error(f"{name} is {int(indices[row])} in entry {row}; it must lie between 0 and {size - 1}.")
@@ -252,16 +251,15 @@ def check_values(values: Any, n: int, name: str, error: type[ValueError], column
         raise error(f"{name} has shape {numbers.shape}; it must hold {n} numbers.")
     bad = ~((numbers >= 0) & (numbers < np.inf))
     if bad.any():
-        row, count = int(np.argmax(bad)), int(bad.sum())
+        row = int(np.argmax(bad))
         rule = "X is read as unnormalised probabilities, so every entry must be finite and >= 0."
         if np.isnan(found := numbers[row]):
             rule = (
                 "A cell that is not listed is 0, so a list cannot say which cells are missing. Leave the entry out; if "
                 "its cell is not to count as 0, leave that cell out of the support."
             )
-        more = f" ({count} such entries in all)" if count > 1 else ""
         cell = f", the value of cell {cell_name([column[row] for column in columns])}" if columns else ""
-        raise error(f"{name}[{row}] = {found:g}{cell}{more}. {rule}")
+        raise error(f"{name}[{row}] = {found:g}{cell}. {rule}")
     # half the limit of int64: the float64 sum itself is rounded
     fits_int64 = numbers.dtype.kind in "iu" and float(numbers.sum(dtype=np.float64)) < LIMIT / 2
     return numbers.astype(np.int64 if fits_int64 else np.float64, copy=False)

@@ -20,14 +20,14 @@ from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.arguments import check_number, entries, is_whole
 from legendre.core.cells import cell_name, freeze
-from legendre.core.errors import ConvergenceWarning, InvalidMargins, InvalidSetting
+from legendre.core.errors import ConvergenceWarning, InvalidMargins, InvalidSetting, InvalidTensor
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import NamedValues, Table, shape_name, shorten
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.checks import check_numeric, check_range, finder, first_cell, missing_cells
+from legendre.data.checks import check_numeric, check_range, finder, first_cell
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
@@ -312,9 +312,14 @@ def balance(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
                 "Use auto, gradient, natural, natural-cg, matrix-scaling, scaling."
             )
-        data = in_memory(read(X, prior=True, names=names, levels=levels), "balance")
-        if data.missing is not None:  # of a dask array, which is read as if NaN could be left out
-            missing_cells(data.values, prior=True)
+        data = in_memory(read(X, names=names, levels=levels), "balance")
+        if data.missing is not None:  # X is a base measure, which no cell can lack
+            reason = (
+                f"X has {int(data.missing.sum())} entries that are NaN; the first is "
+                f"X{cell_name(first_cell(data.missing))}. Balancing multiplies each cell by a positive factor: entries "
+                "must be >= 0, and a cell that must stay empty is 0."
+            )
+            raise InvalidTensor(" ".join([reason, *data.origin.notes]))  # notes say if X, a Series, does not list cells
         support = Support(data.values.shape, None if data.positive else data.values > 0)
         base = freeze(np.asarray(data.values, dtype=np.float64))
         prior = replace(data, support=support, base=base, positive=True)  # X is the base measure on its own support

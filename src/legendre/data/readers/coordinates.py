@@ -75,13 +75,6 @@ def from_coords(
                 "mode: cells.reshape(-1, 1)."
             )
         columns = list(rows.T)
-    n = len(columns[0])
-    # as many values as modes: rows were meant for columns, or the reverse
-    if values is not None and n != values.size == len(columns) > 1:
-        raise InvalidTensor(
-            f"there are {values.size} values, but cells has {n} entries of {len(columns)} modes. An array or a list "
-            "holds a row per entry, a tuple a column per mode: pass the other kind."
-        )
     return assemble(columns, values, shape, InvalidTensor, "cells: ", "values")
 
 
