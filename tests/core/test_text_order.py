@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import legendre as ld
@@ -39,6 +39,7 @@ def levels_of(x: ld.SparseTensor) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("texts", LISTS, ids=lambda texts: texts[0][:20])
+@settings(max_examples=10)
 @given(data=st.data())
 def test_texts_that_have_an_order_come_in_it(texts: list[str], data: st.DataObject) -> None:
     mixed = data.draw(st.permutations(texts))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 import sparse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -387,6 +387,7 @@ def events(rng: np.random.Generator, n: int) -> pd.DataFrame:
     return pd.DataFrame({"where": where, "hour": rng.integers(0, 24, n), "weight": rng.integers(0, 3, n)})
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 6))
 def test_batches_are_counted_like_one_table(seed: int, n: int, pieces: int) -> None:
     rng = np.random.default_rng(seed)

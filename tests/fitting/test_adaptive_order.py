@@ -36,7 +36,7 @@ def test_a_smaller_basis_is_as_good_as_one_grown_to_its_size() -> None:
     )
     for swaps, most in ((1, 1.05), (None, 1.10)):  # cells that are given back to reach 100 may be good for 10
         fit = ld.decompose(X, ld.adaptive(100, swaps=swaps))
-        for m in (10, 25, 50):
+        for m in (10, 25):
             assert fit.at(m).kl <= most * ld.decompose(X, ld.adaptive(m, swaps=swaps)).kl
 
 

@@ -73,7 +73,7 @@ def draw_rows(seed: int, n_rows: int = 150, n: int = 6) -> tuple[IntArray, list[
     return rows, sizes, rng.integers(1, 3, n_rows).astype(np.float64)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_the_edges_are_those_of_exhaustive_search(seed: int) -> None:
     rows, sizes, weights = draw_rows(seed)
     X = ld.from_coords(rows, weights, sizes)

@@ -153,16 +153,6 @@ def test_what_is_too_large_names_the_order_that_can_be_had(rng: np.random.Genera
     assert len(wide.effects(max_order=1)) == 30
 
 
-def test_effects_weigh_every_cell_alike() -> None:
-    """Of flights by carrier HA (342) had a factor of 2.6, AA (32,729) one of 0.47: nearly empty cells decided."""
-    X = ld.datasets.flights()
-    effects = ld.decompose(X).effects(max_order=2)
-    assert X.levels is not None
-    factors = dict(zip(np.asarray(X.levels[0]).tolist(), np.exp(effects["carrier"].values), strict=True))
-    assert factors["AA"] > 2 * factors["HA"]
-    assert "are in another order under the uniform measure" in repr(effects)
-
-
 @pytest.mark.parametrize("support", ["all", "nonzero"])
 def test_main_effects_without_joint_ones_are_the_observed_means(support: str, rng: np.random.Generator) -> None:
     x = rng.poisson(20.0, (4, 5, 3)) + 1.0

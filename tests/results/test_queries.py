@@ -208,7 +208,7 @@ KINDS = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(KINDS, st.sampled_from(CHECKS[:4]))
 def test_every_answer_is_a_sum_over_cells(case: Case, check: Any) -> None:
     check(case.fit())

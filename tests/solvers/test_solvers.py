@@ -36,7 +36,7 @@ AGREE: dict[str, tuple[str | Solver, st.SearchStrategy[Case], float]] = {
 
 
 @pytest.mark.parametrize("name", AGREE)
-@settings(max_examples=40, phases=UNSHRUNK)
+@settings(max_examples=20, phases=UNSHRUNK)
 @given(data=st.data())
 def test_solvers_agree_with_scipy(name: str, data: st.DataObject) -> None:
     solver, cases, tol = AGREE[name]

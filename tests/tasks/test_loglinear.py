@@ -417,10 +417,10 @@ def test_rows_without_a_value_are_left_out_aloud() -> None:
 
 
 def test_sparse_tables_against_a_linear_program() -> None:
-    """Vanishing cells, degrees of freedom and G2 of 500 random tables, most of them without an estimate."""
+    """Vanishing cells, degrees of freedom and G2 of 200 random tables, most of them without an estimate."""
     random, at_boundary = np.random.default_rng(14), 0
     shapes = [((2, 3), [".", "A*B"]), ((3, 3), ["."]), ((2, 2, 3), [".", ".^2", "A*B + C", "A*B + B*C"])]
-    for _ in range(500):
+    for _ in range(200):
         shape, formulas = shapes[random.integers(len(shapes))]
         n = random.poisson(random.choice([0.5, 1.0, 2.0]), shape)
         while n.sum() < 2:
@@ -433,7 +433,7 @@ def test_sparse_tables_against_a_linear_program() -> None:
         assert m.df == stays.sum() - np.linalg.matrix_rank(Z[stays])
         assert m.g2 == pytest.approx(deviance_of(Z[stays], counts[stays]), abs=1e-7)
         at_boundary += not stays.all()
-    assert at_boundary > 150
+    assert at_boundary > 60
 
 
 TOPOLOGY = "[[2, 4, 5, 5, 5], [3, 4, 5, 5, 5], [5, 5, 5, 5, 5], [5, 5, 5, 4, 4], [5, 5, 5, 4, 1]]"
