@@ -170,7 +170,7 @@ MATRIX = ld.decompose([[1, 2], [3, 4]], "B1")
         (lambda: FIT.plot.history(3), r"plot.history: ax must be axes"),  # type: ignore[arg-type]
         (lambda: FIT.plot.graph(by="cost"), r"plot.graph: by must be 'share' or 'kl', got 'cost'"),  # type: ignore[arg-type]
         (lambda: FIT.plot.slices(3), r"plot.slices: 3 is not a mode of X, which has 3"),
-        (lambda: FIT.plot.margins([(0, 1, 2)]), r"modes=\[\(0, 1, 2\)\]; each must be a mode or a pair"),
+        (lambda: FIT.plot.margins([(0, 1, 2)]), r"modes=\[\(0, 1, 2\)\]; list modes and pairs of modes"),
         (lambda: FIT.plot.margins([]), r"modes=\[\]; list modes and pairs of modes"),
         (lambda: ld.decompose([1, 2, 3], ld.full()).plot.slices(), "X has one mode, and no slices"),
         (lambda: MATRIX.plot.slices(0), "X is a matrix, drawn in one piece"),

@@ -27,15 +27,14 @@ class NamedValues:
 
     def text(self) -> str:
         """Write a title, a rule, and a line for each name and its value; a long "note" is wrapped."""
-        width = max(len(name) for name, _ in self.rows)
         # the first line of a value is next to its name, further lines of a note are next to blanks
-        body = [
-            f"{said:<{width}}  {line}"
+        lines = [
+            line
             for name, value in self.rows
-            for said, line in zip_longest([name], wrap(value, 92) if name == "note" else [value], fillvalue="")
+            for line in zip_longest([name], wrap(value, 92) if name == "note" else [value], fillvalue="")
         ]
-        rule = "-" * max(width + 24, len(self.title))  # 24: an ordinary value
-        return "\n".join([self.title, rule, *body])
+        rule = "-" * max(24 + max(len(name) for name, _ in lines), len(self.title))  # 24: an ordinary value
+        return "\n".join([self.title, rule, *align(lines, "<")])
 
     def html(self) -> str:
         """Write the same as HTML."""

@@ -661,12 +661,10 @@ def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
 
     Return a tuple of one or two numbers of modes for each.
     """
-    listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes)
-    if not listed:
-        raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
+    listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes) or []
     groups = [tuple(find_modes(labels, group, "plot.margins")) for group in listed]
-    if any(len(group) not in (1, 2) for group in groups):
-        raise InvalidQuery(f"plot.margins: modes={modes!r}; each must be a mode or a pair of modes.")
+    if not groups or any(len(group) not in (1, 2) for group in groups):
+        raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
     return groups
 
 

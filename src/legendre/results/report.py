@@ -168,7 +168,7 @@ def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[s
     return {
         "step": [at.iteration for at in shown],
         "residual": round_all([at.residual for at in shown]),
-        "tol": round_all(tol)[0],
+        "tol": tol,
     }
 
 
