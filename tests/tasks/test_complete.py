@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -206,6 +207,14 @@ def test_zeros_can_mean_missing() -> None:
     np.testing.assert_allclose(ld.complete(X, "B1", support="nonzero").tensor(), [[1, 2], [3, 6]], rtol=1e-9)
     np.testing.assert_allclose(ld.complete(X, "B1", support=(X > 0)).tensor(), [[1, 2], [3, 6]], rtol=1e-9)
     assert ld.complete(X, "B1").tensor().tolist() == X.tolist()
+
+
+def test_a_labelled_support_is_matched_by_label() -> None:
+    """The cells that count as observed were those of the support in its own order."""
+    X = pd.DataFrame([[1.0, 2.0], [2.0, 9.0]], index=["a", "b"], columns=["x", "y"])
+    done = ld.complete(X, "B1", support=(X < 9).loc[["b", "a"]])
+    assert done.observed.tolist() == [[True, True], [True, False]]
+    assert done.tensor().loc["b", "y"] == pytest.approx(4.0)
 
 
 def noisy(seed: int = 0) -> FloatArray:

@@ -17,11 +17,10 @@ from legendre.core.arguments import check_choice, check_int, generator_from, is_
 from legendre.core.cells import freeze
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
 from legendre.core.labels import Labels
-from legendre.core.origin import host
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray
-from legendre.data.dense import Dense, in_memory, observe
+from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation, Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
@@ -345,7 +344,8 @@ def complete(
     settings = Settings.read(solver, tol, max_iter)
     recipes = [] if basis is None else read_bases(basis, folds)
     with show_progress(progress, None) as (step, say):
-        data, seen = read_gaps(X, support, names, levels)
+        data = in_memory(read(X, support, names=names, levels=levels), "complete")
+        seen = data.support.on_grid()  # the sample space is the observed cells
         values = np.asarray(data.values, dtype=np.float64)
         along, generator = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
         dealer = partial(deal, n_folds=folds, along=along, rng=generator)
@@ -369,22 +369,6 @@ def complete(
         )
     known = None if determined is None else freeze(determined | seen)
     return Completion(freeze(np.where(seen, values, value)), fit, known, freeze(seen), table)
-
-
-def read_gaps(
-    X: TensorLike,
-    support: str | ArrayLike,
-    names: Names = None,
-    levels: Levels = None,
-) -> tuple[Dense, BoolArray]:
-    """Read X into memory; return it with a mask, of its shape, of the cells that were observed."""
-    data = in_memory(read(X, support, names=names, levels=levels), "complete")
-    seen = np.ones(data.values.shape, dtype=np.bool_) if data.missing is None else ~data.missing
-    if not isinstance(support, str):
-        seen &= np.asarray(host(support))
-    elif support == "nonzero":
-        seen &= data.values > 0
-    return data, seen
 
 
 @dataclass(frozen=True)

@@ -368,7 +368,8 @@ def advance(point: PenalisedPoint, likeness: bool) -> PenalisedPoint:
 
 def _fit_roughly(problem: PenalisedProblem, h: FloatArray, max_iter: int) -> PenalisedPoint:
     """Fit, starting from log m = h, to a low accuracy: the next round of EM changes the penalty anyway."""
-    return minimise(problem, problem.start(h), rough=0.02, accuracy=0.05, max_iter=max_iter)[0]
+    b = problem.waves.coefficients(h) / problem.spread
+    return minimise(problem, b, rough=0.02, accuracy=0.05, max_iter=max_iter)[0]
 
 
 def learn(
@@ -453,10 +454,6 @@ class PenalisedProblem:
     def spread(self) -> FloatArray:
         """The prior standard deviations of the coefficients a."""
         return np.sqrt(self.waves.variances(self.tau))
-
-    def start(self, h: FloatArray) -> FloatArray:
-        """Return the b at which log m is h, to start a fit there."""
-        return np.asarray(self.waves.coefficients(h) / self.spread)
 
     def at(self, b: FloatArray) -> PenalisedPoint:
         """Evaluate the objective at b, where log m has the coefficients ``spread * b``."""
