@@ -121,6 +121,7 @@ class Labels:
         return self.order_of(k) if self.levels is None or self.levels[k] is None else self.levels[k]
 
     def _label(self, k: int, i: int) -> Any:
+        """Return the label of the level at place i of mode k; its index in X where the mode has no labels."""
         return i if (own := self._own_levels(k)) is None else own[i]
 
     def level(self, k: int, i: int) -> str:
@@ -198,6 +199,7 @@ class Labels:
         """Return the labels of some modes, in the order given: those of a marginal, for example."""
 
         def pick(items: tuple[Any, ...] | None) -> Any:
+            """Return the items of these modes, ``None`` if no mode has any."""
             return None if items is None else tuple(items[k] for k in modes)
 
         return Labels(pick(self.shape), pick(self.names), pick(self.levels), pick(self.order))

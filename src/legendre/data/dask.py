@@ -49,9 +49,11 @@ class BlockSupport(Support):
 
     @property
     def n_cells(self) -> int:
+        """The number of cells, |Omega|: counting the mask again would take one more pass over it."""
         return self.size
 
     def merge(self, quotient: Quotient, base: Any) -> FloatArray:
+        """Sum the base measure over the cells of Omega in each box, block by block; a mask or a base must be given."""
         measure: Any = self.mask if base is None else base if self.mask is None else np.where(self.mask, base, 0.0)
         return merge_blocks(quotient, measure)
 
@@ -74,6 +76,7 @@ class Blocks(Observation):
 
     @cached_property
     def dense(self) -> Dense:
+        """X computed into memory, for tasks that need every cell; callers ask `beyond_memory` first."""
         import dask
 
         mask, base, missing, x = dask.compute(self.support.mask, self.base, self.missing, self.values)
@@ -81,9 +84,11 @@ class Blocks(Observation):
 
     @cached_property
     def whole_numbers(self) -> bool:
+        """Whether every entry on Omega is an integer; one pass over X."""
         return bool((self._inside == np.rint(self._inside)).all())
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+        """Sum X on Omega over each box, or over each of some `boxes` (m x N); see `Observation.merged`."""
         sums = merge_blocks(quotient, self._inside)
         return sums if boxes is None else sums[tuple(boxes.T)]
 
@@ -102,6 +107,7 @@ class Blocks(Observation):
         return np.asarray(sum(_over_blocks([self.values], add_above)))
 
     def at(self, cells: IntArray) -> FloatArray:
+        """Return the entries of X at some cells (k x N), from the blocks that hold them; 0 outside Omega."""
         return np.where(self.support.contains(cells), entries_at(self.values, cells), 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:

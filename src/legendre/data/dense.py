@@ -42,6 +42,7 @@ class Dense(Observation):
 
     @property
     def dense(self) -> Dense:
+        """X itself: other kinds of X form it."""
         return self
 
     @cached_property
@@ -55,6 +56,7 @@ class Dense(Observation):
 
     @property
     def compiled(self) -> bool:
+        """Whether compiled code reads X, because it is large, or has read the larger X whose boxes these cells are."""
         return self.compiled_boxes or self.values.size >= limits.COMPILED_CELLS
 
     @property
@@ -107,6 +109,7 @@ class Dense(Observation):
         return out
 
     def at(self, cells: IntArray) -> FloatArray:
+        """Return the entries of X at some cells (k x N); 0 outside Omega, also where X is NaN."""
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def reorder(self, order: Orders) -> Dense:

@@ -39,6 +39,7 @@ class Sparse(Observation):
 
     @property
     def entries(self) -> Sparse:
+        """X itself, since it is a list: callers that can work on a list ask every X for one."""
         return self
 
     @cached_property
@@ -53,6 +54,7 @@ class Sparse(Observation):
 
     @cached_property
     def whole_numbers(self) -> bool:
+        """Whether every entry is an integer; with a pseudo-count, which is spread over all cells, none need be."""
         return not self.even and bool((self.values == np.rint(self.values)).all())
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:

@@ -69,6 +69,7 @@ class SparseTensor:
 
     @property
     def _labels(self) -> Labels:
+        """What the modes and levels are called; methods look names up in it, also where there are none."""
         return self.origin.of(self.shape)
 
     @property
@@ -149,6 +150,7 @@ class SparseTensor:
         return Columns("", rows, "<" * last + ">", notes=self.notes)
 
     def __str__(self) -> str:
+        """Return what ``print`` shows: a small table of counts as a table, anything else as one line."""
         return repr(self) if (table := self._lay_out()) is None else table.text()
 
     def _repr_html_(self) -> str:
