@@ -39,7 +39,7 @@ def read(
     if isinstance(X, Observation):  # tasks hand on what they have read
         return X
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass needs no reader
-        return observe(X, align_with(support, PLAIN), align_with(base, PLAIN), rankings=rankings, prior=prior)
+        return observe(X, align_with(support, PLAIN), align_with(base, PLAIN), rankings=rankings)
     held, origin = unwrap(X, names, levels)
     support, base = align_with(support, origin), align_with(base, origin)
     data: Observation
