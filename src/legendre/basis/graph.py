@@ -23,6 +23,10 @@ class Graph(Basis):
     cells: int = 256
 
     def select(self, data: Observation) -> IntArray:
+        """Find the graph of X, and list the cells of all interactions within its cliques, k x N.
+
+        `decompose` keeps the graph as well (`fit_recipe`); this serves bases that combine it with others.
+        """
         from legendre.fitting.columns import find_graph
 
         return find_graph(self, data).basis(data.shape)

@@ -178,6 +178,7 @@ def grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float | N
     ends: list[tuple[int, int]] = []  # the edges, in the order of their choice
 
     def is_admissible(a: int, b: int, shared: frozenset[int]) -> bool:
+        """Whether the graph stays chordal with an edge a - b, whose ends have the common neighbours `shared`."""
         return bool(separates(listed, degrees, np.array([*shared], dtype=np.int64), a, b))
 
     while heap:

@@ -98,8 +98,9 @@ MISSING, UNKNOWN = -1, -2  # codes of a missing value, and of a value that is no
 class Estimator(ABC):
     """The base of the estimators: reads rows, and answers questions about the distribution that a subclass fits.
 
-    The constructor's arguments are kept unchanged, so that scikit-learn can copy the estimator and search over them. A
-    subclass defines `_learn_levels` and `_learn`, which sets `decomposition_` or `mixture_`.
+    A subclass is a dataclass whose fields are the constructor's arguments. They are kept unchanged, so that scikit-learn
+    can copy the estimator and search over them; what `fit` learns is in attributes whose names end with "_". A subclass
+    defines `_learn_levels`, and `_learn`, which sets `decomposition_` or `mixture_`.
 
     >>> import legendre as ld
     >>> ld.BoltzmannMachine(2).set_params(alpha=1.0)
@@ -115,6 +116,7 @@ class Estimator(ABC):
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
+        """Return the constructor's arguments with their defaults: what scikit-learn may read and set."""
         return {name: given.default for name, given in inspect.signature(cls).parameters.items()}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -184,7 +186,10 @@ class Estimator(ABC):
 
     @abstractmethod
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
-        """Decide the levels of each column; `weights` are those of the rows, `names` name columns in errors."""
+        """Check the settings, and decide the levels of each column, by which rows are then turned into codes.
+
+        `weights` are those of the rows, and `names` name columns in errors.
+        """
 
     @abstractmethod
     def _learn(self, codes: IntArray, weights: FloatArray | None, valid: Rows | None) -> None:
@@ -220,7 +225,10 @@ class Estimator(ABC):
 
     @property
     def _distribution(self) -> Any:
-        """The distribution of codes, of a decomposition or a mixture: it has `log_prob`, `sample` and `marginal`."""
+        """The distribution of codes that answers all questions: that of the decomposition, or of the mixture.
+
+        Both have `log_prob`, `sample` and `marginal`; only a mixture accepts missing values, as negative codes.
+        """
         return self.decomposition_._distribution if self.mixture_ is None else self.mixture_
 
     def _log_prob(self, codes: IntArray) -> FloatArray:
