@@ -98,9 +98,9 @@ MISSING, UNKNOWN = -1, -2  # codes of a missing value, and of a value that is no
 class Estimator(ABC):
     """The base of the estimators: reads rows, and answers questions about the distribution that a subclass fits.
 
-    A subclass is a dataclass whose fields are the constructor's arguments. They are kept unchanged, so that scikit-learn
-    can copy the estimator and search over them; what `fit` learns is in attributes whose names end with "_". A subclass
-    defines `_learn_levels`, and `_learn`, which sets `decomposition_` or `mixture_`.
+    A subclass is a dataclass whose fields are the constructor's arguments. They are kept unchanged, so that
+    scikit-learn can copy the estimator and search over them; what `fit` learns is in attributes whose names end with
+    "_". A subclass defines `_learn_levels`, and `_learn`, which sets `decomposition_` or `mixture_`.
 
     >>> import legendre as ld
     >>> ld.BoltzmannMachine(2).set_params(alpha=1.0)
