@@ -129,7 +129,10 @@ def find_fewest(curve: Curve) -> int:
 
 
 def why_none_held_out(data: Dense) -> str | None:
-    """Return the sentence that says why no cells of X, or boxes of them, are held out; ``None`` if they can be."""
+    """Return the sentence that says why no cells of X, or boxes of them, are held out; ``None`` if they can be.
+
+    The basis then has a fixed size, and the sentence is part of `Decomposition.reason`.
+    """
     if count_nonzero(data) < LEAST_HELD_OUT * FOLDS:
         return "X has too few cells that are not 0 to hold some out."
     if math.prod(data.shape) * len(data.shape) > limits.FIRST_HELD_OUT:

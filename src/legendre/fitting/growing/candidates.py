@@ -233,7 +233,10 @@ def find_boxes(state: State, count: int, price: float, turn: int, longest: int =
 
 
 def _drop_known(known: Features, found: Features) -> Features:
-    """Return the boxes found, each once and in their order, without those that are among the known ones."""
+    """Return the boxes found, each once and in their order, without those that are among the known ones.
+
+    Ascents from several windows often end at one box, and at boxes that the basis has: these would fill the short list.
+    """
     # a row has both corners of a box; of equal rows np.unique gives the first, so a known box hides one that was found
     rows = np.concatenate([np.vstack([some.low, some.high]).T for some in (known, found)])  # type: ignore[list-item]
     _, first = np.unique(rows, axis=0, return_index=True)

@@ -66,7 +66,10 @@ def _mix(x: Hashes) -> Hashes:
 
 
 def order_modes(hashes: list[Hashes]) -> list[int]:
-    """List the modes in canonical order: shorter ones first, those of equal lengths by the sum of their hashes."""
+    """List the modes in canonical order: shorter ones first, those of equal lengths by the sum of their hashes.
+
+    The order in which X has its modes does not matter, so a basis that grows in this order is the same for every one.
+    """
     return sorted(range(len(hashes)), key=lambda k: (len(hashes[k]), int(hashes[k].sum())))
 
 

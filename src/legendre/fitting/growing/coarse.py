@@ -36,7 +36,10 @@ def too_large(data: Observation) -> bool:
 
 
 def divisible(shape: tuple[int, ...]) -> bool:
-    """Whether each mode can be cut in two without exceeding the largest number of boxes, 2^19: at most 19 modes."""
+    """Whether each mode can be cut in two without exceeding the largest number of boxes, 2^19: at most 19 modes.
+
+    With more modes no coarser grid can be scored, so no basis can grow on it.
+    """
     return bool(2 ** sum(length > 1 for length in shape) <= limits.COARSE_BOXES)
 
 

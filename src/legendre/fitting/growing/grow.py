@@ -20,7 +20,7 @@ from legendre.core.progress import Say, show_nothing
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, add_boxes, add_cells
-from legendre.fitting.growing.state import DAMPING, ROUGH, DataGrid, Features, Inverse, State
+from legendre.fitting.growing.state import DAMPING, ROUGH, DataGrid, FactoredCorrelations, Features, State
 from legendre.results.growth_path import GrowthStep
 
 
@@ -78,7 +78,10 @@ class Search:
         return replace(self, candidates=self.candidates & (self.grid.eta_hat > 0) & (self.grid.eta_hat < 1))
 
     def cost(self, state: State) -> float:
-        """Return KL plus the price of all parameters: what a criterion minimises, up to a factor and a constant."""
+        """Return KL plus the price of all parameters: what a criterion minimises, up to a factor and a constant.
+
+        Bases of different sizes are compared by it; without a criterion the price is 0, and it is KL.
+        """
         return state.kl + self.price * state.theta.size
 
     def fit_start(self) -> State:
@@ -176,19 +179,17 @@ class Search:
                 count = max(len(gone) // 2, 1)
             now, kept = less, np.delete(kept, gone)
 
-    def finish(self, state: State) -> tuple[State, Inverse | None]:
+    def finish(self, state: State) -> tuple[State, FactoredCorrelations | None]:
         """Fit to half of the default ``tol`` of `decompose`, so that the last fit, `fit_on`, starts at its answer.
 
-        For a large basis the factor is returned too, if it has no more than the least damping: the last fit bounds its
-        gap with it, and needs none of its own. If four factors are not enough, theta is on its way to infinity; the
-        last fit will find which cells vanish.
+        For a large basis the factor is returned too: the last fit bounds its gap with it, and needs none of its own. A
+        factor with more than the least damping, or with constant features, would be too poor a preconditioner. If four
+        factors are not enough, theta is on its way to infinity; the last fit will find which cells vanish.
         """
         fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
-        # constant features have a scale of 0, which would make the preconditioner singular
-        if fit.theta.size < limits.INVERSE_KEPT or not (fit.scale > 0.0).all():
-            return fit, None
-        sharp = fit.factored.damping <= DAMPING[fit.factored.factor.kind]
-        return fit, Inverse(fit.factored.factor, fit.scale) if sharp else None
+        found = fit.factored
+        sharp = found.damping <= DAMPING[found.factor.kind] and bool((found.moments.scale > 0.0).all())
+        return fit, found if sharp and fit.theta.size >= limits.INVERSE_KEPT else None
 
 
 def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[State, list[GrowthStep]]:
@@ -205,7 +206,7 @@ def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[Sta
         swaps = int(over == 1.0)
 
     def forward(state: State, rounds: list[GrowthStep], size: int) -> tuple[State, list[GrowthStep]]:
-        """Add features, round by round, up to a size; append the rounds to those before."""
+        """Add features, round by round, up to a size; return the last fit and `rounds` with the new ones appended."""
         while (larger := search.add_features(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, [*rounds, measure(larger)]
             say(f"growing   {state.theta.size} of {size} parameters   KL = {state.kl:.4g}")

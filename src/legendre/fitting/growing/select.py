@@ -31,7 +31,7 @@ from legendre.data.observation import Observation, Support
 from legendre.fitting.growing.canonical import sort_modes
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
-from legendre.fitting.growing.state import DataGrid, Inverse, State
+from legendre.fitting.growing.state import DataGrid, FactoredCorrelations, State
 from legendre.results.growth_path import Grown, GrowthStep, keep_rounds
 
 LEAST_HELD_OUT = 5  # the fewest events, or cells, in a fold
@@ -45,7 +45,7 @@ class Growth:
     theta: FloatArray
     rounds: tuple[GrowthStep, ...]
     recession: FloatArray  # a direction in theta that makes cells vanish, see `State.recession`
-    inverse: Inverse | None = None  # a preconditioner near the inverse Fisher matrix; None where it saves no time
+    inverse: FactoredCorrelations | None = None  # of the last state; None where it saves the last fit no time
     grown: Grown | None = None  # what `order_basis` needs; None for boxes, which it does not order
     negentropy: float | None = None  # that of X summed over boxes, if the basis grew on a coarser grid
 
@@ -148,7 +148,7 @@ Curve = dict[int, list[float]]
 
 
 def best_size(curve: Curve) -> int:
-    """Return the number of parameters with the least loss, summed over the folds."""
+    """Return the number of parameters with the least loss, summed over the folds: the size that ``"cv"`` takes."""
     return min(curve, key=lambda size: sum(curve[size]))
 
 
@@ -161,7 +161,10 @@ def standard_error(losses: Sequence[float]) -> float:
 
 
 def add_losses(rounds: Sequence[GrowthStep], curve: Curve, unit: float) -> tuple[GrowthStep, ...]:
-    """Return the rounds with held-out losses and their standard errors, divided by `unit`; NaN for sizes not tried."""
+    """Return the rounds with held-out losses and their standard errors, for `Decomposition.path`.
+
+    Both are divided by `unit`, the sum of X, and are NaN for sizes that were not tried.
+    """
     losses = [curve.get(step.n_params, [math.nan]) for step in rounds]
     return tuple(
         replace(step, held_out=sum(some) / unit, spread=standard_error(some) / unit)
@@ -292,5 +295,5 @@ def _split_cells(data: Dense, folds: int) -> list[AnyArray]:
 
 
 def count_nonzero(data: Dense) -> int:
-    """Count the cells of the support in which X is not 0."""
+    """Count the cells of the support in which X is not 0: whether there are enough of them to hold some out."""
     return data.support.n_cells if data.positive else int(np.count_nonzero(data.values[data.support.on_grid()]))

@@ -242,7 +242,10 @@ def _orient(data: Observation, order: Orders, modes: list[int]) -> Observation:
 
 
 def _small_fit_kl(data: Observation, most: int = 24) -> float:
-    """Return KL of a small grown basis on X: one cell for each eight of the support, at most `most`."""
+    """Return KL of a small grown basis on X: one cell for each eight of the support, at most `most`.
+
+    `_orient` compares directions of levels by it, because a small basis feels the direction most, and is quickly grown.
+    """
     grown = grow_basis(Adaptive(max(1, min(most, data.support.n_cells // 8)), swaps=0), data)
     kl = grown.rounds[-1].kl
     # if it grew on boxes, KL within the boxes is missing, see `measure_rounds`

@@ -71,16 +71,16 @@ class Features:
 
     @cached_property
     def places(self) -> IntArray:
-        """The place of the first cell of each box in the flat grid, (k,)."""
+        """The place of the first cell of each box in the flat grid, (k,): eta there is the mean of a cell's feature."""
         return np.asarray(self.low.sum(axis=0, dtype=np.int64))
 
     def take(self, chosen: IntArray | BoolArray) -> Features:
-        """Return the features at some positions, or those that are marked True."""
+        """Return the features at some positions, or those that are marked True, as when features are dropped."""
         high = None if self.high is None else np.ascontiguousarray(self.high[:, chosen])
         return Features(np.ascontiguousarray(self.low[:, chosen]), high)
 
     def concatenate(self, other: Features) -> Features:
-        """Return these features followed by others."""
+        """Return these features followed by others, as when a basis grows: the order is that of theta."""
         high = None if self.high is None or other.high is None else np.concatenate([self.high, other.high], axis=1)
         return Features(np.concatenate([self.low, other.low], axis=1), high)
 
@@ -98,7 +98,6 @@ class DataGrid:
     shape: tuple[int, ...]  # of X, or of the merged grid, see `merge`; the border is included
     border: int  # 1 if there is a border, else 0
     eta_hat: FloatArray  # suffix sums of P, which is X over its sum
-    negentropy: float  # the sum of p log(p / r), which is KL(P, Q) minus `State.objective`
     log_measure: FloatArray | None  # log of the base measure, -inf outside Omega; None where it is 0 everywhere
     seen: FloatArray | None  # suffix sums of the indicator of X > 0; None if X > 0 on Omega, so that nothing vanishes
     observed: IntArray | None  # the places of cells with X > 0; None where these are all cells of the grid
@@ -118,7 +117,7 @@ class DataGrid:
         seen = None if data.positive else zeta_adjoint((p > 0).astype(np.float64)).ravel()
         flat = log_measure.ravel() if log_measure.any() else None
         observed = None if seen is None and flat is None else np.flatnonzero(p > 0)
-        return cls(data, p.shape, int(boxes), zeta_adjoint(p).ravel(), data.negentropy, flat, seen, observed)
+        return cls(data, p.shape, int(boxes), zeta_adjoint(p).ravel(), flat, seen, observed)
 
     @cached_property
     def compiled(self) -> bool:
@@ -135,7 +134,7 @@ class DataGrid:
 
     @property
     def ends(self) -> IntArray:
-        """The number of levels of each mode, without the border."""
+        """The number of levels of each mode, without the border, (N,): the far corner of the box of a cell."""
         return np.array(self.shape, dtype=np.int64) - self.border
 
     def cell_features(self, places: IntArray) -> Features:
@@ -150,7 +149,10 @@ class DataGrid:
         return Features(low, None if hi is None else (hi * self.strides).T.astype(np.int32, order="C"))
 
     def corners(self, features: Features) -> tuple[IntArray, IntArray]:
-        """Return the coordinates `lo` and `hi` of boxes, k x N each: the inverse of `box_features`."""
+        """Return the coordinates `lo` and `hi` of boxes, k x N each: the inverse of `box_features`.
+
+        What leaves this package, and what compares boxes mode by mode, needs coordinates, not places.
+        """
         lo = features.low.T // self.strides
         return lo, np.broadcast_to(self.ends, lo.shape) if features.high is None else features.high.T // self.strides
 
@@ -410,7 +412,10 @@ class GrowingFactor:
         return out
 
     def backward(self, right: AnyArray) -> AnyArray:
-        """Solve ``L' x = right``, back substitution, for a vector (k,)."""
+        """Solve ``L' x = right``, back substitution, for a vector (k,): the second half of `solve`.
+
+        A fit calls the halves one by one, because the first one's answer, `State.whitened`, says when to stop.
+        """
         out, (solve,) = np.array(right, self.kind), blas.get_blas_funcs(("trsv",), dtype=self.kind)
         for left, block in reversed(self.panels):
             first, stop = left.shape[1], left.shape[1] + len(block)
@@ -419,7 +424,7 @@ class GrowingFactor:
         return out
 
     def solve(self, right: FloatArray) -> AnyArray:
-        """Solve ``A x = right`` for a vector (k,)."""
+        """Solve ``A x = right`` for a vector (k,): with A the correlations, a Newton step."""
         return self.backward(self.forward(right))
 
     @cached_property
@@ -441,7 +446,8 @@ class GrowingFactor:
 class FactoredCorrelations:
     """The factor of the correlations of the basis's features, and the moments that these were computed from.
 
-    A fit keeps it while theta moves on, so it may belong to an earlier theta.
+    A fit keeps it while theta moves on, so it may belong to an earlier theta. When growing has ended it is handed to
+    the last fit, which bounds its gap with it: a factor of its own would take longer than the fit.
     """
 
     moments: Moments
@@ -464,21 +470,10 @@ class FactoredCorrelations:
         identity = np.empty((len(moments.mean), 0)), np.eye(len(moments.mean))
         return cls(moments, GrowingFactor((identity,)), 1.0)
 
-
-@dataclass(frozen=True, eq=False)
-class Inverse:
-    """A preconditioner near the inverse of the Fisher matrix: older correlations, present standard deviations.
-
-    Growing hands it to the last fit, which bounds its gap with it instead of a factor of its own.
-    """
-
-    factor: GrowingFactor
-    scale: FloatArray  # one over the features' standard deviations
-
     def apply(self, vector: FloatArray) -> FloatArray:
-        """Multiply a vector (k,) by it: scale, solve with the factor of the correlations, scale again."""
+        """Multiply a vector (k,) by the inverse of the Fisher matrix under `moments`, as a `Preconditioner` does."""
         with limit_blas():
-            return self.factor.solve(vector * self.scale) * self.scale
+            return self.factor.solve(vector * self.moments.scale) * self.moments.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -501,7 +496,10 @@ class State:
 
     @classmethod
     def of(cls, grid: DataGrid, features: Features, theta: FloatArray) -> State:
-        """Return the member of the model with parameters theta; it has no factor yet."""
+        """Return the member of the model with parameters theta; it has no factor yet.
+
+        Growing begins with it, and whatever changes the grid of a fit makes the state anew with it.
+        """
         empty = np.empty(0)  # `at` fills in what follows from theta
         state = cls(grid, features, grid.means(grid.eta_hat, features), None, theta, empty, empty, empty, 0.0)
         return state.at(theta, grid.vanishing(features))
@@ -526,7 +524,10 @@ class State:
         )
 
     def log_density(self, theta: FloatArray, vanished: BoolArray | None) -> FloatArray:
-        """Return log q + psi for each cell of the grid; -inf where q = 0."""
+        """Return log q + psi for each cell of the grid; -inf where q = 0.
+
+        A line search asks for it before it decides how long a step to evaluate, see `_search`.
+        """
         log_weights = self.grid.spread(self.features, theta)
         if self.grid.log_measure is not None:
             log_weights += self.grid.log_measure
@@ -541,12 +542,12 @@ class State:
 
     @property
     def kl(self) -> float:
-        """KL(P, Q) in nats; a negative rounding error becomes 0."""
-        return max(self.grid.negentropy + self.objective, 0.0)
+        """KL(P, Q) in nats, the sum of p log(p / r) plus `objective`; a negative rounding error becomes 0."""
+        return max(self.grid.data.negentropy + self.objective, 0.0)
 
     @cached_property
     def mean(self) -> FloatArray:
-        """The means of the features under Q, (k,)."""
+        """The means of the features under Q, (k,): the gradient of the objective is ``mean - data_mean``."""
         return self.grid.means(self.eta, self.features)
 
     @cached_property
