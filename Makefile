@@ -20,7 +20,8 @@ demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
 # Lint beside the tests, which two processes share. With COVERAGE=1 the tests also measure which lines run, and some of them
-# run again with the compiler off, which shows coverage the lines of compiled code.
+# run again with the compiler off, which shows coverage the lines of compiled code. Two processes with two BLAS threads each
+# would spend a third of their time waiting for each other.
 PYTEST := $(BIN)/python -m pytest --quiet -p no:zarr
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py
 
@@ -28,7 +29,7 @@ test: $(VENV)/.dev
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint tests
 
 tests: $(VENV)/.dev
-	$(PYTEST) --numprocesses=2 --dist=loadfile $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
+	OPENBLAS_NUM_THREADS=1 $(PYTEST) --numprocesses=2 --dist=loadfile $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
 ifdef COVERAGE
 	NUMBA_DISABLE_JIT=1 $(PYTEST) --cov --cov-append $(UNCOMPILED) -m uncompiled \
 		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"

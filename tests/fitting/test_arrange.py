@@ -255,7 +255,7 @@ def test_the_page_takes_data_in_the_order_of_x(X: FloatArray, tmp_path: Path) ->
     own = fit._content().pair
     assert found is not None
     assert own is not None
-    assert_array_equal(found.cells("report").x, own.cells("report").x)
+    assert_array_equal(found.cells().x, own.cells().x)
     turned = xr.DataArray(X[::-1], dims=["who", "what", "when"], coords={"who": names[0][::-1]})
     with pytest.raises(ld.LegendreError, match="other levels of who than the fit, or in another order"):
         loaded._content(turned)
