@@ -196,7 +196,7 @@ def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
     Only a pandas frame can be either. It is a cross table if all its columns are numeric and its index, or a second
     level of its columns, has labels; `columns` or `counts` say that it has rows.
     """
-    if not isinstance(data, Mapping) and not is_frame(data):
+    if isinstance(data, np.ndarray) or not (isinstance(data, Mapping) or is_frame(data)):
         return False
     if not type(data).__module__.startswith("pandas") or counts is not None or columns is not None:
         return True
