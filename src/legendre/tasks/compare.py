@@ -29,6 +29,7 @@ from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
 from legendre.model.dual import kl
+from legendre.results.base import import_pandas
 
 # --- the methods -----------------------------------------------------------------------------------------------------
 
@@ -224,13 +225,17 @@ class Comparison(tuple[Row, ...]):
 
     Examples
     --------
-    >>> import pandas, legendre as ld
+    >>> import legendre as ld
     >>> found = ld.compare(np.add.outer(np.arange(6.0), np.arange(8.0)) + 1, [5], peers=())
     >>> found[1].method, found[1].n_params
     ('adaptive', 5)
-    >>> pandas.DataFrame(found)["n_params"].tolist()
+    >>> found.to_frame()["n_params"].tolist()
     [0, 5]
     """
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas data frame."""
+        return import_pandas("to_frame()").DataFrame(self).set_index("method")
 
     def __repr__(self) -> str:
         """Write the table; notes below it say why a fit has failed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice, check_int, generator_from, is_real
 from legendre.core.cells import freeze
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, Mode
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray
@@ -129,6 +129,18 @@ class Completion(Result):
         # without parameters Q is the base measure: with the filled tensor as base, Q is the filled tensor
         fit = fit_recipe(observe(self.values, "all", self.values), as_basis("empty"), Settings())
         return replace(fit, origin=self.fit.origin)
+
+    def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
+        """Return the shares of the filled tensor over some modes; see `Decomposition.marginal`."""
+        return self.filled.marginal(modes, given=given)
+
+    def condition(self, given: Mapping[Any, Any]) -> Any:
+        """Return the shares of the filled tensor, given the levels of some modes; see `Decomposition.condition`."""
+        return self.filled.condition(given)
+
+    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
+        """Draw cells of the filled tensor, each as often as its share; see `Decomposition.sample`."""
+        return self.filled.sample(n, rng)
 
     def effects(self) -> list[Effect]:
         """List effects of modes and of pairs of modes on the logarithm of the model's values at all cells."""
