@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.sums.cell_sums import second_moments
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import CellList, Model
-
-BLOCK = 64  # rows of G that are filled at a time; fastest of 32, 64, 100 and 128 for 400 parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,39 +135,22 @@ class ReferenceEngine(CellListEngine):
         """Read sums above every merged cell at the cells of B."""
         return np.asarray(sums.ravel()[self.model.places])
 
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+    def fisher(self, point: Point, out: FloatArray | None = None, block: int = 64) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5).
 
-        The product of two features is the feature of the join of their cells, so no sum over cells is needed. The
-        places of the joins are kept from call to call if there are few parameters.
+        The product of two features is the feature of the join of their cells, so no sum over cells is needed. The lower
+        triangle is filled, `block` rows at a time, and mirrored.
         """
-        grid, k = point.cache.above.ravel(), len(point.eta)
+        grid, eta, k = point.cache.above.ravel(), point.eta, len(point.eta)
         g = np.empty((k, k)) if out is None else out
-        every = self._kept_joins if k <= limits.KEPT_JOINS else self._joins()
-        # fill the lower triangle in blocks of rows, and mirror each block
-        for start, joins in zip(range(0, k, BLOCK), every, strict=True):
-            rows, columns = slice(start, start + BLOCK), slice(0, start + len(joins))
-            block = g[rows, columns]
-            np.subtract(grid.take(joins), point.eta[rows, None] * point.eta[columns], out=block)
-            g[columns, rows] = block.T
+        # 32 bits, if every place in the grid fits into them, halve the memory traffic
+        corner = self._corner.astype(np.int32 if grid.size < 2**31 else np.int64)
+        for start in range(0, k, block):
+            rows, columns = slice(start, start + block), slice(0, start + block)
+            joins = np.maximum(corner[0, rows, None], corner[0, columns])
+            for mode in corner[1:]:
+                joins += np.maximum(mode[rows, None], mode[columns])
+            part = g[rows, columns]
+            np.subtract(grid.take(joins), eta[rows, None] * eta[columns], out=part)
+            g[columns, rows] = part.T
         return g
-
-    @cached_property
-    def _kept_joins(self) -> list[IntArray]:
-        """The places of all joins: every Newton step reads them again."""
-        return list(self._joins())
-
-    def _joins(self) -> Iterator[IntArray]:
-        """Compute the places of the joins max(u, v) in the flattened grid, for blocks of rows u and all v before them.
-
-        A block is (rows of the block) x (columns up to the diagonal block).
-        """
-        # 32 bits halve the memory traffic if every place fits into them
-        k, small = len(self.model.places), np.int32 if self.model.n_cells < 2**31 else np.int64
-        scaled = self._corner.astype(small)
-        for start in range(0, k, BLOCK):
-            stop = min(start + BLOCK, k)
-            joins = np.maximum(scaled[0, start:stop, None], scaled[0, :stop])
-            for mode in scaled[1:]:
-                joins += np.maximum(mode[start:stop, None], mode[:stop])
-            yield joins.astype(np.int64)

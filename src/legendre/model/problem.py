@@ -132,11 +132,6 @@ class Problem:
         return tuple(margin / self.data.total for margin in self.data.margins(self.model.quotient))
 
     @property
-    def all_margins_positive(self) -> bool:
-        """Whether every interval of every mode has data."""
-        return all(bool((margin > 0).all()) for margin in self.margins)
-
-    @property
     def known_to_exist(self) -> bool:
         """Whether a cheap argument shows that a finite theta attains the minimum; False means that it is not known.
 

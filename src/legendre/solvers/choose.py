@@ -45,7 +45,7 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
         return [newton]
     # the margins of P decide, not `seen`: a positive entry of X may be too small to count as a share of its sum
     if model.one_body:
-        return [Closed(), newton] if problem.all_margins_positive else [newton]
+        return [Closed(), newton] if all((margin > 0).all() for margin in problem.margins) else [newton]
     in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
     if not in_tables and scaling_pays(problem):
         return [Scaling(max_iter=limits.SCALING_CYCLES), newton]

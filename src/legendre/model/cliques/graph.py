@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heappop, heappush
 
 import numpy as np
 
@@ -129,30 +128,26 @@ def _eliminate_modes(graph: BoolArray, log_sizes: list[float]) -> tuple[list[int
         return fill, size, k
 
     costs = {k: cost(k) for k in kept}
-    waiting = sorted(costs.values())
     order: list[int] = []
     neighbours: list[list[int]] = []
     while costs:
-        k = (best := heappop(waiting))[2]
-        if costs.get(k) != best:  # an outdated entry: the mode is gone, or its cost has changed since
-            continue
-        if len(costs) > 256 and best[1] > math.log(limits.LARGEST_CLIQUES):
+        fill, size, k = min(costs.values())
+        if len(costs) > 256 and size > math.log(limits.LARGEST_CLIQUES):
             # The clique of this mode is too large for a table, so the caller will refuse the tree. Finding an order for
             # so many modes would take long: those that are left become one clique.
             left = sorted(costs)
             return order + left, neighbours + [left[i + 1 :] for i in range(len(left))]
         del costs[k]
-        around, fills = _list_bits(near[k]), best[0] > 0  # does it add edges?
+        around = _list_bits(near[k])
         order.append(k)
         neighbours.append(around)
         stale = near[k]  # modes whose cost changes
         for j in around:
             near[j] = (near[j] | near[k]) & ~(1 << j | 1 << k)
-            stale |= near[j] if fills else 0  # a new edge also saves fill to modes that are next to both of its ends
+            stale |= near[j] if fill else 0  # a new edge also saves fill to modes that are next to both of its ends
         del near[k]
         for j in _list_bits(stale):
             costs[j] = cost(j)
-            heappush(waiting, costs[j])
     return order, neighbours
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,32 +20,19 @@ from legendre.model.cliques.graph import Clique, CliqueTree
 
 @dataclass(frozen=True)
 class Link:
-    """How the modes that a clique shares with its parent lie in the parent's table: messages between the two use it.
-
-    Neighbouring axes of the parent that are all shared, or all not shared, are merged into one axis, because fewer axes
-    are faster to sum over.
-    """
+    """How the modes that a clique shares with its parent lie in the parent's table: messages between the two use it."""
 
     above: int  # the number of the parent
-    parent: tuple[int, ...]  # the shape of the parent's table with merged axes
+    parent: tuple[int, ...]  # the shape of the parent's table
     kept: tuple[int, ...]  # the same shape with length 1 for axes that are not shared
     summed: tuple[int, ...]  # the numbers of the axes that are not shared
 
     @classmethod
     def of(cls, child: Clique, parent: Clique) -> Link:
         """Find the shared modes of a clique among the axes of its parent."""
-        common = set(child.modes[: child.shared])
-        axes = zip(parent.modes, parent.shape, strict=True)
-        runs = [  # whether the merged axis is shared, and its length
-            (shared, math.prod(length for _, length in run))
-            for shared, run in groupby(axes, key=lambda axis: axis[0] in common)
-        ]
-        return cls(
-            child.parent,
-            tuple(length for _, length in runs),
-            tuple(length if shared else 1 for shared, length in runs),
-            tuple(number for number, (shared, _) in enumerate(runs) if not shared),
-        )
+        summed = tuple(axis for axis, k in enumerate(parent.modes) if k not in child.modes[: child.shared])
+        kept = tuple(1 if axis in summed else length for axis, length in enumerate(parent.shape))
+        return cls(child.parent, parent.shape, kept, summed)
 
     def add(self, values: FloatArray, table: FloatArray) -> None:
         """Add a message, with an entry for each cell of the shared modes, to the parent's table, in place.

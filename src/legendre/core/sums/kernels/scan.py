@@ -26,8 +26,8 @@ def _sum_row(x, begin, n):
 
 
 @inner
-def _add_row(x, begin, column, low, high):
-    """Add a row to the sums of the columns, and update the smallest and the largest entry of each column.
+def _add_row(x, begin, column, low, least, high):
+    """Add a row to the sums of the columns, and update the smallest, smallest positive and largest entry of each.
 
     Comparisons with NaN are false, so NaN changes no extreme.
     """
@@ -35,6 +35,8 @@ def _add_row(x, begin, column, low, high):
         value = np.float64(x[begin + j])
         column[j] += value
         low[j] = value if value < low[j] else low[j]
+        positive = value if value > 0.0 else np.inf
+        least[j] = positive if positive < least[j] else least[j]
         high[j] = value if value > high[j] else high[j]
 
 
@@ -56,36 +58,22 @@ def _keep_larger(x, begin, number, best, at):
 
 
 @ParallelKernel
-def _scan_rows(first, last, x, bounds, rows, columns, low, high, best, at):
+def _scan_rows(first, last, x, bounds, rows, columns, low, least, high, best, at):
     """Scan the blocks first..last-1 of a flat matrix x; block b has the rows ``bounds[b]`` to ``bounds[b + 1] - 1``.
 
     ``rows[r]`` becomes the sum of row r. The other results have one row for each block and one column for each column
-    of the matrix: sums, smallest and largest entries, and, if `best` has columns, the largest entries with their rows.
+    of the matrix: sums, smallest, smallest positive and largest entries, and, if `best` has columns, the largest
+    entries with their rows.
     """
     width = columns.shape[1]
     for b in range(first, last):
-        column, lowest, highest, largest, place = columns[b], low[b], high[b], best[b], at[b]
+        column, lowest, positive, highest, largest, place = columns[b], low[b], least[b], high[b], best[b], at[b]
         for r in range(bounds[b], bounds[b + 1]):
             begin = U(r * width)
             rows[r] = _sum_row(x, begin, U(width))
-            _add_row(x, begin, column, lowest, highest)
+            _add_row(x, begin, column, lowest, positive, highest)
             if len(largest):
                 _keep_larger(x, begin, r, largest, place)
-
-
-@ParallelKernel
-def _find_smallest_positive(first, last, x, bounds, out):
-    """Find the smallest positive entry of each block, infinity if there is none.
-
-    It has its own pass, because an X without zeros does not need it: there it is the smallest entry.
-    """
-    for b in range(first, last):
-        least = np.inf
-        for i in range(bounds[b], bounds[b + 1]):
-            value = np.float64(x[i])
-            value = value if value > 0.0 else np.inf
-            least = min(value, least)
-        out[b] = least
 
 
 def scan_large(
@@ -107,24 +95,19 @@ def scan_large(
     bounds = np.unique(np.linspace(0, n_rows, blocks + 1).astype(np.int64))
     n_blocks, n_ranked = len(bounds) - 1, width if rank and order == list(range(x.ndim)) else 0
     rows, columns = np.empty(n_rows), np.zeros((n_blocks, width))
-    low, high = np.full((n_blocks, width), np.inf), np.full((n_blocks, width), -np.inf)
+    low, least, high = (np.full((n_blocks, width), bound) for bound in (np.inf, np.inf, -np.inf))
     # the largest entry of each column in each block, and its row, to begin with the block's first; without columns if
     # no ranking is wanted
     best = np.full((n_blocks, n_ranked), -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
     at = np.repeat(bounds[:-1, None], n_ranked, axis=1)
     # sums that overflow or meet NaN give a total that is not finite: the caller looks for the reason
     with np.errstate(over="ignore", invalid="ignore"):
-        _scan_rows(x.size, n_blocks, flat, bounds, rows, columns, low, high, best, at)
+        _scan_rows(x.size, n_blocks, flat, bounds, rows, columns, low, least, high, best, at)
         margins = _sum_onto_modes(rows.reshape(x.shape[:lead])) + _sum_onto_modes(columns.sum(axis=0).reshape(sides))
         total = float(rows.sum())
     by_mode = tuple(margins[order.index(k)] for k in range(x.ndim))
-    smallest = positive = float(low.min())
-    if smallest <= 0:  # only then may the smallest positive entry be another one
-        least = np.empty(n_blocks)
-        _find_smallest_positive(x.size, n_blocks, flat, bounds * width, least)
-        positive = float(least.min())
     ranking = _find_first_places(best, at * (width // sides[-1]), sides[-1]) if n_ranked else None
-    return total, smallest, positive, float(high.max()), by_mode, ranking
+    return total, float(low.min()), float(least.min()), float(high.max()), by_mode, ranking
 
 
 def _sum_onto_modes(x: FloatArray) -> list[FloatArray]:
