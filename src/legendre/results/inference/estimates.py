@@ -800,11 +800,12 @@ class Estimates(Storable):
             return np.asarray((counts - mu * np.exp(design @ x)) @ design)
 
         ends, solve = np.empty((len(targets), 2)), cast(Any, minimize)
-        for j, row in enumerate(targets):
-            for side, sign in enumerate((1.0, -1.0)):  # minimise row @ x for the lower end, -row @ x for the upper
-                # start at the Wald end, the exact answer if the log-likelihood were quadratic
-                start = -sign * np.sqrt(2.0 * most / (row @ row)) * row
-                limit = {"type": "ineq", "fun": slack, "jac": slack_gradient}
-                least = solve(np.dot, start, (sign * row,), "SLSQP", lambda _, y: y, constraints=limit, tol=1e-10)
-                ends[j, side] = found.logs[j] + sign * least.fun if least.success else np.nan
+        with limit_blas(fit.n_params):
+            for j, row in enumerate(targets):
+                for side, sign in enumerate((1.0, -1.0)):  # minimise row @ x for the lower end, -row @ x for the upper
+                    # start at the Wald end, the exact answer if the log-likelihood were quadratic
+                    start = -sign * np.sqrt(2.0 * most / (row @ row)) * row
+                    limit = {"type": "ineq", "fun": slack, "jac": slack_gradient}
+                    least = solve(np.dot, start, (sign * row,), "SLSQP", lambda _, y: y, constraints=limit, tol=1e-10)
+                    ends[j, side] = found.logs[j] + sign * least.fun if least.success else np.nan
         return ends
