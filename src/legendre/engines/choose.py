@@ -39,9 +39,7 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
         return ReferenceEngine(model)
     from legendre.engines.compiled import SlabEngine, form_grid
 
-    # slabs save memory only where the Fisher matrix takes less than eight grids
-    in_slabs = not products and model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells
-    return SlabEngine(model) if in_slabs else form_grid(model)
+    return SlabEngine(model) if not products and SlabEngine.applies(model) else form_grid(model)
 
 
 def check_fisher(n_params: int, what: str, instead: str) -> None:

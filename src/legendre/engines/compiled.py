@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
+from legendre.core import limits
 from legendre.core.memory import check_room
 from legendre.core.sums.kernels import preconditioner as vecchia_kernels
 from legendre.core.sums.kernels import slabs
@@ -40,7 +41,13 @@ class DenseEngine(ReferenceEngine):
 class SlabEngine(Engine):
     """Full grids without a base measure, in the memory of a few slabs (and of G): see `core.sums.kernels.slabs`."""
 
-    model: Model  # on a full grid without a base measure
+    model: Model  # one for which `applies` is true
+
+    @staticmethod
+    def applies(model: Model) -> bool:
+        """Return whether the grid is full and G takes less memory than eight grids: else little memory is saved."""
+        k = model.n_params
+        return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells
 
     @cached_property
     def _plan(self) -> slabs.SlabPlan:
