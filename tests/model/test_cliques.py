@@ -371,7 +371,7 @@ def test_wide_bases_are_refused_with_their_cliques() -> None:
     text = r"tables of 1,099,511,627,776 cells, .* largest of 1 cliques holds 40 modes \(0, 1, 2, 3, 4, 5, \.\.\.\)"
     with pytest.raises(ld.errors.InvalidBasis, match=text):
         model_of((2,) * 40, pairwise(40, everything))
-    with pytest.raises(ld.errors.LegendreError, match=r"100 modes, .* narrow edges: the basis couples modes so widely"):
+    with pytest.raises(ld.errors.LegendreError, match=r"the basis couples modes so widely .* holds 100 modes"):
         ld.BoltzmannMachine(2).fit(np.zeros((3, 100), dtype=int))
 
 

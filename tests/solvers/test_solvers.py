@@ -156,7 +156,7 @@ def test_the_last_step_saves_a_factorisation() -> None:
         decided = ld.plan(X, ld.B3(6), solver="natural", tol=1e-10)
         engine: Any = Counting(decided.target.engine)
         target = Target(engine, decided.target.problem, 1e-10)
-        outcome = run(ld.solvers.Natural(), target, np.zeros(len(decided.columns)), 500)
+        outcome = run(ld.solvers.Natural(), target, np.zeros(decided.target.engine.n_params), 500)
         assert outcome.status is ld.results.Status.CONVERGED
         saved += len(outcome.history) - 1 - len(engine.asked)
     assert saved >= 3

@@ -274,7 +274,8 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
         # rounding errors too: errors of four random sign patterns show by how much they may tilt m.
         noise = work.noise(target, point)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, len(noise)))
-        tilt += factor * max(target.engine.swing(work.factor.solve(noise * sign)) for sign in signs)
+        moves = np.ascontiguousarray(work.factor.solve((noise * signs).T).T)
+        tilt += factor * max(map(target.engine.swing, moves))
     return gap, tilt
 
 
