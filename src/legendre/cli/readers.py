@@ -70,13 +70,12 @@ class Options:
         return modes
 
 
-def read_input(path: Path, options: Options | None = None) -> Any:
+def read_input(path: Path, options: Options = Options()) -> Any:
     """Read X from a file, by its ending: an array, a `SparseTensor`, or an object of xarray or pandas.
 
     Whatever goes wrong in another library becomes an `InvalidFile` with one sentence, which the command prints. The
     error also names what is missing: the file, a library that reads it, or an option.
     """
-    options = options or Options()
     name = "stdin.csv" if path == STDIN else path.name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix  # pandas and `read_tns` decompress .gz files
     if path != STDIN and not path.exists():

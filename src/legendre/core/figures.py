@@ -16,13 +16,10 @@ import numpy as np
 
 from legendre.core.arguments import check_installed
 from legendre.core.errors import InvalidSetting
-from legendre.core.files import replacing
 from legendre.core.labels import Labels, is_ascending, level_text
 from legendre.core.types import AnyArray
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -63,12 +60,6 @@ def draw_literally(draw: Callable[P, T]) -> Callable[P, T]:
         return found  # type: ignore[no-any-return]  # axes or a figure
 
     return drawn
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a picture to a PNG file; if writing fails, an old file stays as it was."""
-    with replacing(path, "figure.png") as stream:
-        figure.savefig(stream, dpi=110, format="png")
 
 
 def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8)) -> Axes:

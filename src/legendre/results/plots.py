@@ -293,23 +293,21 @@ class Plots:
         starts, lengths = split_square(np.nan_to_num(table.x))
         ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
         # five shades: grey between -2 and 2, one for unusual residuals and a dark one beyond 4, for each sign
-        bounds = [-8.0, -4.0, -2.0, 2.0, 4.0, 8.0]
         steps = colormaps[DIVERGING]([0.06, 0.27, 0.5, 0.73, 0.94])
         steps[2] = 0.9, 0.9, 0.9, 1.0
-        shades = ScalarMappable(BoundaryNorm(bounds, 5), ListedColormap(steps))
+        shades = ScalarMappable(BoundaryNorm([-4, -2, 2, 4], 5, extend="both"), ListedColormap(steps))
         for cell in np.ndindex(table.x.shape):
             tile = Rectangle(tuple(starts[:, *cell]), *lengths[:, *cell], edgecolor=GREY, linewidth=0.8)
             if np.isnan(table.x[cell]):  # a structural zero
                 tile.set(fill=False, linestyle="--", edgecolor="0.2", linewidth=1.2)
             else:
-                # beyond 8 the colour map has no shade, so larger residuals get the darkest
-                tile.set(facecolor=shades.to_rgba(np.clip(residuals[cell], -7.9, 7.9)))
+                tile.set(facecolor=shades.to_rgba(residuals[cell]))
             ax.add_patch(tile)
         _name_levels(ax, starts, starts + lengths, labels)
         ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # room for the lines at the edges; y runs downwards
         ax.spines[:].set_visible(False)
         kind = "Pearson residual" if pair.counts else "difference"
-        add_colour_bar([ax], shades, kind, shrink=0.7, pad=0.12, ticks=bounds[1:-1])
+        add_colour_bar([ax], shades, kind, shrink=0.7, pad=0.12)
         names = shorten(list_words([labels.mode(k) for k in range(len(kept))]), 30)
         ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
         return ax
