@@ -35,7 +35,6 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import choose_engine
-from legendre.engines.protocol import Preconditioner
 from legendre.model.model import Cliques
 from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
@@ -110,11 +109,6 @@ class Plan:
     settings: Settings
     scales_first: bool = False
 
-    @property
-    def columns(self) -> IntArray:
-        """The positions of the independent parameters among all, which the solvers fit."""
-        return np.arange(self.problem.model.n_params) if self.target.columns is None else self.target.columns
-
     @cached_property
     def rank(self) -> Rank:
         """How many parameters are independent on the face: an upper bound if the plan did not find out."""
@@ -123,11 +117,12 @@ class Plan:
             return Rank(len(self.problem.eta_hat))
         # the condition under which `_plan` looked for the independent parameters
         known = self.settings.solver is not None or self.settings.ranked or not scaling_pays(self.problem)
-        return rank_of(model.on_face(alive), self.columns if known else None)
+        columns = np.arange(model.n_params) if self.target.columns is None else self.target.columns
+        return rank_of(model.on_face(alive), columns if known else None)
 
     def __repr__(self) -> str:
         """Describe size, solvers, engine and cost of the fit in a few lines, as `plan` prints them."""
-        model, k = self.problem.model, len(self.columns)
+        model, k = self.problem.model, self.target.engine.n_params
         engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
         names = [*(["scaling"] if self.scales_first else []), *(solver.name for solver in self.solvers)]
         lines = [
@@ -187,33 +182,24 @@ def plan(
     return plan_on(data, recipe, settings)
 
 
-@dataclass(frozen=True, eq=False)
-class WarmStart:
-    """What growing a basis, or an earlier fit, has found out about X and the basis: it saves a fit some work.
-
-    The answer does not depend on it.
-    """
-
-    boxes: BoxTotals | None = None  # X summed over boxes: if the basis cuts it no finer, X is not read again
-    inverse: Preconditioner | None = None  # near the inverse of the Fisher matrix where the fit begins
-    recession: FloatArray | float = 0.0  # a direction in theta along which cells without data vanish
-
-
-NO_WARM_START = WarmStart()
-
-
-def plan_on(data: Observation, recipe: Basis, settings: Settings, known: WarmStart = NO_WARM_START) -> Plan:
+def plan_on(
+    data: Observation,
+    recipe: Basis,
+    settings: Settings,
+    boxes: BoxTotals | None = None,
+    recession: FloatArray | float = 0.0,
+) -> Plan:
     """Plan the fit of a tensor that has been read.
 
     Cells that surely vanish, because a sum of X is 0, are left out. The expensive search for others is not made here,
-    see `with_face_search`.
+    see `with_face_search`. `boxes` and `recession` are what earlier work found out, see `fit_on`.
     """
     terms = recipe.terms(data)
-    problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
+    problem = Problem.of(data, terms.cells, terms.ties, boxes)
     face = Face(None, np.zeros(len(problem.eta_hat)))  # no cell vanishes
     if not problem.known_to_exist:
-        face = structural_face(problem, known.recession)
-    return _plan(problem, recipe, settings, face, known.inverse)
+        face = structural_face(problem, recession)
+    return _plan(problem, recipe, settings, face)
 
 
 def with_face_search(plan: Plan) -> Plan:
@@ -228,13 +214,8 @@ def with_face_search(plan: Plan) -> Plan:
     return _plan(plan.problem, plan.recipe, plan.settings, face)
 
 
-def _plan(
-    problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
-) -> Plan:
-    """Plan the fit on a face: find the independent parameters, choose the solvers and an engine for them.
-
-    `inverse` is a preconditioner for all parameters; it is of no use if only some of them are fitted.
-    """
+def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Plan:
+    """Plan the fit on a face: find the independent parameters, choose the solvers and an engine for them."""
     every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
     full = problem if face.alive is None else problem.reduce(face.alive, every)
     model = full.model
@@ -252,9 +233,8 @@ def _plan(
     some = len(columns) < len(every)  # only some parameters are independent
     reduced = problem.reduce(face.alive, columns) if some else full
     solvers = choose(reduced, seen=face.certain) if settings.solver is None else [settings.solver]
-    inverse = None if some else inverse
-    engine = choose_engine(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
-    target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)
+    engine = choose_engine(reduced.model, products=isinstance(solvers[-1], NaturalCG))
+    target = Target(engine, reduced, tol, attained=face.certain)
     if some:
         target = replace(target, full=Target(choose_engine(model), full, tol), columns=columns)
     return Plan(recipe, problem, face, target, tuple(solvers), settings, some and auto and scaling_pays(problem))
@@ -285,8 +265,8 @@ def fit_recipe(
 
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
-    known = WarmStart(growth.grown and growth.grown.totals, growth.inverse, growth.recession)
-    fit = fit_on(data, basis, settings, start=growth.theta, known=known)
+    boxes = growth.grown and growth.grown.totals
+    fit = fit_on(data, basis, settings, start=growth.theta, boxes=boxes, recession=growth.recession)
     return replace(
         fit, recipe=repr(recipe), _rounds=tuple(growth.rounds), _negentropy=growth.negentropy, _grown=growth.grown
     )
@@ -298,19 +278,22 @@ def fit_on(
     settings: Settings,
     *,
     start: ArrayLike | None = None,
-    known: WarmStart = NO_WARM_START,
+    boxes: BoxTotals | None = None,
+    recession: FloatArray | float = 0.0,
 ) -> Decomposition:
     """Fit a tensor that has been read, by a recipe whose cells do not have to be chosen first; no warning is given.
 
-    `start` is theta to start from, and `known` what earlier work found out; the answer depends on neither. With
-    ``settings.ranked = False`` the rank may be an upper bound, see `Settings`; if that fit does not converge, it is
-    repeated with the independent parameters.
+    The other arguments are what earlier work found out, which saves time; the answer depends on none of them. `start`
+    is theta to start from. `boxes` has sums of X over boxes: if the basis cuts X no finer, X is not read again. Along
+    `recession`, a direction in theta, cells without data vanish. With ``settings.ranked = False`` the rank may be an
+    upper bound, see `Settings`; if that fit does not converge, it is repeated with the independent parameters.
     """
-    plan = plan_on(data, recipe, settings, known)
+    plan = plan_on(data, recipe, settings, boxes, recession)
     with limit_blas(len(plan.problem.eta_hat)):
         plan, outcome = _solve(plan, start)
     if not settings.ranked and not outcome.status.converged:
-        return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
+        ranked = replace(settings, ranked=True)
+        return fit_on(data, recipe, ranked, start=start, boxes=boxes, recession=recession)
     problem, face, point = plan.problem, plan.face, outcome.full
     for array in (point.theta, point.eta, face.recession):
         array.setflags(write=False)
@@ -358,7 +341,7 @@ def refit(
     basis = Cells(kept.cells, kept.ties)
     if counts is not None:
         return fit_on(with_counts(data, counts), basis, settings)
-    return warn_if_not_converged(fit_on(data, basis, settings, known=WarmStart(boxes)))
+    return warn_if_not_converged(fit_on(data, basis, settings, boxes=boxes))
 
 
 def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
