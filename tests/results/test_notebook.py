@@ -10,7 +10,7 @@ import pytest
 
 import legendre as ld
 from cases import rbm
-from legendre.core.text import Columns, NamedValues, Table, fragment
+from legendre.core.text import NamedValues, Table, fragment
 
 VOID = {"meta", "link", "br", "input", "img"}
 
@@ -107,7 +107,7 @@ def test_labels_and_titles_are_escaped() -> None:
     assert nasty in "".join(parsed(text).texts)
     tables: list[Table] = [
         NamedValues(nasty, [(nasty, nasty)]),
-        Columns(nasty, [[nasty], [nasty]], "<", notes=[nasty]),
+        Table(nasty, [[nasty], [nasty]], "<", notes=[nasty]),
     ]
     text = fragment(tables, [nasty])
     assert "<script" not in text

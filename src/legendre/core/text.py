@@ -17,13 +17,48 @@ CELL = "padding: 2px 12px 2px 0; vertical-align: top; font-variant-numeric: tabu
 
 
 @dataclass(frozen=True)
-class NamedValues:
+class Table:
+    """A title, columns with their names in the first row, and notes: one part of a summary."""
+
+    title: str  # may be empty
+    rows: Sequence[Sequence[str]]
+    sides: str = "<"  # see `align`
+    ruled: bool = False  # a rule under the names of the columns
+    notes: Sequence[str] = ()  # lines below the table
+    headed: ClassVar[bool] = True  # whether the first row holds the names of the columns
+
+    def text(self) -> str:
+        """Write title, aligned columns and notes as plain text."""
+        lines = align(self.rows, self.sides)
+        if self.ruled:
+            lines.insert(1, "-" * max(map(len, lines)))
+        return "\n".join([*([self.title] if self.title else []), *lines, *self.notes])
+
+    def html(self) -> str:
+        """Write the same as HTML.
+
+        Styles are inside the tags, because a notebook has no style sheet of ours.
+        """
+        lines = ""
+        for i, row in enumerate(self.rows):
+            cells = ""
+            for k, text in enumerate(row):
+                # names are in the first row or in the first column; the last side holds for all further columns
+                named, side = (i if self.headed else k) == 0, self.sides[min(k, len(self.sides) - 1)]
+                tag = "th" if named else "td"
+                style = f"{CELL} text-align: {'left' if side == '<' else 'right'}; {RULE if named else ''}"
+                cells += f'<{tag} style="{style}">{escape(text)}</{tag}>'
+            lines += f'<tr style="background: none;">{cells}</tr>'
+        head = f'<div style="font-weight: 600; margin: 8px 0 2px;">{escape(self.title)}</div>' if self.title else ""
+        table = f'<table style="font-size: inherit; border-collapse: collapse;"><tbody>{lines}</tbody></table>'
+        notes = "".join(f'<div style="opacity: 0.75;">{escape(note)}</div>' for note in self.notes)
+        return head + table + notes
+
+
+class NamedValues(Table):
     """A title, and below it a name and its value in each row: the head of a summary."""
 
-    title: str
-    rows: Sequence[tuple[str, str]]
-    sides: ClassVar[str] = "<"  # as in `Columns`, for functions that write tables of both kinds
-    notes: ClassVar[Sequence[str]] = ()
+    headed = False
 
     def text(self) -> str:
         """Write a title, a rule, and a line for each name and its value; a long "note" is wrapped."""
@@ -36,41 +71,11 @@ class NamedValues:
         rule = "-" * max(24 + max(len(name) for name, _ in lines), len(self.title))  # 24: an ordinary value
         return "\n".join([self.title, rule, *align(lines, "<")])
 
-    def html(self) -> str:
-        """Write the same as HTML."""
-        return _html_table(self.title, self.rows, self.sides)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns with their names in the first row; see `align` for `sides`."""
-
-    title: str  # may be empty
-    rows: Sequence[Sequence[str]]
-    sides: str
-    ruled: bool = False  # a rule under the names of the columns
-    notes: Sequence[str] = ()  # lines below the table
-
-    def text(self) -> str:
-        """Write title, aligned columns and notes as plain text."""
-        lines = align(self.rows, self.sides)
-        if self.ruled:
-            lines.insert(1, "-" * max(map(len, lines)))
-        return "\n".join([*([self.title] if self.title else []), *lines, *self.notes])
-
-    def html(self) -> str:
-        """Write the same as HTML."""
-        notes = "".join(f'<div style="opacity: 0.75;">{escape(note)}</div>' for note in self.notes)
-        return _html_table(self.title, self.rows, self.sides, headed=True) + notes
-
-
-Table = NamedValues | Columns
-
 
 def markdown(table: Table) -> str:
-    r"""Write a table for Markdown; the title of `Columns` is a bold line above it.
+    r"""Write a table for Markdown; the title of a table with columns is a bold line above it.
 
-    >>> print(markdown(Columns("", [("a|b", "n"), ("x", "1")], "<>")))
+    >>> print(markdown(Table("", [("a|b", "n"), ("x", "1")], "<>")))
     | a\|b | n |
     |:---|---:|
     | x | 1 |
@@ -78,7 +83,7 @@ def markdown(table: Table) -> str:
     rows, sides = _with_head(table)
     lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
     lines.insert(1, "|" + "|".join(":---" if side == "<" else "---:" for side in sides) + "|")
-    title = [f"**{table.title}**", ""] if table.title and isinstance(table, Columns) else []
+    title = [f"**{table.title}**", ""] if table.title and table.headed else []
     notes = ["", *table.notes] if table.notes else []
     return "\n".join([*title, *lines, *notes])
 
@@ -86,7 +91,7 @@ def markdown(table: Table) -> str:
 def latex(table: Table) -> str:
     r"""Write a table for LaTeX, with rules of the package booktabs; notes become comments below it.
 
-    >>> print(latex(Columns("", [("share", "%"), ("x_1", "5")], "<>")))
+    >>> print(latex(Table("", [("share", "%"), ("x_1", "5")], "<>")))
     \begin{tabular}{lr}
     \toprule
     share & \% \\
@@ -110,33 +115,12 @@ def _with_head(table: Table) -> tuple[list[list[str]], str]:
 
     Both formats need names of columns in the first row. A table of named values has none, so its title is put there.
     """
-    head = [["", table.title]] if isinstance(table, NamedValues) else []
+    head = [] if table.headed else [["", table.title]]
     # transposing pads short rows with empty strings; transposing again makes rows of the columns
     columns = zip_longest(*head, *table.rows, fillvalue="")
     rows = [list(row) for row in zip(*columns, strict=True)]
     n = len(rows[0])
     return rows, table.sides.ljust(n, table.sides[-1])[:n]
-
-
-def _html_table(title: str, rows: Sequence[Sequence[str]], sides: str, headed: bool = False) -> str:
-    """Write rows as an HTML table; see `align` for `sides`.
-
-    Names are in the first row of a table that is `headed`, otherwise in the first column. Styles are inside the tags,
-    because a notebook has no style sheet of ours.
-    """
-    lines = ""
-    for i, row in enumerate(rows):
-        cells = ""
-        for k, text in enumerate(row):
-            # names are in the first column or in the first row; the last side holds for all further columns
-            named, side = (i if headed else k) == 0, sides[min(k, len(sides) - 1)]
-            tag = "th" if named else "td"
-            style = f"{CELL} text-align: {'left' if side == '<' else 'right'}; {RULE if named else ''}"
-            cells += f'<{tag} style="{style}">{escape(text)}</{tag}>'
-        lines += f'<tr style="background: none;">{cells}</tr>'
-    head = f'<div style="font-weight: 600; margin: 8px 0 2px;">{escape(title)}</div>' if title else ""
-    table = f'<table style="font-size: inherit; border-collapse: collapse;"><tbody>{lines}</tbody></table>'
-    return head + table
 
 
 def fragment(tables: Sequence[Table], words: Sequence[str] = ()) -> str:

@@ -16,7 +16,7 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.text import Columns, NamedValues, fragment
+from legendre.core.text import NamedValues, Table, fragment
 from legendre.core.types import AnyArray
 
 
@@ -133,7 +133,7 @@ class SparseTensor:
         """Return a pandas data frame with a row for each cell, zeros included."""
         return replace(self.origin, labels=self._labels, form="rows").give(self.toarray(), what=values)
 
-    def _lay_out(self) -> Columns | None:
+    def _lay_out(self) -> Table | None:
         """Lay out a small table of counts for printing, the last mode across and the others down.
 
         ``None`` if there are no names, more than 400 cells or 12 columns, or the entries are not integers.
@@ -147,7 +147,7 @@ class SparseTensor:
             # a level is written only in the first of the rows that share it, where all later modes are at level 0
             down = [labels.level(k, i) if k == last - 1 or not any(place[k + 1 :]) else "" for k, i in enumerate(place)]
             rows.append([*down, *(f"{n:,}" for n in counts[place])])
-        return Columns("", rows, "<" * last + ">", notes=self.notes)
+        return Table("", rows, "<" * last + ">", notes=self.notes)
 
     def __str__(self) -> str:
         """Return what ``print`` shows: a small table of counts as a table, anything else as one line."""

@@ -25,7 +25,7 @@ from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.text import Columns, Table, list_words, shape_name
+from legendre.core.text import Table, list_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Printed, import_pandas
 from legendre.results.distribution import find_modes, sum_others
@@ -235,7 +235,7 @@ class Effects(Printed):
                     *lost,
                 ]
             )
-        return [Columns(head, rows, "<>>", notes=notes_of(self.fit, self.measure, self))]
+        return [Table(head, rows, "<>>", notes=notes_of(self.fit, self.measure, self))]
 
     def summary(self, *, kl_lost: bool = False) -> str:
         """Return a table of the effects, with their shares of the variance.

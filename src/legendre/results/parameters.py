@@ -14,7 +14,7 @@ from legendre.core.arguments import check_choice, check_int
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels
-from legendre.core.text import Columns, Table, shorten
+from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Printed, import_pandas
@@ -143,7 +143,7 @@ class Parameters(Printed):
         check_int(rows, "parameters().summary: rows", 1, InvalidQuery)
         head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
         if not len(self):
-            return [Columns("", [[head]], "<")]
+            return [Table("", [[head]], "<")]
         diverges = np.array([note == INFINITE for note in self.notes])
         theta = np.where(diverges, np.copysign(np.inf, self.recession), self.theta)
         with np.errstate(over="ignore"):
@@ -157,7 +157,7 @@ class Parameters(Printed):
         more = [f"... and {left:,} more: sorted_by(...), to_frame(), summary(rows=...)"] if left > 0 else []
         reasons = dict.fromkeys(note for note in self.notes if note)
         notes = [f"{self.notes.count(why):,} without s.e.: {why}." for why in reasons]
-        return [Columns(head, list(zip(*columns, strict=True)), "<>", notes=[*more, *notes])]
+        return [Table(head, list(zip(*columns, strict=True)), "<>", notes=[*more, *notes])]
 
     def summary(self, rows: int = 15) -> str:
         """Return the first rows as text; `sorted_by` chooses which come first."""

@@ -23,7 +23,7 @@ from legendre.basis.adaptive import adaptive
 from legendre.core.arguments import check_installed, check_int, check_number
 from legendre.core.errors import InvalidSetting, unknown_name
 from legendre.core.progress import Say, line
-from legendre.core.text import Columns
+from legendre.core.text import Table
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
@@ -246,7 +246,7 @@ class Comparison(tuple[Row, ...]):
             texts = ["" if value is None else f"{value:.3g}" for value in numbers]
             lines.append([METHODS[row.method].label, str(row.asked or ""), size, *texts])
         notes = [f"{METHODS[row.method].label}, {row.asked} parameters: {row.note}" for row in self if row.note]
-        return Columns("Errors by number of parameters", lines, "<>", ruled=True, notes=notes).text()
+        return Table("Errors by number of parameters", lines, "<>", ruled=True, notes=notes).text()
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------

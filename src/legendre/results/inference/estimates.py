@@ -32,7 +32,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.sums.linalg import factorise, limit_blas
-from legendre.core.text import Columns, Table
+from legendre.core.text import Table
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
@@ -413,7 +413,7 @@ class Coefficients(Printed):
         """List the one table of all rows."""
         return [self.table()]
 
-    def table(self, rows: int | None = None, more: int = 0) -> Columns:
+    def table(self, rows: int | None = None, more: int = 0) -> Table:
         """Lay out the first `rows` estimates for print; a line below says how many are left out.
 
         `more` is the number of estimates that the caller has left out already. A row with a note (why there is no
@@ -442,7 +442,7 @@ class Coefficients(Printed):
         reasons = dict.fromkeys(note for note in self.notes if note)
         notes = [f"... and {left:,} more"] * (left > 0) + legend
         notes += [f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons]
-        return Columns("", shown, "<>>>>>><"[: len(columns)], ruled=True, notes=notes)
+        return Table("", shown, "<>>>>>><"[: len(columns)], ruled=True, notes=notes)
 
 
 def two_sided_p(z: FloatArray) -> FloatArray:

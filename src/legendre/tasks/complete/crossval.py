@@ -20,7 +20,7 @@ from legendre.basis.parse import as_basis
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say, show_nothing
-from legendre.core.text import Columns, Table, shorten
+from legendre.core.text import Table, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
@@ -232,7 +232,7 @@ class CrossValidation(Storable):
             errors = f"{score.deviance:.5g} +- {score.deviance_se:.2g}", f"{score.rmse:.5g} +- {score.rmse_se:.2g}"
             rows += [("*" if at == self.best else "", score.basis, *errors, str(score.undetermined))]
         title = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
-        return [Columns(title, rows, "<")]
+        return [Table(title, rows, "<")]
 
 
 def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:

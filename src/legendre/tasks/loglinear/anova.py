@@ -12,7 +12,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text import Columns, Table, shorten
+from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.dense import in_memory
@@ -129,7 +129,7 @@ class Anova(Printed):
                 "Some fitted counts are 0: df leaves out parameters that only keep these cells empty; the penalties of "
                 "AIC and BIC count them, as in R."
             )
-        return [Columns("", rows, "<" + ">" * len(found) + "<", ruled=True, notes=notes)]
+        return [Table("", rows, "<" + ">" * len(found) + "<", ruled=True, notes=notes)]
 
 
 _FORMATS: dict[str, tuple[str, Any]] = {
