@@ -343,7 +343,7 @@ def test_questions_by_labels_that_are_not_there() -> None:
         fit.marginal("dst")
     with pytest.raises(ld.errors.InvalidQuery, match=r"^condition: hour has no level 9\. Its levels"):
         fit.condition({"hour": 9})
-    with pytest.raises(ld.errors.InvalidQuery, match=r"^marginal: mode 'dest' is asked for and given\.$"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"^marginal: dest is asked for and given\.$"):
         fit.marginal("dest", given={"dest": "SFO"})
     with pytest.raises(ld.errors.InvalidBasis, match=r"^interactions: .*unknown mode 'dst'"):
         ld.decompose(MADE["series"](), ld.interactions([("dst",)]))

@@ -312,7 +312,7 @@ def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None
     [
         (["zoen"], "unordered: unknown mode 'zoen'; did you mean 'zone'?"),
         ([7], "unordered: 7 is not a mode of X, which has 3"),
-        (3.5, "unordered=3.5: name modes, such as ['zone']"),
+        (3.5, "unordered: 3.5 is not a set of modes"),
         ({0: [0, 1]}, "unordered: 2 levels of mode 0 are listed, 2 of them different; list each of its 12 levels once"),
         ({0: [0] * 12}, "unordered: 12 levels of mode 0 are listed, 1 of them different"),
         ({0: [0, 99]}, "unordered: mode 0 has no index 99"),

@@ -246,7 +246,7 @@ def test_trouble_is_named(settings: dict[str, Any], rows: Any, text: str) -> Non
 
 QUESTIONS: list[tuple[Callable[[ld.BoltzmannMachine], object], str]] = [
     (lambda m: m.conditional({"a": 2}), "condition: a has no level 2"),
-    (lambda m: m.conditional({"a": 1}, of=["a", "b"]), "marginal: mode 'a' is asked for and given"),
+    (lambda m: m.conditional({"a": 1}, of=["a", "b"]), "marginal: a is asked for and given"),
     (lambda m: m.conditional({0: 1, "a": 0}), "condition: a is given twice"),
     (lambda m: m.conditional({"a": 1}, 1.5), "of: 1.5 is not a set of modes"),
     (lambda m: m.score([[0, 1]]), "X has 2 features, but BoltzmannMachine is expecting 3 features"),

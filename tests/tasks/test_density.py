@@ -287,7 +287,7 @@ def test_conditionals_by_names() -> None:
     asked: list[tuple[Any, Any, str]] = [
         ({"clas": "crew"}, None, "did you mean 'class'"),
         ({"class": "crw"}, None, "class has no level 'crw'. Did you mean 'crew'?"),
-        ({"class": "crew"}, "class", "mode 'class' is asked for and given"),
+        ({"class": "crew"}, "class", "class is asked for and given"),
         ({"age": "old"}, None, "age holds numbers, which were put in bins; got 'old'"),
         ("crew", None, "condition('crew'): pass a dict"),
     ]

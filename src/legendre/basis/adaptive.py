@@ -7,7 +7,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, cells, is_basis
+from legendre.basis.basis import Basis, cells
 from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidBasis, unknown_name
 from legendre.core.types import IntArray
@@ -170,7 +170,7 @@ def boxes(n: int | Literal["aic", "bic"], *, include: Basis | str | ArrayLike = 
 
 def _read_cells(basis: Basis | str | ArrayLike) -> Basis | str:
     """Check a basis that a recipe contains; a string is kept as it is, and read when the basis grows."""
-    return basis if isinstance(basis, str) or is_basis(basis) else cells(basis)
+    return basis if isinstance(basis, (str, Basis)) else cells(basis)
 
 
 def _read_size(name: str, n: int | Criterion, criteria: tuple[Criterion, ...]) -> int | Criterion:

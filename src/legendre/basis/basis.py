@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core import limits
 from legendre.core.arguments import check_int
-from legendre.core.cells import cell_name, entries_at, freeze, unique_cells
+from legendre.core.cells import cell_name, freeze, unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
 from legendre.core.tied_parameters import Terms, Ties, column_terms
-from legendre.core.types import BoolArray, IntArray
+from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
     from legendre.basis.adaptive import Adaptive
 
 
@@ -79,20 +76,21 @@ class Basis(ABC):
 
     def combine(self, sign: Sign, other: Any) -> Basis:
         """Combine two bases as sets: union, intersection or difference."""
-        return Pair(self, sign, other if is_basis(other) else cells(other))
-
-
-def is_basis(value: object) -> TypeIs[Basis]:
-    """Return whether a value is a `Basis`, not a string or an array from which one can be made."""
-    return isinstance(value, Basis)
+        return Pair(self, sign, other if isinstance(other, Basis) else cells(other))
 
 
 class TieableBasis(Basis):
     """A basis whose parameters may act on several cells at once: it defines `terms`, and `select` follows."""
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells if each has its own parameter; otherwise raise InvalidBasis."""
-        return require_untied(self.terms(data), self)
+        """List the cells, for tasks that can only use cells; raise InvalidBasis if a parameter acts on several."""
+        terms = self.terms(data)
+        if terms.ties is not None:
+            raise InvalidBasis(
+                f"{self!r} has tied parameters (ld.ties, ld.features, ld.boxes), which decompose, plan and complete "
+                "take. Use a basis of cells, such as interactions(2)."
+            )
+        return terms.cells
 
 
 @dataclass(frozen=True)
@@ -123,19 +121,6 @@ class Pair(TieableBasis):
     def __repr__(self) -> str:
         left, right = repr(self.left), repr(self.right)
         return f"{left} | {right}" if self.sign == "|" else f"({left}) {self.sign} ({right})"
-
-
-def require_untied(terms: Terms, basis: Basis) -> IntArray:
-    """Return the cells of a basis in which each has its own parameter; raise InvalidBasis for a tied one.
-
-    The `select` of bases that may be tied calls this, on behalf of tasks that can only use cells.
-    """
-    if terms.ties is not None:
-        raise InvalidBasis(
-            f"{basis!r} has tied parameters (ld.ties, ld.features, ld.boxes), which decompose, plan and complete take. "
-            "Use a basis of cells, such as interactions(2)."
-        )
-    return terms.cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,8 +342,7 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        largest = data.largest(int(self.l), self._slices(data.support.shape, data))
-        return _gather_inside([largest], None)
+        return _sort_cells(data.largest(int(self.l), self._slices(data.support.shape, data)))
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         return {} if isinstance(self.axis, str) else {self._slices(shape): int(self.l)}
@@ -367,46 +351,25 @@ class B3(_Sliced):
 def _list_lines(data: Observation, lines: list[Parallel]) -> IntArray:
     """List the cells of some lines (see `Parallel`) that lie in the support, in C order, without the bottom.
 
-    On a grid the cells of the lines are listed and looked up in the support. If the support is a list of points, modes
-    may be too long for that: each point is tested instead.
+    If the support is a list of points, its modes may be too long to run through: only levels that occur are listed.
     """
-    points = data.support.points
-    if points is None:
-        shape = data.support.shape
-        parts = [_list_line(shape, line) for line in lines]
-        return _gather_inside(parts or [np.empty((0, len(shape)), dtype=np.int64)], data.support.mask)
-    nonzero = points != 0
-    number = nonzero.sum(axis=1)
-    found = np.zeros(len(points), dtype=np.bool_)
+    support, order = data.support, len(data.shape)
+    parts = [np.empty((0, order), dtype=np.int64)]
     for line in lines:
-        on_line = number == nonzero[:, list(line)].sum(axis=1)  # all other coordinates are 0
+        levels: dict[int, Any] = {}
         for k, values in line.items():
-            if values is not None:
-                on_line &= np.isin(points[:, k], values)
-        found |= on_line
-    return _gather_inside([points[found]], None)
+            free = range(data.shape[k]) if support.points is None else np.unique(support.points[:, k])
+            levels[k] = free if values is None else values
+        size = math.prod(map(len, levels.values()))  # a mode may have millions of levels, which are not formed yet
+        check_room(size, ROOM * order, "a basis", "It runs through a long mode: name cells of your own.")
+        cells = np.zeros((size, order), dtype=np.int64)
+        cells[:, list(levels)] = np.stack(np.meshgrid(*levels.values(), indexing="ij"), axis=-1).reshape(size, -1)
+        parts.append(cells)
+    cells = unique_cells(np.concatenate(parts))
+    return _sort_cells(cells[support.contains(cells)])
 
 
-def _list_line(shape: tuple[int, ...], line: Parallel) -> IntArray:
-    """List the cells of a line in the grid: all combinations of its levels, 0 in the other modes.
-
-    Memory is checked first: a mode may have millions of levels.
-    """
-    modes = sorted(line)
-    size = math.prod(shape[k] if values is None else len(values) for k, values in line.items())
-    if size > limits.LONG_MODE:
-        check_room(size, ROOM * len(shape), "a basis", "It runs through a long mode: name cells of your own.")
-    levels = [np.arange(shape[k]) if (values := line[k]) is None else values for k in modes]
-    places = np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1).reshape(-1, len(modes))
-    cells = np.zeros((size, len(shape)), dtype=np.int64)
-    cells[:, modes] = places
-    return cells
-
-
-def _gather_inside(parts: list[IntArray], mask: BoolArray | None) -> IntArray:
-    """Join lists of cells and sort them in C order, without the bottom and cells that the mask of Omega leaves out."""
-    cells = parts[0] if len(parts) == 1 else unique_cells(np.concatenate(parts))
+def _sort_cells(cells: IntArray) -> IntArray:
+    """Sort different cells (k x N) in C order, without the bottom: the paper's bases are listed so."""
     cells = cells[cells.any(axis=1)]
-    if mask is not None:
-        cells = cells[entries_at(mask, cells)]
     return cells[np.lexsort(cells.T[::-1])]

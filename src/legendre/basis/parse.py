@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis import ties
 from legendre.basis.adaptive import adaptive, boxes
-from legendre.basis.basis import B1, B2, B3, Basis, Sign, cells, empty, full, is_basis
+from legendre.basis.basis import B1, B2, B3, Basis, Sign, cells, empty, full
 from legendre.basis.graph import graph
 from legendre.basis.interactions import interactions
 from legendre.core.errors import InvalidBasis, unknown_name
@@ -37,7 +37,7 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     """
     if isinstance(basis, str):
         return _parse(basis)
-    return basis if is_basis(basis) else cells(basis)
+    return basis if isinstance(basis, Basis) else cells(basis)
 
 
 @lru_cache(maxsize=128)  # fits often use the same string again, and a basis is frozen, so it can be shared

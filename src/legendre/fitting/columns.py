@@ -25,12 +25,14 @@ from typing import Any, Literal
 import numpy as np
 
 from legendre.basis.graph import Graph
+from legendre.core.cells import cell_keys
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
+from legendre.data.readers.labelled import is_frame
 from legendre.data.readers.rows import from_rows
 from legendre.results.graph import InteractionGraph
 
@@ -61,14 +63,9 @@ class Columns:
         return Columns(np.ascontiguousarray(self.codes[:, rows]), own, self.sizes)
 
     def merge(self) -> Columns:
-        """Replace equal rows by one with the sum of their weights, so that repeated passes over them are shorter.
-
-        Rows are compared as strings of bytes, which is far faster than np.unique along an axis for many columns.
-        """
-        rows = np.ascontiguousarray(self.codes.T)
-        as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
-        _, first, place = np.unique(as_bytes, return_index=True, return_inverse=True)
-        return self.take(first, np.bincount(place.ravel(), self.weights).astype(np.float64))
+        """Replace equal rows by one with the sum of their weights, so that repeated passes over them are shorter."""
+        _, first, place = np.unique(cell_keys(self.codes.T), return_index=True, return_inverse=True)
+        return self.take(first, np.bincount(place, self.weights).astype(np.float64))
 
     @cached_property
     def lacking(self) -> BoolArray:
@@ -99,8 +96,8 @@ def rows_as_tensor(X: Any) -> Any:
     If the basis is ``graph(...)``, which is for rows of many columns, then a two-dimensional array, a list, a data
     frame or a mapping of columns is taken as rows, not as a tensor of two modes.
     """
-    framed = isinstance(X, (list, Mapping)) or hasattr(X, "columns") or hasattr(X, "column_names")
-    return from_rows(X) if framed or (isinstance(X, np.ndarray) and X.ndim == 2) else X
+    listed = isinstance(X, (list, Mapping)) or (isinstance(X, np.ndarray) and X.ndim == 2)
+    return from_rows(X) if listed or is_frame(X) else X
 
 
 # --- the graph -------------------------------------------------------------------------------------------------------

@@ -19,31 +19,30 @@ if TYPE_CHECKING:
     from legendre.tasks.loglinear.loglinear import LogLinear as LogLinear
 
 PLACES = {
-    "fitting.fit": "Plan",
-    "results.effects": "Effects",
-    "results.graph": "InteractionGraph",
-    "results.growth_path": "GrowthStep",
-    "results.inference.result": "Inference",
-    "results.parameters": "Parameters",
-    "solvers.loop": "Status",
-    "tasks.balance": "Balanced",
-    "tasks.complete.crossval": "CrossValidation",
-    "tasks.complete.complete": "Completion",
-    "tasks.hidden": "HiddenDecomposition",
-    "tasks.loglinear.anova": "Anova",
-    "tasks.loglinear.loglinear": "LogLinear",
+    "Plan": "fitting.fit",
+    "Effects": "results.effects",
+    "InteractionGraph": "results.graph",
+    "GrowthStep": "results.growth_path",
+    "Inference": "results.inference.result",
+    "Parameters": "results.parameters",
+    "Status": "solvers.loop",
+    "Balanced": "tasks.balance",
+    "CrossValidation": "tasks.complete.crossval",
+    "Completion": "tasks.complete.complete",
+    "HiddenDecomposition": "tasks.hidden",
+    "Anova": "tasks.loglinear.anova",
+    "LogLinear": "tasks.loglinear.loglinear",
 }
-"""Where each class lives: it is imported when it is first used."""
+"""The module of each class: it is imported when it is first used."""
 
-__all__ = sorted(name for names in PLACES.values() for name in names.split())
+__all__ = sorted(PLACES)
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        place = next((place for place, names in PLACES.items() if name in names.split()), None)
-        if place is None:
+        if name not in PLACES:
             raise AttributeError(f"module 'legendre.results' has no attribute {name!r}")
-        globals()[name] = found = getattr(import_module(f"legendre.{place}"), name)
+        globals()[name] = found = getattr(import_module(f"legendre.{PLACES[name]}"), name)
         return found
 
 

@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_flag, entries, generator_from, is_whole
@@ -29,6 +28,7 @@ from legendre.core.origin import read_array
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask import FittedModel
 from legendre.data.readers.encode import read_table
+from legendre.data.readers.labelled import is_frame
 from legendre.engines.choose import choose_engine
 from legendre.model.cliques.graph import CliqueTree, cliques_of
 from legendre.model.cliques.tables import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
-Function = ArrayLike | Callable[..., ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,7 +437,7 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
     They are given as rows (k x N, or one cell) or as columns of a frame or mapping, which are found by the names of the
     modes. Entries are labels, or indices in X if `indices` is True or X has no labels. `caller` is named in errors.
     """
-    framed = isinstance(cells, Mapping) or hasattr(cells, "columns") or hasattr(cells, "column_names")
+    framed = isinstance(cells, Mapping) or is_frame(cells)
     if framed:
         table = read_table(cells, "cells").by_name([labels.mode(k) for k in range(len(labels.shape))], "cells")
         array = np.stack([table.column(name).rows() for name in table.names], axis=1)
@@ -476,13 +475,6 @@ def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
     return index.astype(np.int64)
 
 
-def check_table(shape: tuple[int, ...], kept: Sequence[int]) -> None:
-    """Refuse a marginal over the modes `kept` that does not fit in memory, and advise to ask for fewer modes."""
-    name = f"the joint distribution of {f'modes {list(kept)}' if len(kept) <= 8 else f'{len(kept)} modes'}"
-    fewer = "Ask for fewer modes, or for log_prob or samples."
-    check_formed(tuple(shape[k] for k in kept), name, fewer, copies=2)  # the answer, and what it is copied from
-
-
 def read_event(labels: Labels, given: Mapping[Any, Any] | None, caller: str = "condition") -> dict[int, int]:
     """Read an event, ``{mode: level}``; return the index at which each mode is fixed, by the number of the mode.
 
@@ -512,9 +504,11 @@ def marginal(
     kept = [k for k in range(len(labels.shape)) if k not in at] if modes is None else modes
     for k in kept:
         if k in at:
-            name = f"mode {k}" if labels.names is None else f"mode {labels.names[k]!r}"
-            raise InvalidQuery(f"marginal: {name} is asked for and given.")
-    check_table(labels.shape, kept)
+            raise InvalidQuery(f"marginal: {labels.mode(k)} is asked for and given.")
+    name = f"the joint distribution of {f'modes {list(kept)}' if len(kept) <= 8 else f'{len(kept)} modes'}"
+    fewer = "Ask for fewer modes, or for log_prob or samples."
+    # two copies: the answer, and what it is copied from
+    check_formed(tuple(labels.shape[k] for k in kept), name, fewer, copies=2)
     try:
         return kept, q.marginal(kept, at)
     except ImpossibleEvent:
@@ -526,7 +520,7 @@ def marginal(
         ) from None
 
 
-def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequence[Mode] | None = None) -> float:
+def expectation(q: Distribution, labels: Labels, f: Any, modes: Mode | Sequence[Mode] | None = None) -> float:
     """Return the sum of ``q f`` over the cells with q > 0; f and modes are as in `Decomposition.expectation`.
 
     f is evaluated on the grid of the modes that it depends on, and summed with the marginal of Q over these.

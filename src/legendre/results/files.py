@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import date, datetime, time
 from enum import Enum
-from functools import cache
 from importlib import import_module
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -34,21 +33,22 @@ from legendre.data.dask import is_dask
 from legendre.results import PLACES
 
 VERSION = 4  # versions up to 3 had other arrays
-PARTS = {
-    "core.labels": "Labels",
-    "core.origin": "Origin",
-    "core.tied_parameters": "Ties",
-    "data.observation": "Support",
-    "data.partial_table": "Pattern",
-    "model.model": "Model",
-    "results.decomposition": "Decomposition",
-    "results.inference.counts": "Counts",
-    "solvers.loop": "Step",
-    "tasks.balance": "Margins",
-    "tasks.complete.crossval": "Score",
-    "tasks.complete.penalised": "PenalisedFit",
+MODULES = {
+    **PLACES,
+    "Labels": "core.labels",
+    "Origin": "core.origin",
+    "Ties": "core.tied_parameters",
+    "Support": "data.observation",
+    "Pattern": "data.partial_table",
+    "Model": "model.model",
+    "Decomposition": "results.decomposition",
+    "Counts": "results.inference.counts",
+    "Step": "solvers.loop",
+    "Margins": "tasks.balance",
+    "Score": "tasks.complete.crossval",
+    "PenalisedFit": "tasks.complete.penalised",
 }
-"""The module of each class that occurs in results, other than those that `legendre.results` names in PLACES."""
+"""The module of each class that a file may hold: results, and classes that occur in them."""
 
 DATES = (datetime, date, time)
 """Types of labels that files preserve, in addition to numbers and strings."""
@@ -136,7 +136,7 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
     if isinstance(value, Sequence):
         return [_encode(part, f"{name}.{i}", arrays) for i, part in enumerate(value)]
     # a subclass that files do not know, such as a model on cliques, is written as its base class
-    kind = next((base for base in type(value).__mro__ if base.__name__ in _modules()), None)
+    kind = next((base for base in type(value).__mro__ if base.__name__ in MODULES), None)
     if kind is None:
         raise TypeError(f"{name}: a file cannot hold a {type(value).__name__}.")
     prefix = f"{name}." if name else ""
@@ -203,15 +203,6 @@ def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
 
 def _find_class(name: str) -> Any:
     """Import and return a class by its name; refuse one that is not listed, because the file is damaged or foreign."""
-    if name not in _modules():
+    if name not in MODULES:
         raise ValueError(f"no result holds a {name}")
-    return getattr(import_module(f"legendre.{_modules()[name]}"), name)
-
-
-@cache
-def _modules() -> dict[str, str]:
-    """Map the name of each class that files may hold to its module.
-
-    The tables PLACES and PARTS list classes by module, which is shorter to read; a file names classes.
-    """
-    return {kind: place for table in (PLACES, PARTS) for place, kinds in table.items() for kind in kinds.split()}
+    return getattr(import_module(f"legendre.{MODULES[name]}"), name)

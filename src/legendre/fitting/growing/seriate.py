@@ -30,6 +30,7 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.fitting.growing.canonical import hash_levels, order_modes
 from legendre.fitting.growing.select import grow_basis
+from legendre.results.distribution import find_modes
 
 Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
 """Modes whose levels have no order, or a mapping of modes to orders of their levels; ``None``: by their labels."""
@@ -48,10 +49,7 @@ def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) ->
         levels = enumerate(data.labels.levels or () if held else ())
         modes = [k for k, own in levels if own is not None and are_names(own) and k not in data.origin.ranked]
     else:
-        listed = [unordered] if isinstance(unordered, (str, int, np.integer)) else entries(unordered)
-        if listed is None:
-            raise InvalidSetting(f"unordered={unordered!r}: name modes, such as ['zone'], or give orders of levels.")
-        modes = sorted({data.labels.find_mode(mode, "unordered", InvalidSetting) for mode in listed})
+        modes = sorted(find_modes(data.labels, unordered, "unordered", InvalidSetting))
     modes = [k for k in modes if data.shape[k] > 1]
     if not modes:
         return data

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, TieableBasis, is_basis
+from legendre.basis.basis import Basis, TieableBasis
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice, check_int, generator_from, is_real
 from legendre.core.cells import freeze
@@ -412,7 +412,7 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: in
     A list without a basis or a string in it is one basis, given by its cells. Each basis is laid out on all cells.
     """
     listed: list[Any] = list(basis) if isinstance(basis, (list, tuple)) else [basis]
-    others = [item for item in listed if not (is_basis(item) or isinstance(item, str))]
+    others = [item for item in listed if not isinstance(item, (Basis, str))]
     if len(others) == len(listed):
         return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # a list of cells
     if others:
