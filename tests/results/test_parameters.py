@@ -89,6 +89,7 @@ def test_what_diverges_or_is_open_has_no_standard_error() -> None:
     assert not np.isnan(edge.parameters().kl_lost).any(), "a fit without it can be had all the same"
     assert f"2 without s.e.: {INFINITE}." in repr(table)
     assert "-inf" in repr(table)
+    np.testing.assert_array_equal(np.isinf(table.theta), steep)
     block = np.kron(np.eye(2, dtype=int), [[4, 3], [1, 2]])  # on these cells row 2 says the same as column 2
     open_ = ld.decompose(block, [[2, 0], [0, 2], [1, 0]], support="nonzero").parameters(kl_lost="estimate")
     free = np.array([note == OPEN for note in open_.notes])

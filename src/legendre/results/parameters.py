@@ -18,7 +18,8 @@ from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Printed, import_pandas
-from legendre.results.inference.estimates import INFINITE, OPEN, Information, information
+from legendre.results.inference.estimates import OPEN, Information, information
+from legendre.solvers.structure.faces import theta_at_limit
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -45,7 +46,7 @@ class Parameters(Printed):
         Names of modes and levels; the cell of each parameter, in the order of the rows: -1 in every mode for a tied
         one, which acts on several cells.
     theta, factor
-        Natural parameters, and ``exp(theta)``.
+        Natural parameters, infinite where they diverge, and ``exp(theta)``.
     eta, eta_hat
         The probability of all cells at or above the parameter's cell, in Q and in X; they are equal at the minimum. For
         a box: the probability of its cells. For other tied parameters: the mean of the feature minus its value at the
@@ -89,7 +90,6 @@ class Parameters(Printed):
     kl_lost: FloatArray
     exact: bool
     notes: tuple[str, ...]
-    recession: FloatArray  # as in `Decomposition`: its sign says to which infinity a diverging theta goes
 
     def __len__(self) -> int:
         """Return the number of parameters in the table."""
@@ -138,16 +138,13 @@ class Parameters(Printed):
     def tables(self, rows: int = 15) -> list[Table]:
         """List one table, of the first `rows` parameters; reasons why some have no standard error are its notes.
 
-        A column in which all entries are NaN is left out. A parameter that diverges is listed as infinite.
+        A column in which all entries are NaN is left out.
         """
         check_int(rows, "parameters().summary: rows", 1, InvalidQuery)
         head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
         if not len(self):
             return [Table("", [[head]], "<")]
-        diverges = np.array([note == INFINITE for note in self.notes])
-        theta = np.where(diverges, np.copysign(np.inf, self.recession), self.theta)
-        with np.errstate(over="ignore"):
-            shown = {"theta": theta, "factor": np.exp(theta), "s.e.": self.standard_error, "eta": self.eta}
+        shown = {"theta": self.theta, "factor": self.factor, "s.e.": self.standard_error, "eta": self.eta}
         shown["KL lost" if self.exact else "KL lost (estimate)"] = self.kl_lost
         columns = [["parameter", *(shorten(name, 60) for name in self.names[:rows])]]
         for name, values in shown.items():
@@ -209,14 +206,13 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
         names=names_of(fit.labels, fit.model.terms, np.arange(fit.n_params)),
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),
-        theta=fit.theta,
+        theta=freeze(theta_at_limit(fit.theta, fit.recession)),
         eta=freeze(fit.eta + short),
         eta_hat=freeze(fit.eta_hat + short),
         standard_error=freeze(errors),
         kl_lost=freeze(lost),
         exact=refits,
         notes=tuple(reason or why_none for reason in reasons),
-        recession=fit.recession,
     )
 
 

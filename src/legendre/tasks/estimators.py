@@ -52,7 +52,7 @@ from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_conver
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import find_modes, marginal, read_event
 from legendre.results.plots import FitPlots
-from legendre.solvers.structure.faces import diverging
+from legendre.solvers.structure.faces import theta_at_limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -744,10 +744,8 @@ class BoltzmannMachine(Estimator):
         fit = fit_on(data, Cells(blocks(shape, groups)), Settings.read(tol=self.tol))
         self.decomposition_ = warn_if_not_converged(fit, stacklevel=5)
         self.n_levels_, self.psi_ = shape, fit.psi
-        # theta is infinite where it diverges: Q is the limit of theta + t * recession as t grows
-        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         sizes = [[shape[k] - 1 for k in group] for group in groups]
-        parts = np.split(theta, np.cumsum([math.prod(own) for own in sizes])[:-1])
+        parts = np.split(theta_at_limit(fit.theta, fit.recession), np.cumsum([math.prod(own) for own in sizes])[:-1])
         # with two levels in each column of the group it is one number
         found = [part.item() if part.size == 1 else part.reshape(own) for part, own in zip(parts, sizes, strict=True)]
         self.biases_ = dict(zip(keys, found, strict=False))  # the groups of one column come first

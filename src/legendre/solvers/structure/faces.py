@@ -55,6 +55,11 @@ def diverging(recession: FloatArray) -> BoolArray:
     return np.asarray(np.abs(recession) > 1e-6, dtype=np.bool_)
 
 
+def theta_at_limit(theta: FloatArray, recession: FloatArray) -> FloatArray:
+    """Return theta with infinity where it diverges: Q is the limit of ``theta + t * recession`` as t grows."""
+    return np.where(diverging(recession), np.copysign(np.inf, recession), theta)
+
+
 def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     """Find the cells that empty margins force to 0, without a search; every fit begins with this.
 
