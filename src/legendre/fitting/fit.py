@@ -267,9 +267,7 @@ def fit_recipe(
     basis = Cells(growth.terms.cells, growth.terms.ties)
     boxes = growth.grown and growth.grown.totals
     fit = fit_on(data, basis, settings, start=growth.theta, boxes=boxes, recession=growth.recession)
-    return replace(
-        fit, recipe=repr(recipe), _rounds=tuple(growth.rounds), _negentropy=growth.negentropy, _grown=growth.grown
-    )
+    return replace(fit, recipe=repr(recipe), _rounds=growth.rounds, _grown=growth.grown)
 
 
 def fit_on(

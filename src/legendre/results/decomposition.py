@@ -128,7 +128,6 @@ class Decomposition(ModelResult):
     recipe: str
     data: Observation | None = None
     _rounds: tuple[GrowthStep, ...] = ()  # `path` as measured while the basis grew; of a loaded fit, `path` itself
-    _negentropy: float | None = None  # that of X summed over boxes, if the basis grew on these
     rank_is_bound: bool = False
     reason: str | None = None
     graph: InteractionGraph | None = None
@@ -228,7 +227,7 @@ class Decomposition(ModelResult):
         """The stages in which an adaptive basis grew, measured at first use; empty for other bases."""
         if self.data is None or not self._rounds:
             return self._rounds
-        return measure_rounds(self._rounds, self, self._negentropy)
+        return measure_rounds(self._rounds, self)
 
     @cached_property
     def _distribution(self) -> queries.Distribution:

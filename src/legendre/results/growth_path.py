@@ -78,24 +78,22 @@ class Grown(NamedTuple):
     """What is needed to order the cells of a grown basis later, see `order_basis`."""
 
     n_included: int  # the first cells of the basis, which the caller included
-    totals: BoxTotals | None  # X summed over boxes, if the basis grew on these
+    totals: BoxTotals | None = None  # X summed over boxes, if the basis grew on these
+    negentropy: float | None = None  # that of X summed over these boxes
 
 
-def measure_rounds(
-    rounds: Sequence[GrowthStep], fit: Decomposition, negentropy: float | None
-) -> tuple[GrowthStep, ...]:
+def measure_rounds(rounds: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
     """Return the rounds that led to a fit, as `Decomposition.path` shows them; the last round is the fit itself.
 
-    AIC and BIC become those of `Inference` if X holds counts. `negentropy` is that of X summed over boxes if the basis
-    grew on these. The fit's own measures may read X twice, so it is done when a caller asks for the path.
+    AIC and BIC become those of `Inference` if X holds counts. The fit's own measures may read X twice, so it is done
+    when a caller asks for the path.
     """
     from legendre.results.inference.counts import restate_criteria
 
-    within = 0.0
+    within, grown = 0.0, fit._grown
     # KL on boxes lacks what X varies within them, which is the same for every round; RMSE on cells is not known
-    if negentropy is not None:
-        assert fit.data is not None
-        within = fit.data.negentropy - negentropy
+    if grown is not None and grown.negentropy is not None:
+        within = fit._observed.negentropy - grown.negentropy
     found = [(step.n_params, step.kl + within, math.nan if within else step.rmse) for step in rounds[:-1]]
     found.append((fit.n_params, fit.kl, fit.rmse))
     steps = [

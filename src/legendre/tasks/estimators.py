@@ -12,7 +12,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import combinations
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.graph import Graph
-from legendre.basis.interactions import blocks, interactions, look_up_modes, mode_sets
+from legendre.basis.interactions import blocks, interactions, list_subsets, look_up_modes, mode_sets
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_real, is_whole
 from legendre.core.errors import (
@@ -122,7 +121,7 @@ class Estimator(ABC):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments; `deep` is there for scikit-learn and changes nothing."""
         del deep
-        return {name: getattr(self, name) for name in sorted(self._defaults())}
+        return {name: getattr(self, name) for name in self._defaults()}
 
     def set_params(self, **params: Any) -> Self:
         """Change some of the constructor's arguments; a fit made before is not touched."""
@@ -133,10 +132,8 @@ class Estimator(ABC):
         return self
 
     def __repr__(self) -> str:
-        given = {name: repr(getattr(self, name)) for name in self._defaults()}
-        changed = [
-            f"{name}={given[name]}" for name, default in self._defaults().items() if given[name] != repr(default)
-        ]
+        usual, given = self._defaults(), self.get_params()
+        changed = [f"{name}={given[name]!r}" for name in given if repr(given[name]) != repr(usual[name])]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -725,7 +722,7 @@ class BoltzmannMachine(Estimator):
             found = find_graph(self.edges, data).interactions(labels.shape)
         elif is_whole(self.edges):
             order = check_int(self.edges, "edges: the order", 1, InvalidBasis)
-            found = [group for size in range(2, min(order, n) + 1) for group in combinations(range(n), size)]
+            found = sorted(list_subsets([range(n)], labels.shape, order), key=len)
         else:
             found = look_up_modes("edges", mode_sets("edges", self.edges), n, labels)
         return list({frozenset(group): group for group in found if len(group) > 1}.values())

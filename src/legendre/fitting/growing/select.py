@@ -46,7 +46,6 @@ class Growth:
     rounds: tuple[GrowthStep, ...]
     recession: FloatArray  # a direction in theta that makes cells vanish, see `State.recession`
     grown: Grown | None = None  # what `order_basis` needs; None for boxes, which it does not order
-    negentropy: float | None = None  # that of X summed over boxes, if the basis grew on a coarser grid
 
 
 def grow_basis(recipe: Adaptive, data: Observation, say: Say = show_nothing) -> Growth:
@@ -72,8 +71,7 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say = show_nothing) -> 
         corners = zip(totals.quotient.cuts, growth.terms.cells.T, strict=True)
         terms = Terms(np.stack([cut[column] for cut, column in corners], axis=1))
         assert growth.grown is not None
-        grown = growth.grown._replace(totals=totals)
-        return replace(growth, terms=terms, grown=grown, negentropy=boxes.negentropy)
+        return replace(growth, terms=terms, grown=Grown(growth.grown.n_included, totals, boxes.negentropy))
     else:
         dense = in_memory(data, "adaptive")
     return _grow(recipe, dense, data.labels, counts, say)
@@ -107,7 +105,7 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say)
         lo, hi = (corner[:, np.argsort(axes)] for corner in state.grid.corners(state.features))
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
     noted = tuple(rounds) if curve is None else add_losses(rounds, curve, data.total)
-    grown = None if recipe.boxed else Grown(len(search.start), None)
+    grown = None if recipe.boxed else Grown(len(search.start))
     return Growth(terms, state.theta, noted, state.recession, grown)
 
 

@@ -244,7 +244,7 @@ def _small_fit_kl(data: Observation, most: int = 24) -> float:
 
     `_orient` compares directions of levels by it, because a small basis feels the direction most, and is quickly grown.
     """
-    grown = grow_basis(Adaptive(max(1, min(most, data.support.n_cells // 8)), swaps=0), data)
-    kl = grown.rounds[-1].kl
+    growth = grow_basis(Adaptive(max(1, min(most, data.support.n_cells // 8)), swaps=0), data)
+    kl, grown = growth.rounds[-1].kl, growth.grown
     # if it grew on boxes, KL within the boxes is missing, see `measure_rounds`
-    return kl if grown.negentropy is None else kl + data.negentropy - grown.negentropy
+    return kl if grown is None or grown.negentropy is None else kl + data.negentropy - grown.negentropy
