@@ -218,7 +218,7 @@ def test_intervals_hold_what_was_hidden() -> None:
         assert abs(np.mean((lower <= X) & (upper >= X), where=hidden) - level) < 0.2
         assert np.array_equal(lower[~hidden], X[~hidden])
         assert ((lower <= done.tensor()) & (done.tensor() <= upper)).mean() > 0.95
-    with pytest.raises(ld.errors.InvalidQuery, match="level must be a number between 0 and 1, got 2"):
+    with pytest.raises(ld.errors.InvalidQuery, match="level must be a finite number > 0 and < 1, got 2"):
         done.interval(2)
     with pytest.raises(ld.errors.InvalidQuery, match="interval needs a completion without a basis"):
         ld.complete(X, "B1").interval()

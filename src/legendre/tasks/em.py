@@ -218,10 +218,6 @@ class Likelihood:
         rows = self.features.reshape(weights.size, -1)
         return np.asarray(rows.T @ (weights.reshape(-1, 1) * rows) - sums[seen].T @ (sums[seen] / totals[seen]))
 
-    def complete_information(self, q: FloatArray) -> FloatArray:
-        """Return the Fisher information in a complete row: the covariance of the features, parameters x parameters."""
-        return self._covariance(q, tuple(range(q.ndim)))
-
     def missing_information(self, q: FloatArray) -> FloatArray:
         """Return the missing information per row: the mean covariance of the features given what a row shows.
 
@@ -229,6 +225,24 @@ class Likelihood:
         """
         parts = [self._covariance(share(q, *part), part[0]) for part in self.data.parts if part[0]]
         return np.asarray(sum(parts, np.zeros((self.fit.n_params,) * 2)) / self.data.total)
+
+    def find_shares(self, q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Return which shares of the information of complete rows these rows have, and along which axes.
+
+        The observed information is diagonalised relative to the complete one, the covariance of the features. Axes are
+        columns, in terms of the parameters `columns`. A share is below 0 where the log-likelihood is not concave.
+        ``None`` if the complete information is singular, as where fitted counts tend to 0. A Newton step needs shares
+        and axes, and a certificate of a maximum the shares.
+        """
+        from scipy.linalg import eigh
+
+        own = np.ix_(self.columns, self.columns)
+        complete = self._covariance(q, tuple(range(q.ndim)))
+        try:
+            found: tuple[FloatArray, FloatArray] = eigh((complete - self.missing_information(q))[own], complete[own])
+        except (np.linalg.LinAlgError, ValueError):  # singular, or NaN
+            return None
+        return found
 
     def count_identified(self, q: FloatArray) -> int:
         """Count the parameters that the rows identify near q; the degrees of freedom of a test need it.
@@ -281,20 +295,14 @@ class Ascent:
     def newton(self) -> Ascent | None:
         """Take a Newton step, shortened by a line search; ``None`` where it does not raise the log-likelihood.
 
-        Minus the Hessian is the observed information. It is diagonalised relative to the complete information: each
-        eigenvalue is the share of the information along its axis that the rows have. Where the log-likelihood is not
-        concave, some are negative; the step divides by absolute values, so that it goes uphill along these axes too.
+        Minus the Hessian is the observed information, which `Likelihood.find_shares` diagonalises. Where the
+        log-likelihood is not concave, some shares are negative; the step divides by absolute values, so that it goes
+        uphill along these axes too.
         """
-        from scipy.linalg import eigh
-
         likelihood, total = self.likelihood, self.likelihood.data.total
-        columns = likelihood.columns
-        own = np.ix_(columns, columns)
-        complete = likelihood.complete_information(self.q)
-        try:
-            shares, axes = eigh((complete - likelihood.missing_information(self.q))[own], complete[own])
-        except (np.linalg.LinAlgError, ValueError):  # the complete information is singular, or NaN
+        if (found := likelihood.find_shares(self.q)) is None:
             return None
+        (shares, axes), columns = found, likelihood.columns
         direction = np.zeros_like(self.theta)
         # the floor 1e-6: a share near 0 is mostly rounding error, and does not show how far to go
         direction[columns] = axes @ ((axes.T @ self.gradient[columns]) / np.maximum(np.abs(shares), 1e-6))
@@ -305,8 +313,8 @@ class Ascent:
             return (self.path[-1] - there.path[-1]) / total, -float(there.gradient @ direction), there
 
         noise = rounding_noise(self.path[-1]) / total
-        found = backtrack(phi, -float(self.gradient @ direction), shortest=0.01, noise=noise)
-        return None if found is None else found[1]
+        step = backtrack(phi, -float(self.gradient @ direction), shortest=0.01, noise=noise)
+        return None if step is None else step[1]
 
 
 def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience: int = 10) -> Ascent:

@@ -245,17 +245,17 @@ def restate_criteria(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[Gr
     A round comes with ``2 N KL`` plus a penalty for each parameter, which is AIC or BIC up to a constant. This function
     adds the constant, so that the last round has the criteria of the fit itself: minus twice the log-likelihood of the
     saturated model (each mean is the count), and the penalty of the intercept. Parameters that depend on others, which
-    a basis may start from, lose their penalty. Rounds are returned unchanged if X does not hold counts, has a
-    pseudo-count, or is not in memory.
+    a basis may start from, lose their penalty. Rounds are returned unchanged if X does not hold counts, or is not in
+    memory.
     """
     from scipy.special import gammaln, xlogy
 
     data = fit.data
     if data is None or not data.counts:
         return tuple(path)
-    if (entries := data.entries) is not None and not entries.even:
-        values = entries.values
-    elif entries is None and data.whole:
+    if data.entries is not None:
+        values = data.entries.values
+    elif data.whole:
         dense = in_memory(data, "inference")
         values = dense.values if dense.support.mask is None else dense.values[dense.support.mask]
     else:

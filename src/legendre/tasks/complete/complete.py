@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, TieableBasis
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import check_choice, check_int, generator_from, is_real
+from legendre.core.arguments import check_choice, check_int, check_number, generator_from
 from legendre.core.cells import freeze
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
 from legendre.core.labels import Labels, Mode
@@ -105,9 +105,8 @@ class Completion(Result):
         """
         if not isinstance(self.fit, PenalisedFit):
             raise InvalidQuery("interval needs a completion without a basis: ld.complete(X).interval().")
-        if not (is_real(level) and 0 < level < 1):
-            raise InvalidQuery(f"level must be a number between 0 and 1, got {level!r}.")
-        ends = [np.where(self.observed, self.values, end) for end in self.fit.interval(float(level))]
+        check_number(level, "level", above=0, below=1, error=InvalidQuery)
+        ends = [np.where(self.observed, self.values, end) for end in self.fit.interval(level)]
         return self.fit.origin.give(ends[0]), self.fit.origin.give(ends[1])
 
     @cached_property
@@ -358,16 +357,17 @@ def complete(
     with show_progress(progress, None) as (step, say):
         data = in_memory(read(X, support, names=names, levels=levels), "complete")
         seen = data.support.on_grid()  # the sample space is the observed cells
-        values = np.asarray(data.values, dtype=np.float64)
+        values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
         along, generator = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
-        dealer = partial(deal, n_folds=folds, along=along, rng=generator)
+        if basis is None or folds is not None:
+            dealt = deal(values, seen, folds, along, generator)
         if basis is None:
-            penalised = fit_penalised(data, seen, dealer, criterion, settings, say)
+            penalised = fit_penalised(data, values, seen, dealt, criterion, settings, say)
             filled = freeze(np.where(seen, values, penalised.means))
             return Completion(filled, penalised, freeze(np.ones_like(seen)), freeze(seen))
         recipe, table = recipes[0], None
         if folds is not None:
-            recipe, table = select(data, seen, recipes, settings, dealer, criterion, say)
+            recipe, table = select(data, values, seen, recipes, settings, dealt, criterion, say)
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
     warn_if_not_converged(fit, stacklevel=3)
     value, determined = extrapolate(fit, undetermined)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, combinations
@@ -19,7 +19,7 @@ from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
-from legendre.core.progress import Say, show_nothing
+from legendre.core.progress import Say
 from legendre.core.text import Table, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
@@ -67,9 +67,6 @@ class Folds:
         named = [f"fibres along mode {listed}" if listed else "cells" for listed in modes]
         texts = [f"{name} ({share:.0%})" for name, share in zip(named, self.shares, strict=True)]
         return named[0] if len(named) == 1 else ", ".join(texts)
-
-
-Dealer = Callable[[FloatArray, BoolArray], Folds]  # `deal` with the caller's number of folds, modes and rng
 
 
 def deal(
@@ -165,8 +162,10 @@ def _number_fibres(shape: tuple[int, ...], along: Modes) -> IntArray:
 
 def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
     """Read the argument `hold_out` as the modes of fibres; () for single cells, ``None`` for shapes like the gaps."""
-    if hold_out is None or (isinstance(hold_out, str) and hold_out == "cells"):
-        return None if hold_out is None else ()
+    if hold_out is None:
+        return None
+    if isinstance(hold_out, str) and hold_out == "cells":
+        return ()
     modes = find_modes(labels, hold_out, "hold_out (None, 'cells', a mode or several modes)", InvalidSetting)
     if not 0 < len(modes) < len(labels.shape):
         every = len(labels.shape)
@@ -251,24 +250,23 @@ def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:
 
 def select(
     data: Dense,
+    values: FloatArray,
     seen: BoolArray,
     recipes: list[Basis],
     settings: Settings,
-    dealer: Dealer,
+    folds: Folds,
     criterion: str,
-    say: Say = show_nothing,
+    say: Say,
     share: float = 1e-3,
 ) -> tuple[Basis, CrossValidation]:
     """Compare candidate bases, and sizes of adaptive ones, by cross-validation; return the best and the table.
 
-    For each fold, every candidate is fitted to the observed cells that stay, and predicts those that are held out.
-    These fits have the tolerance `share` times the mean probability of a cell (at least tol), because the errors of
-    held-out cells are far larger.
+    `values` are X, with 0 at missing cells, and `seen` marks the others. For each fold, every candidate is fitted to
+    the observed cells that stay, and predicts those that are held out. These fits have the tolerance `share` times the
+    mean probability of a cell (at least tol), because the errors of held-out cells are far larger.
     """
     candidates = [(recipe, _list_sizes(recipe, data)) for recipe in recipes]
     bases = [basis for recipe, sizes in candidates for basis in sizes.values() or [recipe]]
-    values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
-    folds = dealer(values, seen)
     if not len(folds.held):
         raise InvalidSetting("folds: without the cells of any fold X is zero everywhere. Leave folds out.")
     predictions = []  # for each fold X at the held-out cells, and what each basis predicts there: bases x cells

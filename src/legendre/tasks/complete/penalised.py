@@ -54,7 +54,7 @@ from legendre.results.views import deviance_terms
 from legendre.solvers.conjugate import Linear, conjugate_gradients
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.loop import Status, Step
-from legendre.tasks.complete.crossval import Dealer
+from legendre.tasks.complete.crossval import Folds
 
 if TYPE_CHECKING:
     from legendre.results.report import ReportContent
@@ -192,15 +192,13 @@ class PenalisedFit(Result):
 
 
 def fit_penalised(
-    data: Dense, seen: BoolArray, dealer: Dealer, criterion: str, settings: Settings, say: Say
+    data: Dense, values: FloatArray, seen: BoolArray, folds: Folds, criterion: str, settings: Settings, say: Say
 ) -> PenalisedFit:
     """Fit a completion without a basis: learn the penalty in as many rounds as held-out cells say, then fit to tol.
 
-    `seen` marks the observed cells, `dealer` makes the folds, and `criterion` ("deviance" or "rmse") measures the error
-    of held-out cells. If the last fit does not reach tol, warn.
+    `values` are X, with 0 at missing cells; `seen` marks the observed cells; and `criterion` ("deviance" or "rmse")
+    measures the error of held-out cells. If the last fit does not reach tol, warn.
     """
-    values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
-    folds = dealer(values, seen)
     # until the result is built, modes are in the order of the folds, and entries in units of their mean: the answer
     # depends neither on the caller's order of modes nor on the unit of X
     order, back = folds.order, np.argsort(folds.order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support, beyond_memory
-from legendre.model.cliques.tables import is_saturated, n_free, parts_of, propagate, with_parts
+from legendre.model.cliques.tables import is_saturated, parts_of, propagate, with_parts
 from legendre.model.model import Cliques, Model
 from legendre.results.base import Printed, count_name, to_frame
 from legendre.results.decomposition import Decomposition
@@ -363,19 +363,14 @@ def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
     """
     own = fit.model.on_face(fit._alive)
     other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
-    if (
-        not isinstance(own, Cliques)
-        or not isinstance(other, Cliques)
-        or other.ties is not None
-        or not is_saturated(other.tables)
-    ):
+    exact = isinstance(other, Cliques) and other.ties is None and is_saturated(other.tables)
+    if not (isinstance(own, Cliques) and isinstance(other, Cliques) and exact):
         return None
     # the tables of the fit in which cells vanish, each with its modes and its marks
     parts, tree = parts_of(own.tables), other.tables.tree
     held = all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in parts)
     if not held or not all(map(np.array_equal, own.quotient.cuts, other.quotient.cuts)):
         return None
-    tables = with_parts(other.tables, parts)
     # a cell of one table also vanishes if other tables leave no cell of the grid above it: its uniform margin is 0
-    _, uniform = propagate(tables, np.zeros(len(basis.cells)))
-    return Rank(n_free(replace(tables, alive=uniform.margins > 0)))
+    _, uniform = propagate(with_parts(other.tables, parts), np.zeros(len(basis.cells)))
+    return rank_of(other.on_face(uniform.margins > 0))

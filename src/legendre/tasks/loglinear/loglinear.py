@@ -23,7 +23,6 @@ from legendre.core.errors import (
 )
 from legendre.core.origin import Origin
 from legendre.core.text import NamedValues, Table, shorten
-from legendre.core.types import FloatArray
 from legendre.data.dense import observe
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import Pattern, count_cases
@@ -421,21 +420,13 @@ class LogLinear(Inference):
     def missing_information(self) -> float:
         """The largest share of the information, over directions in theta, that is lost to missing values.
 
-        It is the largest eigenvalue of the missing information relative to that of complete rows, which also is the
-        rate of convergence of expectation-maximisation. NaN if fitted counts tend to 0.
+        It is 1 minus the smallest share of the information of complete rows that these rows have, and also the rate of
+        convergence of expectation-maximisation. NaN if fitted counts tend to 0.
         """
-        from scipy.linalg import eigh
-
-        if self.em is None or self.missing is None:
+        if self.em is None:
             return 0.0
-        # of the independent parameters: the information of all of them would be singular
-        own = np.ix_(self.em.likelihood.columns, self.em.likelihood.columns)
-        complete = self.em.likelihood.complete_information(self.em.q)[own]
-        try:
-            shares: FloatArray = eigh(self.missing[own], complete, eigvals_only=True)
-        except np.linalg.LinAlgError:
-            return float("nan")
-        return float(shares.max(initial=0.0))
+        found = self.em.likelihood.find_shares(self.em.q)
+        return float("nan") if found is None else 1.0 - float(found[0].min(initial=1.0))
 
     @property
     def local_maximum(self) -> bool:
