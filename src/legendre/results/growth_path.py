@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from legendre.core.sums.quotient import BoxTotals
 
 if TYPE_CHECKING:
@@ -50,16 +48,10 @@ class GrowthStep:
     n_params: int
     kl: float
     rmse: float
-    aic: float
-    bic: float
+    aic: float = math.nan
+    bic: float = math.nan
     held_out: float = math.nan
     spread: float = math.nan
-
-    @classmethod
-    def measure(cls, k: int, kl: float, rmse: float, total: float) -> GrowthStep:
-        """Return a step with AIC and BIC, up to a constant, for k parameters; `total` is the sum of X, N."""
-        deviance = 2.0 * total * kl
-        return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
 
 def keep_rounds(steps: Sequence[GrowthStep]) -> list[GrowthStep]:
@@ -85,19 +77,15 @@ class Grown(NamedTuple):
 def measure_rounds(rounds: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
     """Return the rounds that led to a fit, as `Decomposition.path` shows them; the last round is the fit itself.
 
-    AIC and BIC become those of `Inference` if X holds counts. The fit's own measures may read X twice, so it is done
-    when a caller asks for the path.
+    Each gets AIC and BIC, those of `Inference` if X holds counts. The fit's own measures may read X twice, so it is
+    done when a caller asks for the path.
     """
-    from legendre.results.inference.counts import restate_criteria
+    from legendre.results.inference.counts import add_criteria
 
     within, grown = 0.0, fit._grown
     # KL on boxes lacks what X varies within them, which is the same for every round; RMSE on cells is not known
     if grown is not None and grown.negentropy is not None:
         within = fit._observed.negentropy - grown.negentropy
-    found = [(step.n_params, step.kl + within, math.nan if within else step.rmse) for step in rounds[:-1]]
-    found.append((fit.n_params, fit.kl, fit.rmse))
-    steps = [
-        replace(GrowthStep.measure(*own, fit.total), held_out=step.held_out, spread=step.spread)
-        for own, step in zip(found, rounds, strict=True)
-    ]
-    return restate_criteria(steps, fit)
+    steps = [replace(step, kl=step.kl + within, rmse=math.nan if within else step.rmse) for step in rounds[:-1]]
+    steps.append(replace(rounds[-1], n_params=fit.n_params, kl=fit.kl, rmse=fit.rmse))
+    return tuple(add_criteria(steps, fit))

@@ -204,7 +204,7 @@ def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[Sta
         """Add features, round by round, up to a size; return the last fit and `rounds` with the new ones appended."""
         while (larger := search.add_features(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, [*rounds, measure(larger)]
-            say(f"growing   {state.theta.size} of {size} parameters   KL = {state.kl:.4g}")
+            say(f"growing   {state.theta.size} of {size} parameters   KL = {rounds[-1].kl:.4g}")
         return state, rounds
 
     state = search.fit_start()
@@ -257,7 +257,7 @@ def _sizes(search: Search) -> list[int]:
 
 
 def measure(state: State) -> GrowthStep:
-    """Measure the size of a basis, its KL and RMSE, for the path that `Decomposition.path` shows.
+    """Measure the size of a basis, its KL and RMSE, for `Decomposition.path`, which adds AIC and BIC.
 
     The RMSE is on the scale of X, over every cell that is not missing. The state must be on the grid of X.
     """
@@ -267,7 +267,7 @@ def measure(state: State) -> GrowthStep:
     if data.missing is not None:
         difference = difference[~data.missing]
     rmse = float(np.linalg.norm(difference)) / math.sqrt(difference.size)
-    return GrowthStep.measure(state.theta.size, state.kl, rmse, data.total)
+    return GrowthStep(state.theta.size, state.kl, rmse)
 
 
 def losses(state: State) -> FloatArray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -239,31 +240,29 @@ def aic(log_likelihood: float, rank: float) -> float:
     return 2.0 * (rank + 1.0) - 2.0 * log_likelihood
 
 
-def restate_criteria(path: Sequence[GrowthStep], fit: Decomposition) -> tuple[GrowthStep, ...]:
-    """Return the rounds of growing that led to a fit, with AIC and BIC on the scale of `Inference`.
+def add_criteria(path: Sequence[GrowthStep], fit: Decomposition) -> Iterator[GrowthStep]:
+    """Yield the rounds of growing that led to a fit, with AIC and BIC on the scale of `Inference`.
 
-    A round comes with ``2 N KL`` plus a penalty for each parameter, which is AIC or BIC up to a constant. This function
-    adds the constant, so that the last round has the criteria of the fit itself: minus twice the log-likelihood of the
-    saturated model (each mean is the count), and the penalty of the intercept. Parameters that depend on others, which
-    a basis may start from, lose their penalty. Rounds are returned unchanged if X does not hold counts, or is not in
-    memory.
+    They are ``2 N KL`` plus a penalty for each parameter, and a constant: minus twice the log-likelihood of the
+    saturated model (each mean is the count), and the penalty of the intercept. So the last round has the criteria of
+    the fit itself. Parameters that depend on others, which a basis may start from, have no penalty. The constant is
+    left out if X does not hold counts or is not in memory.
     """
     from scipy.special import gammaln, xlogy
 
-    data = fit.data
-    if data is None or not data.counts:
-        return tuple(path)
-    if data.entries is not None:
-        values = data.entries.values
-    elif data.whole:
-        dense = in_memory(data, "inference")
-        values = dense.values if dense.support.mask is None else dense.values[dense.support.mask]
-    else:
-        return tuple(path)
+    data, values, more = fit.data, np.empty(0), 0.0  # more: parameters to penalise beyond those of a round
+    if data is not None and data.counts:
+        if data.entries is not None:
+            values = data.entries.values
+        elif data.whole:
+            dense = in_memory(data, "inference")
+            values = dense.values if dense.support.mask is None else dense.values[dense.support.mask]
+        if len(values):
+            more = 1.0 - fit.n_params + support_rank(fit)  # the intercept, less the dependent ones
     saturated = 0.0  # log-likelihood of Poisson counts whose means are the counts
     for part in np.array_split(values.ravel(), 1 + values.size // (1 << 22)):  # to bound the memory
         n = part.astype(np.float64)
         saturated += float((xlogy(n, n) - n - gammaln(n + 1.0)).sum())
-    more = 1.0 - fit.n_params + support_rank(fit)  # parameters to penalise: the intercept, less the dependent ones
-    aic, bic = 2.0 * more - 2.0 * saturated, float(np.log(fit.total)) * more - 2.0 * saturated
-    return tuple(replace(step, aic=step.aic + aic, bic=step.bic + bic) for step in path)
+    for step in path:
+        deviance, k = 2.0 * (fit.total * step.kl - saturated), step.n_params + more
+        yield replace(step, aic=deviance + 2.0 * k, bic=deviance + k * math.log(fit.total))
