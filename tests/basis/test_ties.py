@@ -127,7 +127,7 @@ def test_names_use_labels() -> None:
         (lambda: ld.ties.topological([[1, 2]], 0), "levels has 2 axes, but 1 modes are named"),
         (lambda: ld.features(cast(Any, [1])), "features: pass a dict of names"),
         (lambda: ld.features({"f": np.ones((3, 4))}), r"features\['f'\] has shape \(3, 4\), where \(4, 4\) is"),
-        (lambda: ld.features({"f": np.full((4, 4), np.inf)}), r"features\['f'\] .* must hold finite real numbers"),
+        (lambda: ld.features({"f": np.full((4, 4), np.inf)}), r"features\['f'\] is not finite everywhere"),
         (lambda: ld.features({"f": "text"}), r"features\['f'\] has dtype"),
     ],
 )  # fmt: skip

@@ -172,12 +172,8 @@ class Full(Basis):
     """Omega without the bottom."""
 
     def select(self, data: Observation) -> IntArray:
-        """List all cells of Omega but the bottom; raise InvalidBasis for more than 2^33 (64 GiB a mode)."""
-        if (n := data.support.n_cells) > 1 << 33:
-            raise InvalidBasis(
-                f"full() has a parameter for every cell, and there are about 10^{int(math.log10(n))} of them. "
-                "Use interactions(...)."
-            )
+        """List all cells of Omega but the bottom."""
+        check_room(data.support.n_cells, ROOM * len(data.shape), "full: a basis", "Use interactions(...).")
         cells = data.support.cells()
         return cells[cells.any(axis=1)]
 
@@ -252,7 +248,7 @@ class B1(Basis):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _list_lines(data, [{k: None} for k in range(len(data.support.shape))])
+        return _list_lines(data, [{k: None} for k in range(len(data.shape))])
 
 
 @dataclass(frozen=True, repr=False)
@@ -272,11 +268,11 @@ class _Sliced(Basis):
         axis = self.axis if isinstance(self.axis, str) else int(self.axis)
         return f"{type(self).__name__}(l={int(self.l)}, axis={axis!r})"
 
-    def _slices(self, shape: tuple[int, ...], data: Observation | None = None) -> int:
+    def _slices(self, labels: Labels) -> int:
         """Return the mode that numbers the slices, counted from 0."""
-        if not isinstance(self.axis, str) and -len(shape) <= self.axis < len(shape):
-            return int(self.axis) % len(shape)
-        labels = Labels(shape) if data is None else data.labels
+        order = len(labels.shape)
+        if not isinstance(self.axis, str) and -order <= self.axis < order:
+            return int(self.axis) % order
         return labels.find_mode(self.axis, f"{type(self).__name__}: axis={self.axis!r}", InvalidBasis)
 
 
@@ -308,10 +304,10 @@ class B2(_Sliced):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells: for each mode k within the slices, those with a coordinate in C_k(l), in every slice."""
-        slices = self._slices(data.support.shape, data)
-        counts = {k: min(int(self.l), length) for k, length in enumerate(data.support.shape) if k != slices}
+        slices = self._slices(data.labels)
+        counts = {k: min(int(self.l), length) for k, length in enumerate(data.shape) if k != slices}
         # C_k(l), counted from 0
-        chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
+        chosen = {k: np.arange(1, n + 1) * (data.shape[k] // n) - 1 for k, n in counts.items()}
         return _list_lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
 
 
@@ -342,10 +338,10 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _sort_cells(data.largest(int(self.l), self._slices(data.support.shape, data)))
+        return _sort_cells(data.largest(int(self.l), self._slices(data.labels)))
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        return {} if isinstance(self.axis, str) else {self._slices(shape): int(self.l)}
+        return {} if isinstance(self.axis, str) else {self._slices(Labels(shape)): int(self.l)}
 
 
 def _list_lines(data: Observation, lines: list[Parallel]) -> IntArray:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, TieableBasis
 from legendre.basis.interactions import look_up_modes, mode_sets
-from legendre.core.errors import InvalidBasis
+from legendre.core.errors import InvalidBasis, LegendreError
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import Origin, read_array
@@ -116,7 +116,10 @@ def _list_features(functions: dict[str, Feature], labels: Labels) -> Iterator[Co
     """Evaluate the functions on the levels of their modes; yield each as a sum of features of cells (a `Column`)."""
     check_room(math.prod(labels.shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
     for name, f in functions.items():
-        yield *corners(_tabulate(name, f, labels)), name
+        table = tabulate(f, labels, f"features[{name!r}]")
+        if not np.isfinite(table).all():
+            raise InvalidBasis(f"features[{name!r}] is not finite everywhere. Leave cells out with support=.")
+        yield *corners(table), name
 
 
 def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -135,11 +138,11 @@ def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
     return cells.astype(np.int64), inverse[tuple(cells.T)]
 
 
-def _tabulate(name: str, f: Feature, labels: Labels) -> FloatArray:
+def tabulate(f: Feature, labels: Labels, name: str, error: type[LegendreError] = InvalidBasis) -> AnyArray:
     """Evaluate a caller's function, or read a caller's array, as a table with an entry for each cell of its modes.
 
-    The table has the modes' internal order of levels, which may differ from that of the caller's X. Errors name the
-    feature.
+    It reads features, and what `Decomposition.expectation` takes the mean of. The table has the modes' internal order
+    of levels, which may differ from that of the caller's X. Errors, of type `error`, call the caller's value `name`.
     """
     shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(len(labels.shape)))
     if callable(f):  # with the levels of mode k along axis k, so that the results broadcast
@@ -147,22 +150,17 @@ def _tabulate(name: str, f: Feature, labels: Labels) -> FloatArray:
         try:
             table = f(*np.meshgrid(*levels, indexing="ij", sparse=True))
         except TypeError as problem:
-            raise InvalidBasis(
-                f"features[{name!r}] is called with the levels of {modes}, {len(shape)} in all ({problem}). Name the "
-                "modes that it depends on."
+            raise error(
+                f"{name} is called with the levels of {modes}, {len(shape)} in all ({problem}). Name the modes that it "
+                "depends on."
             ) from problem
-    table = align_with(table, Origin(labels.restore_order()), f"features[{name!r}]")
-    found: AnyArray = read_array(table, f"features[{name!r}]", InvalidBasis)
-    if found.dtype.kind not in "biuf" or not np.isfinite(found).all():
-        raise InvalidBasis(
-            f"features[{name!r}] has dtype {found.dtype}; it must hold finite real numbers. Leave cells out with "
-            "support=."
-        )
+    found: AnyArray = read_array(align_with(table, Origin(labels.restore_order()), name), name, error)
+    if found.dtype.kind not in "biuf":
+        raise error(f"{name} has dtype {found.dtype}; it must hold real numbers.")
     try:
         values = np.broadcast_to(found, shape).astype(np.float64)
     except ValueError:
-        raise InvalidBasis(
-            f"features[{name!r}] has shape {found.shape}, where {shape} is expected: one entry for each level of "
-            f"{modes}."
+        raise error(
+            f"{name} has shape {found.shape}, where {shape} is expected: one entry for each level of {modes}."
         ) from None
-    return values if callable(f) else np.asarray(labels.arrange(values))  # a function was called with levels in order
+    return values if callable(f) else labels.arrange(values)  # a function was called with levels in order

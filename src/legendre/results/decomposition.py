@@ -405,9 +405,9 @@ class Decomposition(ModelResult):
         Parameters
         ----------
         f
-            An array of X's shape, finite wherever Q is positive (booleans give the probability of an event); or a
-            function that is called with one array of levels for each mode (labels, or indices if there are none), the
-            k-th along the k-th axis, and returns an array that broadcasts to the grid.
+            An array that broadcasts to X's shape, finite wherever Q is positive (booleans give the probability of an
+            event); or a function that returns one, and is called with one array of levels for each mode (labels, or
+            indices if there are none), the k-th along the k-th axis.
         modes
             The modes that f depends on, if not all: its axes or arguments, in the order given.
 

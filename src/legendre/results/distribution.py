@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from legendre.basis.features import tabulate
 from legendre.core import limits
 from legendre.core.arguments import check_flag, entries, generator_from, is_whole
 from legendre.core.cells import cell_name, entries_at
@@ -528,22 +529,10 @@ def expectation(q: Distribution, labels: Labels, f: Any, modes: Mode | Sequence[
     kept = list(range(len(labels.shape))) if modes is None else find_modes(labels, modes, "expectation")
     if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
-    part, name = labels.part(kept), "expectation: what f returned" if callable(f) else "expectation: f"
+    part = labels.part(kept)
     check_formed(part.shape, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
     table = marginal(q, labels, kept, {})[1]
-    columns = np.ix_(*map(np.arange, part.shape))  # for each mode its places, along its own axis
-    found = f(*(part.levels_of(k)[i] for k, i in enumerate(columns))) if callable(f) else f
-    values = read_array(found, name, InvalidQuery)
-    if values.dtype.kind not in "biuf":
-        raise InvalidQuery(f"{name} has dtype {values.dtype}; it must hold real numbers.")
-    if not callable(f):
-        if values.shape != part.shape:
-            raise InvalidQuery(f"{name} has shape {values.shape}, X has shape {part.shape}; they must be equal.")
-        values = part.arrange(values)  # from the order of levels in X to that of the fit
-    try:
-        values = np.broadcast_to(values, table.shape)
-    except ValueError:
-        raise InvalidQuery(f"{name} has shape {values.shape}, which does not broadcast to {table.shape}.") from None
+    values = tabulate(f, part, "expectation: f", InvalidQuery)
     # f may be infinite or NaN where q = 0, for example log q
     bad = np.argwhere(~np.isfinite(values) & (table > 0))
     if len(bad):

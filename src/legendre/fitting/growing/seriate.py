@@ -122,7 +122,7 @@ def seriate(data: Observation, mode: int, axes: Sequence[int] | None = None) -> 
     >>> seriate(observe([[9, 1], [1, 9], [8, 2], [2, 8]]), 0).tolist()
     [0, 2, 3, 1]
     """
-    slices = _slices(data, mode, range(len(data.shape)) if axes is None else axes)
+    slices = _slices(data, mode, axes)
     sums = slices.sum(axis=1)
     full = np.flatnonzero(sums > 0)
     find_order = _order_by_tree if len(full) <= limits.MOST_LEAVES else _order_on_axis
@@ -149,7 +149,7 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
     """
     if not fewest <= data.shape[mode] <= limits.MOST_LEAVES:
         return False
-    slices = _slices(data, mode, range(len(data.shape)))
+    slices = _slices(data, mode)
     slices = slices[slices.sum(axis=1) > 0]
     if len(slices) < fewest:
         return False
@@ -204,13 +204,13 @@ def _order_on_axis(roots: FloatArray, sums: FloatArray) -> IntArray:
     return np.lexsort((sums, places if (places * sums).sum() >= 0 else -places))
 
 
-def _slices(data: Observation, mode: int, axes: Sequence[int]) -> FloatArray:
-    """Return X as a matrix with a row for each level of a mode; the other modes are in the order of `axes`.
+def _slices(data: Observation, mode: int, axes: Sequence[int] | None = None) -> FloatArray:
+    """Return X as a matrix with a row for each level of a mode; the other modes are in the order of `axes`, or of X.
 
     The matrix has at most 2^22 entries (32 MiB), unless the mode alone has more levels. If X has more cells, the
     longest of the other modes is cut into half as many pieces, again and again, and X is summed over these.
     """
-    room, pieces = max(1, (1 << 22) // data.shape[mode]), list(data.shape)
+    axes, room, pieces = axes or range(len(data.shape)), max(1, (1 << 22) // data.shape[mode]), list(data.shape)
     pieces[mode] = 1
     while np.prod([float(n) for n in pieces]) > room:
         longest = max(axes, key=lambda k: pieces[k])
