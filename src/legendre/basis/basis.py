@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core import limits
 from legendre.core.arguments import check_int
 from legendre.core.cells import cell_name, freeze, unique_cells
 from legendre.core.errors import InvalidBasis
@@ -349,20 +350,22 @@ def _list_lines(data: Observation, lines: list[Parallel]) -> IntArray:
 
     If the support is a list of points, its modes may be too long to run through: only levels that occur are listed.
     """
-    support, order = data.support, len(data.shape)
-    parts = [np.empty((0, order), dtype=np.int64)]
+    support, shape = data.support, data.support.shape
+    parts = [np.empty((0, len(shape)), dtype=np.int64)]
     for line in lines:
         levels: dict[int, Any] = {}
         for k, values in line.items():
-            free = range(data.shape[k]) if support.points is None else np.unique(support.points[:, k])
+            free = range(shape[k]) if support.points is None else np.unique(support.points[:, k])
             levels[k] = free if values is None else values
-        size = math.prod(map(len, levels.values()))  # a mode may have millions of levels, which are not formed yet
-        check_room(size, ROOM * order, "a basis", "It runs through a long mode: name cells of your own.")
-        cells = np.zeros((size, order), dtype=np.int64)
+        size = math.prod(map(len, levels.values()))
+        if size > limits.LONG_MODE:
+            check_room(size, ROOM * len(shape), "a basis", "It runs through a long mode: name cells of your own.")
+        cells = np.zeros((size, len(shape)), dtype=np.int64)
         cells[:, list(levels)] = np.stack(np.meshgrid(*levels.values(), indexing="ij"), axis=-1).reshape(size, -1)
         parts.append(cells)
     cells = unique_cells(np.concatenate(parts))
-    return _sort_cells(cells[support.contains(cells)])
+    everywhere = support.mask is None and support.points is None
+    return _sort_cells(cells if everywhere else cells[support.contains(cells)])
 
 
 def _sort_cells(cells: IntArray) -> IntArray:

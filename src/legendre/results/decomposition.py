@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from legendre.results.plots import FitPlots
     from legendre.results.report import ReportContent
 
-MEASURED = ("kl", "rmse", "kl_uniform", "kl_independence")  # properties computed from X, which files hold in place of X
+MEASURED = ("kl", "rmse", "kl_uniform", "kl_independence")  # computed from X, so files hold them: X is not in files
 VERDICTS = {
     Status.CONVERGED: "This is the minimum.",
     Status.AT_BOUNDARY: "This is the minimum, reached in a limit.",
@@ -137,10 +137,6 @@ class Decomposition(ModelResult):
     _boxes: Any = None  # X summed over boxes (`BoxTotals`), so that such a fit need not read X again
     _measured: Mapping[str, float] = field(default_factory=dict)  # of a loaded fit, the values of MEASURED
 
-    def __post_init__(self) -> None:
-        """Put what a file says about X where `cached_property` looks first: it cannot be computed without X."""
-        vars(self).update(self._measured)
-
     @classmethod
     def _restore(cls, *, theta: FloatArray, path: Sequence[GrowthStep], **fields: Any) -> Self:
         """Make the fit from what a file holds, the fields in `_stored`; `legendre.load` calls it.
@@ -167,22 +163,28 @@ class Decomposition(ModelResult):
     @cached_property
     def kl(self) -> float:
         """KL(P, Q) in nats."""
+        if self.data is None:
+            return self._measured["kl"]
         # the sum of p log(p / base), minus that of p log(q / base), which is theta @ eta_hat - psi; not -1e-17
-        return max(self._observed.negentropy + self.psi - float(self.theta @ self.eta_hat), 0.0)
+        return max(self.data.negentropy + self.psi - float(self.theta @ self.eta_hat), 0.0)
 
     @cached_property
     def rmse(self) -> float:
         """Root mean square error in X's units over all cells of X that are not NaN; Q = 0 outside the support."""
-        square = self._observed.squared_error(queries.FittedTensor(self))
+        if self.data is None:
+            return self._measured["rmse"]
+        square = self.data.squared_error(queries.FittedTensor(self))
         # by logarithms, because the number of cells may be beyond the range of float64
-        return math.exp(0.5 * (math.log(square) - math.log(self._observed.n_numbers))) if square > 0 else 0.0
+        return math.exp(0.5 * (math.log(square) - math.log(self.data.n_numbers))) if square > 0 else 0.0
 
     @cached_property
     def kl_uniform(self) -> float:
         """KL from P to the model without parameters, in nats: the uniform distribution, or the base measure."""
+        if self.data is None:
+            return self._measured["kl_uniform"]
         support, base = self.model.support, self.model.base
         size = math.log(support.n_cells) if base is None else math.log(float(base[support.on_grid()].sum()))
-        return max(self._observed.negentropy + size, 0.0)
+        return max(self.data.negentropy + size, 0.0)
 
     @cached_property
     def kl_independence(self) -> float:
@@ -190,16 +192,16 @@ class Decomposition(ModelResult):
 
         On the full grid it is the product of the margins. Otherwise, or with a base measure, it has to be fitted.
         """
+        if self.data is None:
+            return self._measured["kl_independence"]
         if self.model.support.full and self.model.base is None:
             # the sum of p log p over cells, minus the same sums over the margins
-            margins = [margin_of(self._observed, (k,)) / self.total for k in range(len(self.shape))]
-            return max(
-                self._observed.negentropy - sum(float((p[p > 0] * np.log(p[p > 0])).sum()) for p in margins), 0.0
-            )
+            margins = [margin_of(self.data, (k,)) / self.total for k in range(len(self.shape))]
+            return max(self.data.negentropy - sum(float((p[p > 0] * np.log(p[p > 0])).sum()) for p in margins), 0.0)
         from legendre.basis.interactions import interactions
         from legendre.fitting.fit import Settings, fit_on
 
-        return fit_on(self._observed, interactions(1), Settings()).kl
+        return fit_on(self.data, interactions(1), Settings()).kl
 
     @property
     def explained(self) -> str:
