@@ -183,7 +183,7 @@ def test_order_100_has_a_page(tmp_path: Path, rng: np.random.Generator) -> None:
 def test_what_cannot_be_compared_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_HELD", 10)
     notes = data_of(written(ld.decompose(np.where(COUNTS > 2, COUNTS, 0), "B1", support="nonzero"), tmp_path))["notes"]
-    assert notes["slices"].startswith("Slices are not shown: a table over 3 modes would have 120 entries")
+    assert notes["slices"].startswith("Slices are not shown: a table over 3 modes has 120 cells")
     assert notes["residuals"].startswith("Residuals are not shown: residuals need every cell: X has 120")
 
 

@@ -199,8 +199,8 @@ def test_an_unfinished_run_is_announced(max_iter: int) -> None:
 TROUBLE: list[tuple[dict[str, Any], str]] = [
     ({"sizes": 1}, "sizes=1: a hidden mode needs at least 2 levels"),
     ({"sizes": 2.5}, r"sizes=2\.5: a hidden mode needs at least 2 levels, as an integer; a list has one for each"),
-    ({"sizes": 1 << 30}, r"together make 3 modes and 4,294,967,296 cells; at most 32 modes"),
-    ({"sizes": (2,) * 31}, "make 33 modes"),
+    ({"sizes": 1 << 30}, "visible and hidden modes has 4,294,967,296 cells, and at most 67,108,864 are formed"),
+    ({"sizes": (2,) * 31}, "visible and hidden modes has 33 modes, and an array has at most 32"),
     ({"basis": "B1"}, "no cell of the basis ties hidden mode 2 to another mode"),
     (
         {"basis": rbm(3, 1)},

@@ -222,7 +222,7 @@ class Observation(ABC):
 def beyond_memory(shape: tuple[int, ...]) -> str | None:
     """Say which limit a grid of this shape exceeds, as part of an error message; ``None`` if it can be formed.
 
-    It is asked before a sparse or distributed X is formed as a dense array.
+    It is asked before a sparse or distributed X, or a table of X and Q, is formed as a dense array.
     """
     if len(shape) > limits.MOST_AXES:
         return f"has {len(shape)} modes, and an array has at most {limits.MOST_AXES}"

@@ -29,12 +29,11 @@ from legendre.core.text import Table, list_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Printed, import_pandas
 from legendre.results.distribution import find_modes, sum_others
-from legendre.results.views import margin_of, measure_of
+from legendre.results.views import Modes, margin_of, measure_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
-Modes = tuple[int, ...]
 Measure = Literal["fitted", "uniform"]
 
 
@@ -175,7 +174,7 @@ class Effects(Printed):
         The mean at a level is the sum of X there, divided by the base measure of its cells in the sample space. Factors
         are relative to the geometric mean over levels, weighted by the measure, which is 1.
         """
-        (k,) = _read_modes(mode, self.fit.labels)
+        k = self.fit.labels.find_mode(mode, "effects")
         logs = center_log_means(self.fit, k, self.measure)
         if logs is None:
             raise InvalidQuery("effects: X is not available, so there are no observed means.")
@@ -397,10 +396,7 @@ def _reverses(one: FloatArray, other: FloatArray, least: float = 0.1) -> bool:
 
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
     """Read a mode or a set of modes that a caller names; return their numbers in rising order, as in `parts`."""
-    wanted = tuple(sorted(find_modes(labels, modes, "effects")))
-    if not wanted:
-        raise InvalidQuery("effects: [] is not a set of modes; pass a mode such as 0, or modes such as [0, 2].")
-    return wanted
+    return tuple(sorted(find_modes(labels, modes, "effects")))
 
 
 def _set_name(modes: Modes, labels: Labels) -> str:

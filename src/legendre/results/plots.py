@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_installed, check_int, entries, is_whole
+from legendre.core.arguments import check_choice, check_installed, check_int, entries
 from legendre.core.errors import InvalidQuery
 from legendre.core.figures import (
     BLUE,
@@ -655,12 +655,8 @@ def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1
 
 
 def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
-    """Read the argument `modes` of `Plots.margins`: one mode, or a list of modes and pairs of modes.
-
-    Return a tuple of one or two numbers of modes for each.
-    """
-    listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes) or []
-    groups = [tuple(find_modes(labels, group, "plot.margins")) for group in listed]
+    """Read the argument `modes` of `Plots.margins`: return a tuple of one or two numbers for each mode or pair."""
+    groups = [tuple(find_modes(labels, group, "plot.margins")) for group in entries(modes) or []]
     if not groups or any(len(group) not in (1, 2) for group in groups):
         raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
     return groups

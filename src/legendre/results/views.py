@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.observation import Observation
+from legendre.data.observation import Observation, beyond_memory
 from legendre.model.model import Model
 from legendre.results.distribution import sum_cells, sum_others, tensor
 
@@ -99,11 +98,10 @@ class FitPair:
 
         An entry is NaN if no cell of the sample space is summed in it.
         """
-        data, size = self._observed(), math.prod(self.labels.shape[k] for k in modes)
-        if size > limits.LARGEST_HELD:
+        data = self._observed()
+        if problem := beyond_memory(tuple(self.labels.shape[k] for k in modes)):
             raise InvalidQuery(
-                f"a table over {len(modes)} modes would have {size_name(size)} entries; at most "
-                f"{limits.LARGEST_HELD:,} are formed. plot.margins() draws single modes and pairs."
+                f"a table over {len(modes)} modes {problem}. plot.margins() draws single modes and pairs."
             )
         q = np.asarray(self.fit._distribution.marginal(list(modes), {})) * self.fit.total
         inside = measure_of(self.fit.model, modes) > 0
@@ -120,10 +118,9 @@ class FitPair:
             left = support.n_cells - len(x)
             note = f"{size_name(left)} empty cells are not shown" if left else ""
             return PairCells(x, q, entries.cells.__getitem__, note)
-        if math.prod(shape) > limits.LARGEST_HELD:
+        if problem := beyond_memory(shape):
             raise InvalidQuery(
-                f"residuals need every cell: X has {size_name(math.prod(shape))}, at most {limits.LARGEST_HELD:,} are "
-                "compared. plot.margins and plot.slices draw sums of them."
+                f"residuals need every cell: X {problem}. plot.margins and plot.slices draw sums of them."
             )
         return _list_cells(in_memory(data, "plot.residuals").values, tensor(fit, extend=False), support.on_grid())
 

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
-from legendre.core import limits
 from legendre.core.arguments import check_int, entries, generator_from, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
 from legendre.core.labels import Labels
@@ -26,6 +25,7 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory, observe
+from legendre.data.observation import beyond_memory
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
@@ -319,12 +319,8 @@ def _to_incomplete_rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
     spread evenly over the hidden levels, serve only bases such as B3 that choose their cells by X.
     """
     shape = (*data.shape, *added)
-    n_cells = math.prod(shape)
-    if len(shape) > limits.MOST_AXES or n_cells > limits.LARGEST_HELD:
-        raise InvalidSetting(
-            f"visible and hidden modes together make {len(shape)} modes and {n_cells:,} cells; at most "
-            f"{limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
-        )
+    if problem := beyond_memory(shape):
+        raise InvalidSetting(f"the table of visible and hidden modes {problem}. Use fewer hidden levels.")
 
     def repeat(grid: AnyArray) -> AnyArray:
         """Repeat an array of X's shape for every hidden level."""
