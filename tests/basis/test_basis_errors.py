@@ -13,10 +13,10 @@ import legendre as ld
 X = np.arange(1.0, 13.0).reshape(3, 4)
 
 AT_THE_TENSOR: list[tuple[Any, str]] = [
-    ([[0, 1], [3, 0]], r"1 of 2 basis cells are outside X's grid \(3, 4\), e\.g\. \[3, 0\]\. Indices start at 0"),
-    ([[0, -1]], r"1 of 1 basis cells are outside X's grid \(3, 4\), e\.g\. \[0, -1\]"),
+    ([[0, 1], [3, 0]], r"cell \[3, 0\] is outside the grid \(3, 4\)\. Indices start at 0"),
+    ([[0, -1]], r"cell \[0, -1\] is outside the grid \(3, 4\)"),
     ([[0, 1], [0, 0]], r"the basis holds the bottom cell \[0, 0\]\. Leave it out: its parameter is -psi"),
-    ([[0, 1, 2]], r"basis cells have 3 coordinates, X has 2 modes \(shape \(3, 4\)\)"),
+    ([[0, 1, 2]], r"cells must be integers, k x 2; got shape \(1, 3\)"),
     ([[0.0, 1.0]], r"must be integers, got dtype float64\. Pass them \.astype\(int\)\."),
     ([[0.5, 1.0]], r"must be integers, got dtype float64\.$"),
     ([[True, False]], r"must be integers, got dtype bool\."),

@@ -48,7 +48,7 @@ def test_a_feature_is_the_function_that_was_given() -> None:
     ("basis", "expected"),
     [
         (ld.ties.uniform(0, 1), lambda i, j: [i * j]),
-        (ld.ties.linear(0, 1, ([3, 4, 6, 7], [1, 1, 2, 5])), lambda i, j: [
+        (ld.ties.linear(0, 1, (np.array([3, 4, 6, 7]), np.array([1, 1, 2, 5]))), lambda i, j: [
             np.array([0, 1, 3, 4])[i] * np.array([0, 0, 1, 4])[j]]),
         (ld.ties.linear(1, 0, {1: [0, 2, 4, 6]}), lambda i, j: [i * 2 * j]),
         (ld.ties.rows(0, 1), lambda i, j: [(i == k) * j for k in (1, 2, 3)]),

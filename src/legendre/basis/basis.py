@@ -18,7 +18,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
 from legendre.core.tied_parameters import Terms, Ties, column_terms
-from legendre.core.types import IntArray
+from legendre.core.types import AnyArray, IntArray
 from legendre.data.observation import Observation
 
 if TYPE_CHECKING:
@@ -146,26 +146,31 @@ def check_inside(index: IntArray, shape: tuple[int, ...]) -> IntArray:
 
     Cells that a caller lists pass through here; those of recipes are right by construction.
     """
-    order = len(shape)
     if len(index) == 0:
-        return np.empty((0, order), dtype=np.int64)
-    if index.shape[1] != order:
-        raise InvalidBasis(
-            f"basis cells have {index.shape[1]} coordinates, X has {order} modes (shape {shape}); "
-            "a cell needs one coordinate per mode."
-        )
-    outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
-    if len(outside):
-        raise InvalidBasis(
-            f"{len(outside)} of {len(index)} basis cells are outside X's grid {shape}, "
-            f"e.g. {cell_name(index[outside[0]])}. Indices start at 0."
-        )
+        return np.empty((0, len(shape)), dtype=np.int64)
+    index = check_cells(index, shape)
     if not index.any(axis=1).all():
         raise InvalidBasis(
-            f"the basis holds the bottom cell {cell_name([0] * order)}. Leave it out: its parameter is -psi, "
+            f"the basis holds the bottom cell {cell_name([0] * len(shape))}. Leave it out: its parameter is -psi, "
             "fixed by normalisation."
         )
     return unique_cells(index)
+
+
+def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
+    """Check cells that a caller gives by indices (k x N, or one cell); return them as k x N integers.
+
+    Raise `InvalidBasis` for other shapes, for entries that are not integers, and for cells outside the grid.
+    """
+    index = np.atleast_2d(np.asarray(cells))
+    if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != len(shape):
+        hint = " They are indices, counted from 0." if index.dtype.kind in "OUSM" else ""
+        got = f"got shape {index.shape}, dtype {index.dtype}"
+        raise InvalidBasis(f"cells must be integers, k x {len(shape)}; {got}.{hint}")
+    outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
+    if len(outside):
+        raise InvalidBasis(f"cell {cell_name(index[outside[0]])} is outside the grid {shape}. Indices start at 0.")
+    return index.astype(np.int64)
 
 
 @dataclass(frozen=True)

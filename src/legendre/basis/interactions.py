@@ -91,7 +91,7 @@ def mode_sets(name: str, sets: Any) -> tuple[tuple[Mode, ...], ...]:
         form = "pass an order such as 2, or sets of modes such as [(0, 1), (1, 2)]"
         raise InvalidBasis(f"{name}: {form}; got {sets!r}.") from None
     for group in groups:
-        if not all(isinstance(k, (str, int, np.integer)) and not isinstance(k, bool) for k in group):
+        if not all(isinstance(k, str) or is_whole(k) for k in group):
             raise InvalidBasis(f"{name}: modes are integers counted from 0, or names, got {group}.")
     return tuple(tuple(k if isinstance(k, str) else int(k) for k in group) for group in groups)
 

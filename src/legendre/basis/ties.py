@@ -39,7 +39,7 @@ def uniform(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
     ('mode 0 by mode 1, per step of both', 0.6931)
     """
-    return _tie_pair("uniform", a, b, partial(_list_score_features, "uniform", (None, None)))
+    return _tie_pair("uniform", a, b, partial(_list_product, "uniform", (None, None)))
 
 
 def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None = None) -> Basis:
@@ -77,7 +77,7 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
             raise InvalidBasis(
                 f"linear: scores={scores!r}; give two lists, one for each mode, or a dict such as {{{a!r}: [...]}}."
             ) from None
-    return _tie_pair("linear", a, b, partial(_list_score_features, "linear", (one, other)), scores)
+    return _tie_pair("linear", a, b, partial(_list_product, "linear", (one, other)), scores)
 
 
 def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -101,7 +101,7 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 0 = 1, per step of mode 1'
     """
-    return _tie_pair("rows", a, b, partial(_list_score_features, "rows", (None, scores)), scores)
+    return _tie_pair("rows", a, b, partial(_list_slopes, "rows", 0, scores), scores)
 
 
 def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -125,7 +125,7 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 1 = 2, per step of mode 0'
     """
-    return _tie_pair("columns", a, b, partial(_list_score_features, "columns", (scores, None)), scores)
+    return _tie_pair("columns", a, b, partial(_list_slopes, "columns", 1, scores), scores)
 
 
 def symmetric(a: Mode, b: Mode) -> Basis:
@@ -221,24 +221,27 @@ def _tie_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[
     return Tied(name, mode_sets(name, [(a, b)])[0], columns, f"{a!r}, {b!r}{more}")
 
 
-def _list_score_features(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
-    """List the parameters of products of two modes' scores, or of one mode's scores with each level of the other.
+def _list_product(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
+    """List the one parameter of `linear` and `uniform`: its feature is the product of the scores of both modes.
 
-    `name` is the public function that was called: "linear" and "uniform" have one parameter, "rows" and "columns" one
-    for each level but the first. `scores` are those of both modes, ``None`` for 0, 1, 2, ... Each parameter is listed
-    as a sum of features of cells.
+    `name` is the public function that was called, and `scores` are those of both modes, ``None`` for 0, 1, 2, ...
     """
     tables = [_read_scores(name, labels, k, given) for k, given in enumerate(scores)]
-    one, other = labels.mode(0), labels.mode(1)
-    if name in ("linear", "uniform"):
-        by = "per step of both" if scores == (None, None) else "per unit of both scores"
-        yield *corners(np.multiply.outer(*tables)), f"{one} by {other}, {by}"
-        return
-    level, along = (0, 1) if name == "rows" else (1, 0)  # the mode whose levels have parameters, the one with scores
-    step = labels.mode(along) if scores[along] is None else f"the scores of {labels.mode(along)}"
+    by = "per step of both" if scores[0] is scores[1] is None else "per unit of both scores"
+    yield *corners(np.multiply.outer(*tables)), f"{labels.mode(0)} by {labels.mode(1)}, {by}"
+
+
+def _list_slopes(name: str, level: int, scores: Any, labels: Labels) -> Iterator[Column]:
+    """List the parameters of `rows` and `columns`: a slope in the scores of one mode for each level of the other.
+
+    The levels of mode `level` have parameters, all but the first; `scores` are those of the other mode.
+    """
+    along = 1 - level
+    own = _read_scores(name, labels, along, scores)
+    step = labels.mode(along) if scores is None else f"the scores of {labels.mode(along)}"
     for i in range(1, labels.shape[level]):
         table = np.zeros(labels.shape)
-        np.moveaxis(table, level, 0)[i] = tables[along]
+        np.moveaxis(table, level, 0)[i] = own
         yield *corners(table), f"{labels.mode(level)} = {labels.level(level, i)}, per step of {step}"
 
 

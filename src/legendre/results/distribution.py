@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from legendre.basis.basis import check_cells
 from legendre.basis.features import tabulate
 from legendre.core import limits
 from legendre.core.arguments import check_flag, entries, generator_from, is_whole
@@ -458,22 +459,6 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
         levels = [labels.find_level(k, value, caller) for value in column.values]
         found[:, k] = np.array(levels, dtype=np.int64)[column.codes]
     return found
-
-
-def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
-    """Check cells that are given by indices (k x N, or one cell); return them as k x N integers.
-
-    Raise `InvalidBasis` for other shapes, for entries that are not integers, and for cells outside the grid.
-    """
-    index = np.atleast_2d(np.asarray(cells))
-    if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != len(shape):
-        hint = " They are indices, counted from 0." if index.dtype.kind in "OUSM" else ""
-        got = f"got shape {index.shape}, dtype {index.dtype}"
-        raise InvalidBasis(f"cells must be integers, k x {len(shape)}; {got}.{hint}")
-    outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
-    if len(outside):
-        raise InvalidBasis(f"cell {cell_name(index[outside[0]])} is outside the grid {shape}. Indices start at 0.")
-    return index.astype(np.int64)
 
 
 def read_event(labels: Labels, given: Mapping[Any, Any] | None, caller: str = "condition") -> dict[int, int]:
