@@ -97,7 +97,7 @@ def test_what_cannot_be_asked_is_said() -> None:
         (lambda: tests.coef(confidence=95), "confidence must be a finite number > 0 and < 1, got 95"),
         (lambda: tests.contrast([1, 2]), "one finite number for each of the 6 parameters"),
         (lambda: tests.contrast({"alcohol[yes]": 1}), "did you mean 'alcohol[no]'"),
-        (lambda: tests.odds("alcohol", "alcohol"), "two different variables"),
+        (lambda: tests.odds("alcohol", "alcohol"), "names a mode twice"),
         (lambda: tests.odds("alcohol", "cigarette", {"alcohol": "no"}), "cannot be given"),
         (lambda: tests.bootstrap(0), "n must be an integer >= 1, got 0"),
     ]

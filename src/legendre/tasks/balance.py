@@ -635,9 +635,9 @@ def read_margins(
 
 def _read_sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> list[Modes]:
     """Read which margins are uniform: every mode by itself (``None``), all sets of `modes` modes, or the sets given."""
-    order = len(labels.shape)
-    if modes is None or (is_whole(modes, 1) and modes <= order):
-        return list(combinations(range(order), 1 if modes is None else int(modes)))
+    order, modes = len(labels.shape), 1 if modes is None else modes
+    if is_whole(modes, 1) and modes <= order:
+        return list(combinations(range(order), int(modes)))
     sets = entries(modes)
     if not sets:
         raise InvalidMargins(

@@ -282,12 +282,11 @@ def hidden(
         best = int(np.argmax([run.path[-1] for run in runs]))
         runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
         end = finish(runs[best], Cells(cells), settings.tol, most)
-        p = data.values[data.support.on_grid() & (data.values > 0)] / np.float64(data.total)
-        negentropy = float(p @ np.log(p))
+        highest = rows.value(rows.expect(rows.even) / data.total)  # the log-likelihood of P itself
 
         def kls(values: Sequence[float]) -> FloatArray:
-            """Turn log-likelihoods, ``sum of X log q``, into KL(P, Q) = ``sum of p log p - sum of p log q``."""
-            return np.maximum(negentropy - np.array(values) / data.total, 0.0)  # rounding may leave -1e-17
+            """Turn log-likelihoods, ``sum of X log q``, into KL(P, Q): how far they are below that of P, over N."""
+            return np.maximum((highest - np.array(values)) / data.total, 0.0)  # rounding may leave -1e-17
 
         path, residuals, fit = runs[best].path, runs[best].residuals, end.likelihood.fit
         steps = enumerate(zip(kls(path).tolist(), residuals, strict=True))

@@ -17,7 +17,7 @@ from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.results.base import count_name
 from legendre.results.growth_path import GrowthStep
-from legendre.solvers.structure.rank import independent, rank_of
+from legendre.solvers.structure.rank import Rank, independent, rank_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -112,13 +112,18 @@ def degrees_of_freedom(fit: Decomposition) -> int:
     These are the number of cells with positive fitted values, minus 1, minus the number of independent parameters on
     them. An error is raised if only a bound on the latter is known, as for bases too large for a Fisher matrix.
     """
-    if fit.rank_is_bound:
-        raise InvalidQuery(
-            f"the degrees of freedom are not known: of {fit.n_params:,} parameters at most {fit.rank:,} are "
-            f"independent on the support, and beyond {limits.LARGEST_MATRIX:,} the exact number is not computed. G2 "
-            "itself is 2 * fit.total * fit.kl. A smaller basis, or merged levels, give a rank."
-        )
+    check_rank(Rank(fit.rank, exact=not fit.rank_is_bound), fit.n_params)
     return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
+
+
+def check_rank(rank: Rank, n_params: int) -> None:
+    """Refuse the rank of so many parameters if it is only a bound: degrees of freedom need the exact number."""
+    if not rank.exact:
+        raise InvalidQuery(
+            f"the degrees of freedom are not known: of {n_params:,} parameters {rank} are independent where the fit "
+            f"has probability, and beyond {limits.LARGEST_MATRIX:,} the exact number is not computed. G2 itself is "
+            "2 * fit.total * fit.kl. A smaller basis, or merged levels, give a rank."
+        )
 
 
 def chi_square_p(statistic: float, df: int) -> float:
@@ -135,11 +140,9 @@ def chi_square_p(statistic: float, df: int) -> float:
 
 def statistic_text(statistic: float, df: int) -> str:
     """Write a statistic, its degrees of freedom and, unless these are 0, its p-value: ``3.8415 on 1 df, p = 0.05``."""
-    # four decimals of a larger number would be rounding errors
-    value = f"{statistic:.4f}" if statistic < 1e12 else f"{statistic:.6g}"
     p = p_text(chi_square_p(statistic, df))
     # a p-value that is only bounded is written "p < 2e-16"
-    return f"{value} on {count_name(df)} df" + (f", p = {p}".replace("= <", "< ") if df else "")
+    return f"{statistic:.4f} on {count_name(df)} df" + (f", p = {p}".replace("= <", "< ") if df else "")
 
 
 def stars(p: float) -> str:

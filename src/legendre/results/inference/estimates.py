@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_number, entries
+from legendre.core.arguments import check_choice, check_number
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
@@ -37,7 +37,7 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results.base import Printed, Storable, to_frame
-from legendre.results.distribution import read_cells, read_event
+from legendre.results.distribution import find_modes, read_cells, read_event
 from legendre.results.inference.counts import LEGEND, Counts, p_text, stars
 from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
 from legendre.solvers.structure.rank import independent
@@ -224,7 +224,7 @@ def _combine(fit: Decomposition, tables: Sequence[FloatArray], rows: IntArray) -
     return weights if fit.ties is None else np.column_stack([weights[:, 0], weights[:, 1:] @ fit.ties.matrix()])
 
 
-def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Combinations:
+def log_means(fit: Decomposition, places: IntArray, names: tuple[str, ...] = ()) -> Combinations:
     """Write the log means of some cells (m x N) as combinations of the constant and theta, named by `names`.
 
     Each is the constant plus theta weighted by the features of the cell, plus the logarithm of the base measure. Means
@@ -235,7 +235,7 @@ def log_means(fit: Decomposition, names: Sequence[str], places: IntArray) -> Com
     if fit.model.base is not None:
         with np.errstate(divide="ignore"):
             offsets = np.log(fit.model.base[tuple(places.T)])
-    return Combinations(tuple(names), np.column_stack([np.ones(len(places)), features]), offsets)
+    return Combinations(names, np.column_stack([np.ones(len(places)), features]), offsets)
 
 
 def _read_named_weights(weights: Mapping[Any, Any], known: Sequence[str]) -> tuple[FloatArray, str]:
@@ -581,7 +581,7 @@ class Estimates(Storable):
         if self.fit.model.support.n_cells > 10_000:
             raise InvalidQuery("predict lists at most 10,000 cells. Ask for some: contrast(weights, cells), means(by).")
         cells, labels = self.fit.model.support.cells(), self.fit.labels
-        asked = log_means(self.fit, [labels.cell(cell) for cell in cells], cells)
+        asked = log_means(self.fit, cells, tuple(map(labels.cell, cells)))
         return self._estimate(asked, confidence, exp=True, what="mean")
 
     def means(self, by: Mode | Sequence[Mode], *, confidence: float = 0.95) -> Coefficients:
@@ -610,8 +610,7 @@ class Estimates(Storable):
         if not fit.model.support.full:
             raise InvalidQuery("means are averages over all levels, and some cells of this table cannot occur.")
         # a kept variable selects one level in each row; the levels of another are averaged
-        listed = [by] if isinstance(by, (str, int)) else entries(by) or ()
-        kept = [labels.find_mode(mode, "means") for mode in listed]
+        kept = find_modes(labels, by, "means")
         tables = [np.eye(n) if k in kept else np.full((1, n), 1.0 / n) for k, n in enumerate(labels.shape)]
         rows = _list_rows(tables, kept, "means", "Name fewer variables: means(by=...).")
         titles = [", ".join(f"{labels.mode(k)} {labels.level(k, row[k])}" for k in kept) or "all" for row in rows]
@@ -660,7 +659,7 @@ class Estimates(Storable):
             known = coefficients_of(fit, "treatment", None)
             weights, called = _read_named_weights(weights, known.names)
         elif cells is not None:
-            known, of = log_means(fit, (), read_cells(fit.labels, cells, "contrast")), "cells"
+            known, of = log_means(fit, read_cells(fit.labels, cells, "contrast")), "cells"
         else:  # theta itself: the identity, with a column of zeros before it for the constant
             known = Combinations((), np.eye(fit.n_params, 1 + fit.n_params, 1))
         size = len(known.weights)
@@ -710,11 +709,11 @@ class Estimates(Storable):
         p: *** < 0.001, ** < 0.01, * < 0.05
         """
         fit, labels, asked = self.fit, self.fit.labels, f"odds({first!r}, {second!r})"
-        pair = [labels.find_mode(first, "odds"), labels.find_mode(second, "odds")]
+        pair = find_modes(labels, (first, second), "odds")
         check_choice(contrasts, "odds: contrasts", ("local", "treatment"), InvalidQuery)
         fixed = read_event(labels, given, "odds: given")
-        if pair[0] == pair[1] or fixed.keys() & set(pair):
-            raise InvalidQuery(f"{asked}: odds ratios are of two different variables, which cannot be given.")
+        if fixed.keys() & set(pair):
+            raise InvalidQuery(f"{asked}: odds ratios are of two variables, which cannot be given.")
         # the odds ratios depend on another variable if a parameter involves it together with both
         both = fit.basis[(fit.basis[:, pair] > 0).all(axis=1)] > 0
         free = [k for k in np.flatnonzero(both.any(axis=0)).tolist() if k not in (*pair, *fixed)]
@@ -786,7 +785,7 @@ class Estimates(Storable):
                 "Wald intervals."
             )
         cells = fit.model.support.cells()
-        design, targets = log_means(fit, (), cells).weights @ root, weights @ root
+        design, targets = log_means(fit, cells).weights @ root, weights @ root
         counts, mu = self.counts.at(cells), np.exp(fit._distribution.log_prob(cells)) * fit.total
         # a squared normal quantile is a chi-square quantile; a dispersion widens the intervals
         most = normal_quantile(found.confidence) ** 2 * self.scale / 2.0

@@ -305,7 +305,7 @@ class Inference(Estimates):
         if kind == "adjusted":
             parts = np.array_split(index[alive], 1 + len(log_mu) * fit.n_params // (1 << 22))  # to bound the memory
             root = self.information.root
-            variances = [np.square(log_means(fit, (), part).weights @ root).sum(axis=1) for part in parts]
+            variances = [np.square(log_means(fit, part).weights @ root).sum(axis=1) for part in parts]
             leverage = np.concatenate(variances) * np.exp(log_mu)  # the variance of log mu, times mu
             # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
             found[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
@@ -544,19 +544,16 @@ def _warn_of_small_dispersion(tests: Inference, surely: float = 1e-4, least: int
 def _warn_of_boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:
     """Warn that there is no maximum likelihood estimate: which cells are the reason, and what is reported instead.
 
-    At most `most` of the vanishing cells are named.
+    Up to `most` vanishing cells are named; of more cells, only the number is given.
     """
     if fit.status is not Status.AT_BOUNDARY:
         return ()
     n = fit.n_vanishing
-    named = []
-    # names of a few examples are not worth the time to list very many cells
-    if n <= 1_000_000 and (fit.model.support.points is None or n <= most):
-        labels = fit.labels.restore_order()
-        named = [f"({labels.cell(cell)})" for cell in fit.vanishing_cells[:most]]
-    cells = f"{n:,} cells without counts" + (f", {', '.join(named)} and others," if named else "")
+    cells = f"{n:,} cells without counts (fit.vanishing_cells lists them)"
     if 0 < n <= most:
-        cells = f"{'the cell' if n == 1 else 'the cells'} {list_words(named)}"
+        labels = fit.labels.restore_order()
+        named = list_words([f"({labels.cell(cell)})" for cell in fit.vanishing_cells])
+        cells = f"{'the cell' if n == 1 else 'the cells'} {named}"
     return (
         "the maximum likelihood estimate does not exist: the likelihood increases without attaining its maximum as the "
         f"means of {cells} go to 0, and some parameters to infinity with them.",

@@ -21,7 +21,7 @@ from legendre.model.cliques.tables import is_saturated, parts_of, propagate, wit
 from legendre.model.model import Cliques, Model
 from legendre.results.base import Printed, count_name, to_frame
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import chi_square_p, degrees_of_freedom, p_text, stars, support_rank
+from legendre.results.inference.counts import check_rank, chi_square_p, degrees_of_freedom, p_text, stars, support_rank
 from legendre.results.inference.result import Inference
 from legendre.solvers.structure.rank import Rank, independent, rank_of
 
@@ -230,12 +230,7 @@ def compare(small: Any, large: Any) -> LikelihoodRatio:
     degrees_of_freedom(one)  # refuses a rank that is only a bound
     terms = other.model.terms
     rank, statistic = _count_on_face(terms, one), np.nan
-    if not rank.exact:
-        raise InvalidQuery(
-            f"the degrees of freedom are not known: of {terms.n_params:,} parameters at most {rank.n:,} are "
-            f"independent where the smaller fit has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is "
-            "was not counted. Compare smaller bases, or merge levels."
-        )
+    check_rank(rank, terms.n_params)
     if one.data is not None and one.data.counts:
         statistic = max(2.0 * one.total * (one.kl - other.kl), 0.0)  # rounding may leave -1e-13
     return LikelihoodRatio(statistic, rank.n - one.rank)

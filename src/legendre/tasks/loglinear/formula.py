@@ -224,13 +224,12 @@ def terms_of_graph(edges: frozenset[Term], n: int) -> frozenset[Term]:
 
 
 def quote(name: str) -> str:
-    """Put a name that is not a plain word in backticks, or in quotes if it contains a backtick, so it can be read back.
+    """Put a name that is not a plain word in backticks, so that it can be read back.
 
     >>> quote("age"), quote("hair colour")
     ('age', '`hair colour`')
     """
-    mark = next((mark for mark in "`\"'" if mark not in name), "`")
-    return name if name.isidentifier() else f"{mark}{name}{mark}"
+    return name if name.isidentifier() else f"`{name}`"
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

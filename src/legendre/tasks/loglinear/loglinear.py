@@ -168,7 +168,7 @@ def loglinear(
         model = read_formula(formula, table.labels.names or (), features, hierarchical=hierarchical)
         return fit_table(table, model, tol)
     # a data frame: its rows are counted
-    if left is not None and counts is not None and not np.array_equal(counts, left):
+    if left is not None and counts is not None:
         raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed too. Pass one.")
     if columns is None and (named := list_names(formula)) is not None:
         columns = [name for name in named if not (isinstance(features, Mapping) and name in features)]
