@@ -189,8 +189,8 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
         ax.tick_params(axis="x", labelrotation=90)
 
 
-def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
-    """Write each level in at most `longest` letters, without the beginning that all share.
+def write_ticks(own: AnyArray) -> tuple[list[str], str]:
+    """Write each level in at most 14 letters, without the beginning that all share.
 
     Also return that beginning in the form in which it is added to the name of the axis; empty if there is none.
 
@@ -207,10 +207,9 @@ def write_ticks(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     # the shared beginning ends at a separator, not inside a word; up to three letters are not worth leaving out
     start = re.sub(r"[^-_ /]*$", "", commonprefix(texts))  # noqa: RUF071 - letters, not paths
     start = start if len(start) > 3 else ""
-    half = longest // 2
     # 08:30:00 becomes 08:30
     texts = [text[len(start) :].removesuffix(":00" if text.count(":") == 2 else "") for text in texts]
-    short = [text if len(text) <= longest else f"{text[:half]}…{text[1 - half :]}" for text in texts]
+    short = [text if len(text) <= 14 else f"{text[:7]}…{text[-6:]}" for text in texts]
     return short, f" ({start}…)" if start else ""
 
 

@@ -104,6 +104,10 @@ class Labels:
         """Whether there are any labels."""
         return self.names is not None or self.levels is not None
 
+    def key(self, k: int) -> str | int:
+        """Return the name of mode k, or its number if modes have no names: what a caller can pass again."""
+        return k if self.names is None else self.names[k]
+
     def mode(self, k: int) -> str:
         """Name mode k: "mode 2" where modes have no names."""
         return f"mode {k}" if self.names is None else self.names[k]

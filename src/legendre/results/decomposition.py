@@ -274,11 +274,7 @@ class Decomposition(ModelResult):
         {0: [1, 3, 2, 0]}
         """
         labels, order = self.labels, self.labels.order or ()
-        return {
-            k if labels.names is None else labels.names[k]: labels.levels_of(k).tolist()
-            for k, by in enumerate(order)
-            if by is not None
-        }
+        return {labels.key(k): labels.levels_of(k).tolist() for k, by in enumerate(order) if by is not None}
 
     @property
     def arrangement_bits(self) -> float:

@@ -401,7 +401,7 @@ def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes
 
 def _set_name(modes: Modes, labels: Labels) -> str:
     """Write a set of modes by their names, or by their numbers if they have none, for tables and errors."""
-    return ", ".join(str(k) if labels.names is None else labels.names[k] for k in modes)
+    return ", ".join(str(labels.key(k)) for k in modes)
 
 
 def mode_weights(fit: Any, measure: Measure, k: int) -> FloatArray:
@@ -501,7 +501,7 @@ def _check_sizes(groups: Iterable[Modes], merged_shape: tuple[int, ...], max_ord
 def _subtract_means(table: FloatArray, weights: list[FloatArray]) -> FloatArray:
     """Subtract the weighted mean along each axis in turn, so that no effect of fewer modes is left in the table."""
     for axis, w in enumerate(weights):
-        table = table - np.expand_dims(np.tensordot(table, w, axes=(axis, 0)), axis)
+        table = table - np.average(table, axis, w, keepdims=True)
     return table
 
 

@@ -74,10 +74,11 @@ class InteractionGraph(Printed):
         from scipy.stats import chi2
 
         near: list[set[int]] = [set() for _ in self.labels.shape]  # the neighbours of each mode so far
-        p_values, out = np.asarray(chi2.sf(2 * self.gains, np.maximum(self.dfs, 1))).tolist(), []
+        key, out = self.labels.key, []
+        p_values = np.asarray(chi2.sf(2 * self.gains, np.maximum(self.dfs, 1))).tolist()
         for t, (a, b) in enumerate(self.ends.tolist()):
-            given = tuple(map(self._key, sorted(near[a] & near[b])))
-            out.append(Edge(self._key(a), self._key(b), given, float(self.gains[t]), int(self.dfs[t]), p_values[t]))
+            given = tuple(map(key, sorted(near[a] & near[b])))
+            out.append(Edge(key(a), key(b), given, float(self.gains[t]), int(self.dfs[t]), p_values[t]))
             near[a].add(b)
             near[b].add(a)
         return out
@@ -90,11 +91,7 @@ class InteractionGraph(Printed):
         """
         families = {frozenset((v, *parents)) for v, parents in self.families}
         largest = [sorted(family) for family in families if not any(family < other for other in families)]
-        return [tuple(map(self._key, clique)) for clique in sorted(largest)]
-
-    def _key(self, mode: int) -> str | int:
-        """Return the name of a mode, or its number if modes have no names: what answers call it."""
-        return mode if self.labels.names is None else self.labels.names[mode]
+        return [tuple(map(self.labels.key, clique)) for clique in sorted(largest)]
 
     @cached_property
     def families(self) -> list[tuple[int, tuple[int, ...]]]:
@@ -141,7 +138,7 @@ class InteractionGraph(Printed):
         import networkx as nx
 
         out = nx.Graph()
-        out.add_nodes_from(self._key(k) for k in range(len(self.labels.shape)))
+        out.add_nodes_from(self.labels.key(k) for k in range(len(self.labels.shape)))
         out.add_edges_from((e.a, e.b, {"gain": e.gain, "df": e.df, "p_value": e.p_value}) for e in self.edges)
         return out
 
