@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Inference(Estimates):
     """Tests of fit, standard errors and residuals of a decomposition whose X holds counts.
 
@@ -79,17 +79,17 @@ class Inference(Estimates):
     (11.5385, [0.2831, 0.2828])
     """
 
-    fit: Decomposition = field(repr=False)
-    counts: Counts = field(repr=False)
+    fit: Decomposition
+    counts: Counts
     g2: float
     x2: float
     df: int
     log_likelihood: float
     aic: float
     rank: float
-    missing: FloatArray | None = field(default=None, repr=False)  # information lost because rows lack values
-    face_rank: int | None = field(default=None, repr=False)  # for such rows, the number of parameters they identify
-    scale: float = field(default=1.0, repr=False)  # the dispersion, by which variances are multiplied
+    missing: FloatArray | None = None  # information lost because rows lack values
+    face_rank: int | None = None  # for such rows, the number of parameters they identify
+    scale: float = 1.0  # the dispersion, by which variances are multiplied
 
     @classmethod
     def of(cls, fit: Decomposition, **others: Any) -> Self:
@@ -319,6 +319,19 @@ class Inference(Estimates):
         """List the tables of the summary: tests of fit, then at most `rows` parameters with the largest ``|z|``."""
         check_int(rows, "summary: rows", 1, InvalidQuery)
         fit = self.fit
+        if not fit.n_params:
+            return [self._describe()]
+        # the parameters with the largest |z|, in the order of the basis; those without a test are chosen last
+        chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
+        # a combination for each: weight 1 for that parameter, after column 0 of the constant
+        weights = (1 + chosen[:, None] == np.arange(1 + fit.n_params)).astype(np.float64)
+        names = names_of(fit.labels, fit.model.terms, chosen)
+        listed = self._estimate(Combinations(names, weights), 0.95, exp=False, what="parameter")
+        return [self._describe(), listed.table(more=fit.n_params - len(chosen))]
+
+    def _describe(self) -> NamedValues:
+        """Lay out the table, tests of fit and all notes: the summary without parameters, which needs no covariance."""
+        fit = self.fit
         vanishing = f", {fit.n_vanishing} vanish" if fit.n_vanishing else ""
         dependent = f" ({rank_name(fit)})" if fit.rank < fit.n_params else ""
         entries = [
@@ -331,16 +344,7 @@ class Inference(Estimates):
             ),
             *(("note", note) for note in self.notes),
         ]
-        head = NamedValues("Log-linear model of counts", entries)
-        if not fit.n_params:
-            return [head]
-        # the parameters with the largest |z|, in the order of the basis; those without a test are chosen last
-        chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
-        # a combination for each: weight 1 for that parameter, after column 0 of the constant
-        weights = (1 + chosen[:, None] == np.arange(1 + fit.n_params)).astype(np.float64)
-        names = names_of(fit.labels, fit.model.terms, chosen)
-        listed = self._estimate(Combinations(names, weights), 0.95, exp=False, what="parameter")
-        return [head, listed.table(more=fit.n_params - len(chosen))]
+        return NamedValues("Log-linear model of counts", entries)
 
     def _statistic_rows(self, g2: str, x2: str, *more: tuple[str, str]) -> list[tuple[str, str]]:
         """List the statistics for print, as pairs of name and text: G2, X2, dispersion, `more`, AIC and BIC.
@@ -358,8 +362,12 @@ class Inference(Estimates):
         """Return the tests of fit and the table of parameters as text, at most `rows` with the largest ``|z|``."""
         return "\n\n".join(table.text() for table in self.tables(rows))
 
+    def __repr__(self) -> str:
+        """Return the tests of fit as text; `summary` adds the parameters."""
+        return self._describe().text()
+
     def __str__(self) -> str:
-        """Return the summary; the repr shows the statistics alone."""
+        """Return the summary; the repr shows the tests of fit alone."""
         return self.summary()
 
 

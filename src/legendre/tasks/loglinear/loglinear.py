@@ -615,11 +615,7 @@ class LogLinear(Inference):
             return [self._describe()]
         return [self._describe(), self.coef().table(rows)]
 
-    def __repr__(self) -> str:
-        """Return the tests of fit as text; `summary` adds the coefficients."""
-        return self._describe().text()
-
-    __str__ = __repr__
+    __str__ = Inference.__repr__
 
     def _describe(self) -> NamedValues:
         """Lay out the printed form: the table, tests of fit, criteria and all warnings; empty entries are left out."""
