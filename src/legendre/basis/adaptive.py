@@ -30,6 +30,7 @@ class Adaptive(Basis):
 
     @property
     def growing(self) -> Adaptive:  # type: ignore[override]  # None for every other basis
+        """The recipe itself: callers that must grow a basis before they fit it look here."""
         return self
 
     @property

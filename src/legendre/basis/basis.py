@@ -116,6 +116,7 @@ class Pair(TieableBasis):
         return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Ask for what both bases ask for: of the same slices the larger number."""
         one, other = self.left.rankings(shape), self.right.rankings(shape)
         return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in one | other}
 
@@ -132,8 +133,8 @@ class Cells(TieableBasis):
     ties: Ties | None = None
 
     def terms(self, data: Observation) -> Terms:
-        found = check_inside(self.index, data.shape)
-        return Terms(found if self.ties is None else self.index, self.ties)
+        """List the cells in the order given, without repeats; tied ones, which a fit or a grower made, have none."""
+        return Terms(check_inside(self.index, data.shape), self.ties)
 
     def __repr__(self) -> str:
         if self.ties is not None:
@@ -254,6 +255,7 @@ class B1(Basis):
     """
 
     def select(self, data: Observation) -> IntArray:
+        """List the cells of the axes that are in the support: each mode is run through while the others are 0."""
         return _list_lines(data, [{k: None} for k in range(len(data.shape))])
 
 
@@ -344,9 +346,11 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
+        """List the largest entries of all slices in C order, without the bottom."""
         return _sort_cells(data.largest(int(self.l), self._slices(data.labels)))
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Ask for l entries of each slice, unless the mode is named: its number is not known before X is read."""
         return {} if isinstance(self.axis, str) else {self._slices(Labels(shape)): int(self.l)}
 
 

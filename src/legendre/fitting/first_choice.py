@@ -169,4 +169,5 @@ def _explain_size(curve: Curve, n: int, what: str, loss: str, most: int) -> str:
 
 
 def _parameters(n: int) -> str:
+    """Write a number of parameters, for the sentences of a reason."""
     return "1 parameter" if n == 1 else f"{n} parameters"

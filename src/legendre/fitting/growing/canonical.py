@@ -81,6 +81,7 @@ def sort_modes(data: Dense) -> tuple[Dense, list[int]]:
         return data, axes
 
     def move(array: AnyArray) -> AnyArray:
+        """Put the modes of an array over the grid in canonical order."""
         return np.ascontiguousarray(array.transpose(axes))
 
     mask: BoolArray | None = data.support.mask
