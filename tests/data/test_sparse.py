@@ -367,10 +367,10 @@ def test_levels_that_are_never_seen() -> None:
 @pytest.mark.parametrize(
     ("f", "text"),
     [
-        (lambda *_: "x", r"f returned has dtype <U1; it must hold real numbers"),
-        (lambda *_: np.ones(3), r"f returned has shape \(3,\), which does not broadcast to \(2, 2\)"),
-        (lambda *_: [[1], [1, 2]], r"what f returned is not a rectangular array"),
-        (lambda a, *_: a * 1j, r"f returned has dtype complex128"),
+        (lambda *_: "x", r"expectation: f has dtype <U1; it must hold real numbers"),
+        (lambda *_: np.ones(3), r"expectation: f has shape \(3,\), where \(2, 2\) is expected"),
+        (lambda *_: [[1], [1, 2]], r"expectation: f is not a rectangular array"),
+        (lambda a, *_: a * 1j, r"expectation: f has dtype complex128"),
     ],
 )
 def test_functions_that_have_no_mean(f: Callable[..., Any], text: str) -> None:
