@@ -308,7 +308,7 @@ def test_a_grown_fit_can_be_pickled(rng: np.random.Generator) -> None:
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1), start=[0.0]), r"start has no meaning while a basis grows"),
         (
             lambda: ld.decompose(np.ones((30, 30, 30)), ld.adaptive(10**9)),
-            r"26,999 would .* up to 5,000",
+            r"26,999 cells would .* up to 5,000",
         ),
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1)).at(1.0), r"at\(1\.0\): the path has 0 to 1"),  # type: ignore[arg-type]
         (lambda: ld.adaptive("bica"), r"unknown criterion 'bica'; did you mean 'bic'\?"),  # type: ignore[arg-type]

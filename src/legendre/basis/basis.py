@@ -234,7 +234,7 @@ def empty() -> Basis:
 
 
 # A "line": the cells whose coordinates run through given levels (``None``: all) of some modes and are 0 in the others.
-Parallel = dict[int, IntArray | None]
+Line = dict[int, IntArray | None]
 
 
 @dataclass(frozen=True)
@@ -354,8 +354,8 @@ class B3(_Sliced):
         return {} if isinstance(self.axis, str) else {self._slices(Labels(shape)): int(self.l)}
 
 
-def _list_lines(data: Observation, lines: list[Parallel]) -> IntArray:
-    """List the cells of some lines (see `Parallel`) that lie in the support, in C order, without the bottom.
+def _list_lines(data: Observation, lines: list[Line]) -> IntArray:
+    """List the cells of some lines (see `Line`) that lie in the support, in C order, without the bottom.
 
     If the support is a list of points, its modes may be too long to run through: only levels that occur are listed.
     """

@@ -214,7 +214,7 @@ def write_ticks(own: AnyArray) -> tuple[list[str], str]:
 
 
 def choose_ticks(texts: list[str], most: int) -> list[int]:
-    """Choose every n-th level, at most `most` of them, so that as many as possible are round; return their places.
+    """Choose every n-th level, at most `most` of them, so that the largest share of them is round; return their places.
 
     Full hours are round, of other labels those that end with 0. Steps up to twice the smallest possible are tried, each
     from the first level and from the first round one.
@@ -231,5 +231,5 @@ def choose_ticks(texts: list[str], most: int) -> list[int]:
     not_round = np.array([not text.endswith(ending) for text in texts])
     first = int(not_round.argmin())  # the first round one; 0 if there is none
     choices = [(step, start) for step in range(smallest_step, 2 * smallest_step + 1) for start in (0, first % step)]
-    step, start = min(choices, key=lambda place: (float(not_round[place[1] :: place[0]].mean()), place))
+    step, start = min(choices, key=lambda choice: (float(not_round[choice[1] :: choice[0]].mean()), choice))
     return list(range(start, len(texts), step))

@@ -212,7 +212,7 @@ def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments
 
     starts = [np.cumsum([0, *lengths]).tolist() for lengths in arrays[0].chunks]
     parts = [None if array is None else array.to_delayed(optimize_graph=False) for array in arrays]
-    call = dask.delayed(function, pure=False)
+    call = dask.delayed(function, pure=False)  # pure: dask would hash the arguments
     calls = [
         call(
             tuple(map(list.__getitem__, starts, block)),

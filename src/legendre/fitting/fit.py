@@ -472,7 +472,7 @@ def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[
     text. With ``progress=None`` it is shown only if standard error is a terminal.
     """
     shown = sys.stderr.isatty() if progress is None else progress
-    if shown is False or not check_flag(shown, "progress"):
+    if not check_flag(shown, "progress"):
         yield callback, show_nothing
         return
     with line("reading X") as say:

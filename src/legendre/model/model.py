@@ -63,6 +63,11 @@ class Model:
         return replace(grid, measure=freeze(support.merge(quotient, base)))
 
     @cached_property
+    def largest_base(self) -> float:
+        """The largest base measure of a cell of Omega."""
+        return 1.0 if self.base is None else float(np.asarray(self.base)[self.support.on_grid()].max())
+
+    @cached_property
     def n_params(self) -> int:
         """The number of parameters: |B|, unless some are tied."""
         return len(self.positions) if self.ties is None else self.ties.n_params
@@ -324,21 +329,21 @@ def _choose_form(grid: Model) -> Model:
     """Choose the form of a model on a large full grid: the grid itself or cliques, whichever is expected to be faster.
 
     Cliques are chosen if the grid cannot be formed. Otherwise their tables must have `limits.CLIQUES_GAIN` times fewer
-    cells, because each costs more. For the Fisher matrix every parameter takes a pass over the tables, in which 16
-    cells cost as much as one cell of a message: `carried` is this cost in the largest table, in cells of messages.
+    cells, because each costs more. The Fisher matrix takes one product with the tables for each parameter, nearly all
+    of it in the largest table; 16 cells of such a product take as long as one cell of a sweep over the tables.
     """
     quotient, positions, n = grid.quotient, grid.positions, grid.quotient.n_merged
-    only = not grid.formable  # then nothing but cliques will do
+    forced = not grid.formable  # then nothing but cliques will do
     tree = cliques_of(positions, quotient.merged_shape)
     if not tree.fits:
-        if only:
+        if forced:
             raise InvalidBasis(tree.trouble())
         return grid
     tables = Tables(quotient, positions, tree)
     closed = is_saturated(tables)  # theta has a closed form, which needs no Fisher matrix
-    carried = 0 if closed else tree.largest.n_cells * len(positions) // 16
-    alone = closed and len(tree.cliques) == 1  # one table of all cells: Q is P
-    if not (only or alone or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n):
+    for_fisher = 0 if closed else tree.largest.n_cells * len(positions) // 16
+    alone = closed and len(tree.cliques) == 1  # one table, as large as the grid, but theta has a closed form there
+    if not (forced or alone or limits.CLIQUES_GAIN * (tree.n_cells + for_fisher) <= n):
         return grid
     return Cliques(grid.support, None, grid.basis, quotient, positions, ties=grid.ties, tables=tables)
 
@@ -426,9 +431,9 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
 
 
 def is_decomposable(margins: list[Modes]) -> bool:
-    """Return whether margins are decomposable: a running order (see `in_running_order`) exists.
+    """Return whether margins, none of them inside another, are decomposable: they have a running order.
 
-    One cycle of scaling is then exact, and Q is a product of conditional margins.
+    See `in_running_order`. One cycle of scaling is then exact, and Q is a product of conditional margins.
 
     >>> is_decomposable([(0, 1), (1, 2)]), is_decomposable([(0, 1), (1, 2), (0, 2)])
     (True, False)

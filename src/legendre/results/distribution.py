@@ -576,7 +576,7 @@ class FittedTensor:
 
 
 def box_values(fit: Decomposition, level: float = 1e-6) -> FloatArray:
-    """Compute Q divided by the base measure, in X's units, on every merged cell, also outside Omega.
+    """Compute Q for a base measure of `Model.largest_base`, in X's units, on every merged cell, also outside Omega.
 
     At the boundary, Q is the limit of the member with parameters ``theta + t * recession``. Along that direction log q
     of a cell changes at a constant rate, relative to cells that keep probability: Q is 0 where the rate is negative,
@@ -591,7 +591,8 @@ def box_values(fit: Decomposition, level: float = 1e-6) -> FloatArray:
         rate[alive] = 0.0
         log_q = np.where(rate < -level, -np.inf, np.where(rate > level, np.nan, log_q))
     with np.errstate(over="ignore"):  # outside the support the model's value may be beyond float64
-        return np.exp(log_q) * fit.total
+        # logarithms are added: divided by a large base measure, a probability may be below the range of float64
+        return np.exp(log_q + math.log(fit.total * space.largest_base))
 
 
 def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None) -> FloatArray:
@@ -602,7 +603,7 @@ def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray |
     q: FloatArray = model.quotient.spread(boxes, rows)
     if model.base is not None:
         with np.errstate(over="ignore", invalid="ignore"):  # outside Omega the base may be anything
-            q = q * np.asarray(model.base[rows])
+            q = q * (np.asarray(model.base[rows]) / model.largest_base)
     if visible is not None:
         q[~np.asarray(visible[rows])] = 0.0
     return q

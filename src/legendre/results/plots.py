@@ -638,8 +638,9 @@ def _draw_table(ax: Axes, values: FloatArray, shape: tuple[int, ...], colours: d
 def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1) -> None:
     """Draw every `step`-th entry as a dot, X upwards and Q to the right, with the line on which both are equal.
 
-    If entries differ by a factor of 30 or more, both axes are logarithmic, but linear near 0, so that zeros are shown.
-    Dots are paler if there are more of them, so that one can see where they overlap.
+    If the largest entry of X is at least 30 times the smallest of Q, or the smallest positive one of X, both axes are
+    logarithmic, but linear near 0, so that zeros are shown. Dots are paler if there are more of them, so that one can
+    see where they overlap.
     """
     positive, high = x[x > 0], max(x.max(initial=0.0), q.max(initial=0.0))
     if positive.size and positive.max() >= 30 * min(positive.min(), q.min()):

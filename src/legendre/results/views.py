@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from legendre.results.effects import Effect
 
 Modes = tuple[int, ...]
-FEW_COUNTS = 5  # a level with fewer counts is not drawn with its factor, which would mostly be noise
+FEW_COUNTS = 5  # fitted counts: where cells vanish, a level with fewer is not drawn with its factor
 
 
 class PairTable(NamedTuple):

@@ -249,19 +249,21 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
     ``KL(m, q) <= sum of (q0 a)^2 / q <= e^r sum of q0 a^2``.
 
     A factor drops parameters whose variance given the others is 0 up to rounding. Its solution is still d if ``G d`` is
-    right for the dropped parameters too, up to the rounding error of eta. The gap is then proved, but not the tilt.
+    right for the dropped parameters too, up to the rounding error of eta. The gap then holds up to rounding. The tilt
+    is infinite, because it has to prove that no cell vanishes: rounding errors decide that, and those of the dropped
+    parameters are not in it.
     """
     full = len(work.factor.columns) == len(point.theta)
     if not full:
         with np.errstate(over="ignore", invalid="ignore"):
-            left = np.abs(point.gradient + target.engine.fisher(work.point) @ direction)
-        if not (left <= work.noise(target, point)).all():
+            unsolved = np.abs(point.gradient + target.engine.fisher(work.point) @ direction)
+        if not (unsolved <= work.noise(target, point)).all():
             return np.inf, np.inf
     if not np.isfinite(direction).all():  # overflow, where probabilities are nearly 0: no bound is known
         return np.inf, np.inf
     drift = target.engine.swing(point.theta - work.point.theta)
-    factor = float(np.exp(drift)) if drift < 700.0 else np.inf  # e^710 overflows
-    gap, tilt = (value * factor for value in bound_along(target, point, direction))
+    growth = float(np.exp(drift)) if drift < 700.0 else np.inf  # e^r; e^710 overflows
+    gap, tilt = (value * growth for value in bound_along(target, point, direction))
     if not tilt <= 1.0:
         return np.inf, np.inf
     if not full:
@@ -273,5 +275,5 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
         noise = work.noise(target, point)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, len(noise)))
         moves = np.ascontiguousarray(work.factor.solve((noise * signs).T).T)
-        tilt += factor * max(map(target.engine.swing, moves))
+        tilt += growth * max(map(target.engine.swing, moves))
     return gap, tilt

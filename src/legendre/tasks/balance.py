@@ -726,9 +726,9 @@ def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: floa
 def split_into_factors(problem: Problem, point: Point, margins: Margins) -> dict[Modes, FloatArray]:
     """Turn theta into the log factors of `Balanced`: for each margin an array of its shape.
 
-    They add up to ``log(total) + zeta(theta) - psi`` on each cell that is positive. The modes of a parameter, where its
-    cell is not 0, may lie in several margins: the first of these gets it. The constant ``log(total) - psi`` goes to the
-    first margin. A factor is 0, and its logarithm -inf, where the margin is 0.
+    They add up to ``log(total) + zeta(theta) - psi`` on each cell that is positive. The modes in which a
+    parameter's cell is not 0 may lie in several margins: the first of them gets the parameter. The constant
+    ``log(total) - psi`` goes to the first margin. A factor is 0, and its logarithm -inf, where the margin is 0.
     """
     positions, theta = problem.model.positions, point.theta.copy()
     log_factors: dict[Modes, FloatArray] = {}

@@ -131,16 +131,17 @@ def mark_independent(uniform: State, found: Features, new: float = 1e-7) -> Bool
 
 
 def _shortlist(state: State, found: Features, score: FloatArray, count: int) -> Features:
-    """Keep `count` features with the best scores, each given the feature of the basis that it resembles most.
+    """Keep the `count` features whose scores are best, once each score allows for the basis.
 
-    ``g^2 / s`` is divided by the share of the variance that this feature leaves, a cheap stand-in for what all of the
-    basis leaves. At least 0.001 is taken to be left, as near-duplicates are not added.
+    `score` is ``g^2 / s`` of each feature. It is divided by the share of the variance s that the feature of the basis
+    with the largest correlation leaves, a cheap stand-in for what all of the basis leaves. The share counts as at least
+    0.001: with less, a feature is a near-duplicate (`new` of `_add_best`).
     """
     if len(score) <= count:
         return found
     if state.theta.size:
-        # correlations are computed for at most `room` features. A first cut keeps the best by g^2 / sd, whose order is
-        # nearer to the final one than that of g^2 / var, the score
+        # correlations are computed for at most `room` features. A first cut keeps the best by g^2 / sqrt(s), whose
+        # order is nearer to the final one than that of the score
         room = max(1536, 2 * count)
         if len(score) > room:
             mean = state.grid.means(state.eta, found)

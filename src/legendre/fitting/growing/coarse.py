@@ -95,8 +95,8 @@ def observe_boxes(data: Observation, totals: BoxTotals) -> Dense:
 def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
     """Join neighbouring intervals whose slices are alike until at most `most` boxes are left, or none can be joined.
 
-    The cuts of `fixed` stay, and at least one cut of every mode that is cut. In each pass an interval is joined with at
-    most one neighbour, because the losses are those of joining the present intervals.
+    The cuts of `fixed` stay, and at least two intervals of every mode that is cut. In each pass an interval is joined
+    with at most one neighbour, because the losses are those of joining the present intervals.
     """
     while totals.quotient.n_merged > most:
         quotient = totals.quotient

@@ -55,18 +55,22 @@ class Search:
         if candidates is not None:
             candidates[0] = False
             candidates[start.places] = False
+        given = isinstance(recipe.n, int)
         most = recipe.n if isinstance(recipe.n, int) else recipe.max_params
-        cells = limits.LARGEST_GROWN if candidates is None else int(candidates.sum())
-        size = min(most or 1, len(start) + cells)
-        if isinstance(recipe.n, int) and size > limits.LARGEST_GROWN:
+        # the size with all candidates; boxes are too many to count, so that theirs is the limit of any basis
+        largest = limits.LARGEST_GROWN if candidates is None else len(start) + int(candidates.sum())
+        most = largest if most is None else most
+        size = most if candidates is None else min(most, largest)  # the size that will be reached
+        if given and size > limits.LARGEST_GROWN:
             raise InvalidBasis(
-                f"{recipe!r}: of {size_name(cells)} cells {size_name(size)} would be chosen a few at a time, with a "
-                f"fit in every round; a basis grows up to {limits.LARGEST_GROWN:,} parameters. Ask for fewer, name "
-                "fewer candidates, or take a basis that need not grow, such as interactions(2), B3(n) or full()."
+                f"{recipe!r}: {size_name(size)} {'boxes' if recipe.boxed else 'cells'} would be chosen a few at a "
+                f"time, with a fit in every round; a basis grows up to {limits.LARGEST_GROWN:,} parameters. Ask for "
+                "fewer, name fewer candidates, or take a basis that need not grow, such as interactions(2), B3(n) or "
+                "full()."
             )
-        if most is not None and len(start) > most:
+        if len(start) > most:
             raise InvalidBasis(f"{recipe!r}: the basis to include already has {len(start)} parameters.")
-        return cls(grid, start, candidates, len(start) + cells if most is None else most, isinstance(recipe.n, int))
+        return cls(grid, start, candidates, most, given)
 
     def exclude_certain(self) -> Search:
         """Leave out candidates with none or all of the counts at or above them, if cells are added.

@@ -97,7 +97,7 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say)
                 # sizes of the curve
                 search = replace(search, most=best_size(curve), size_given=counts)
             else:
-                search = replace(search, price=_price(recipe, data, search) / (2.0 * data.total))
+                search = replace(search, price=_penalty(recipe, data, search) / (2.0 * data.total))
         state, rounds = grow(search, recipe, say)
         state = search.finish(state)
         rounds = keep_rounds([*rounds, measure(state)])
@@ -109,7 +109,7 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say)
     return Growth(terms, state.theta, noted, state.recession, grown)
 
 
-def _price(recipe: Adaptive, data: Dense, search: Search) -> float:
+def _penalty(recipe: Adaptive, data: Dense, search: Search) -> float:
     """Return the penalty of a parameter on the scale of the deviance: 2 for aic, ``log N + 2 log M`` for bic.
 
     The latter is the extended BIC (Chen and Chen 2008), because the best of M candidates is taken. N is the sum of X. M

@@ -292,15 +292,15 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     """Compute the model's value at every cell, in X's units, and a mask of the cells where the support determines it.
 
     Elsewhere several theta fit the support equally well and differ in the value. It is NaN there, or with ``"theta0"``
-    the value at the theta that was found. If the question is too large to decide, the mask is ``None`` and no value is
-    NaN for this reason.
+    the value at the theta that was found: at the boundary its limit, NaN if there is none. If the question is too large
+    to decide, the mask is ``None`` and no value is NaN for this reason.
     """
     spread = fit.model.quotient.spread  # from merged cells to cells
     value = tensor(fit, extend=True)
     found = identify(fit.model, fit._alive)
     if found is None:
         return value, None
-    value[spread(found.zero)] = 0.0  # at the boundary: the limit is 0, though the value at theta may not be
+    value[spread(found.zero)] = 0.0  # exactly, also where `tensor` takes a slow fall for a rounding error
     determined: BoolArray = np.array(spread(found.value | found.zero))
     if undetermined == "nan":
         value[~determined] = np.nan

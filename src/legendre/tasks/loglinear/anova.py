@@ -353,8 +353,9 @@ def _count_on_face(basis: Terms, fit: Decomposition) -> Rank:
 def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
     """Count the same as `_count_on_face` from tables over cliques, since the merged grid may be too large to form.
 
-    Both models must have junction trees, the basis must fit every table of its own tree exactly, and each clique of the
-    fit in which cells vanish must lie in a clique of the basis. Otherwise the answer is ``None``.
+    Both models must have junction trees on the same merged grid, the basis must fit every table of its own tree
+    exactly, and each clique of the fit in which cells vanish must lie in a clique of the basis. Otherwise the answer is
+    ``None``.
     """
     own = fit.model.on_face(fit._alive)
     other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
@@ -366,6 +367,7 @@ def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
     held = all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in parts)
     if not held or not all(map(np.array_equal, own.quotient.cuts, other.quotient.cuts)):
         return None
-    # a cell of one table also vanishes if other tables leave no cell of the grid above it: its uniform margin is 0
+    # a cell of one table also vanishes if other tables leave no cell of the grid that falls on it: its uniform margin
+    # is 0
     _, uniform = propagate(with_parts(other.tables, parts), np.zeros(len(basis.cells)))
     return rank_of(other.on_face(uniform.margins > 0))
