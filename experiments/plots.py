@@ -12,8 +12,6 @@ from benchmarks.plots import sheet
 from benchmarks.results import LABELS as BENCH_LABELS
 from benchmarks.rows import Row as BenchRow
 
-from legendre.core.figures import save_figure
-
 from . import gradients, scale
 from .comparison import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
 from .heldout import HeldOut, table
@@ -57,7 +55,7 @@ def gradient(rows: Sequence[Row], path: Path) -> None:
     made.suptitle(
         "Figure 4a, b: uniform random 20 x 20 x 20, B3(l); hollow: computed (batch: not yet there)", fontsize=11
     )
-    save_figure(made, path)
+    made.savefig(path, dpi=110)
 
 
 def sizes(rows: Sequence[BenchRow], path: Path) -> None:
@@ -75,7 +73,7 @@ def sizes(rows: Sequence[BenchRow], path: Path) -> None:
     axis.grid(visible=True, alpha=0.25)
     axis.legend(fontsize=8, frameon=False)
     made.suptitle("Figure 4c: uniform random cubes, B3(1), peers with at least as many parameters", fontsize=10)
-    save_figure(made, path)
+    made.savefig(path, dpi=110)
 
 
 def faces(rows: Sequence[Row], path: Path) -> None:
@@ -88,7 +86,7 @@ def faces(rows: Sequence[Row], path: Path) -> None:
         label_axes(axis, rows, name)
     _legend(made, axes[:1])
     made.suptitle("Figure 5a, b: faces; mean of the seeds, shaded from best to worst", fontsize=11)
-    save_figure(made, path)
+    made.savefig(path, dpi=110)
 
 
 def mnist(rows: Sequence[Row], path: Path) -> None:
@@ -110,7 +108,7 @@ def mnist(rows: Sequence[Row], path: Path) -> None:
     made.suptitle(
         "Figure 5c, d: MNIST, mean and standard error over the ten digits; best seed of each peer", fontsize=11
     )
-    save_figure(made, path)
+    made.savefig(path, dpi=110)
 
 
 def digits(rows: Sequence[Row], path: Path) -> None:
@@ -124,7 +122,7 @@ def digits(rows: Sequence[Row], path: Path) -> None:
         axis.set_title(f"digit {number}", fontsize=9)
     _legend(made, axes.ravel())
     made.suptitle("Each digit, zeros left out of Omega", fontsize=11)
-    save_figure(made, path)
+    made.savefig(path, dpi=110)
 
 
 def held_out(rows: Sequence[HeldOut], path: Path) -> None:
@@ -147,7 +145,7 @@ def held_out(rows: Sequence[HeldOut], path: Path) -> None:
         axis.grid(visible=True, alpha=0.25)
     _legend(made, axes[:1])
     made.suptitle("Half of the events: fitted (dotted) and held out (lines)", fontsize=11)
-    save_figure(made, path)
+    made.savefig(path, dpi=110)
 
 
 def _mean_curve(axis: Any, rows: Sequence[Row], method: str, support: str, quantity: Quantity) -> None:

@@ -107,6 +107,6 @@ class PlainNewton(ld.solvers.Natural):
 def test_the_authors_run_is_the_run_without_chord_steps() -> None:
     """The default call may end with a step that is cheaper than the paper's; here it takes none."""
     decided = ld.plan(RUN["tensor"], RUN["B"], tol=1e-8)
-    plain = run(PlainNewton(), decided.target, np.zeros(len(decided.columns)), 500)
+    plain = run(PlainNewton(), decided.target, np.zeros(decided.target.engine.n_params), 500)
     assert published().history == plain.history
     assert len(plain.history) == 4
