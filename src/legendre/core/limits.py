@@ -31,6 +31,7 @@ take 0.08 s of processor time, in NumPy 0.18."""
 SHORT_MODE = 8  # levels up to which a mode is short: if all modes are, compiled sweeps are mostly overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
+KEPT_JOINS = 1_000  # parameters up to which a Fisher matrix (8 MB) is factorised even by a solver that needs none
 # --- Which sums ------------------------------------------------------------------------------------------------------
 
 ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs more than it saves
@@ -78,3 +79,7 @@ SINGLE_FACTOR = 512
 """Cells of a growing basis from which its factor, a preconditioner, is in float32 (faces, CPU s and RMSE against
 float64: 800 cells 0.36, 24.82 against 0.42, 24.82; 2,000 cells 0.62, 21.07 against 0.86, 21.12; 4,000 cells 2.1, 17.97
 against 3.5, 17.98). From 256 or 1,024 on it is no faster."""
+INVERSE_KEPT = 1_000
+"""Parameters of a grown basis from which the gap is bounded with the factor that it grew with, by a few products with
+the Fisher matrix, not with a new factor (faces, CPU s of the last fit: 0.03 instead of 0.12 at 2,000 cells, 0.08
+instead of 0.66 at 4,000)."""

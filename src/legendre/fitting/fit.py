@@ -35,6 +35,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import choose_engine
+from legendre.engines.protocol import Preconditioner
 from legendre.model.model import Cliques
 from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
@@ -188,18 +189,19 @@ def plan_on(
     settings: Settings,
     boxes: BoxTotals | None = None,
     recession: FloatArray | float = 0.0,
+    inverse: Preconditioner | None = None,
 ) -> Plan:
     """Plan the fit of a tensor that has been read.
 
     Cells that surely vanish, because a sum of X is 0, are left out. The expensive search for others is not made here,
-    see `with_face_search`. `boxes` and `recession` are what earlier work found out, see `fit_on`.
+    see `with_face_search`. The last three arguments are what earlier work found out, see `fit_on`.
     """
     terms = recipe.terms(data)
     problem = Problem.of(data, terms.cells, terms.ties, boxes)
     face = Face(None, np.zeros(len(problem.eta_hat)))  # no cell vanishes
     if not problem.known_to_exist:
         face = structural_face(problem, recession)
-    return _plan(problem, recipe, settings, face)
+    return _plan(problem, recipe, settings, face, inverse)
 
 
 def with_face_search(plan: Plan) -> Plan:
@@ -214,8 +216,13 @@ def with_face_search(plan: Plan) -> Plan:
     return _plan(plan.problem, plan.recipe, plan.settings, face)
 
 
-def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Plan:
-    """Plan the fit on a face: find the independent parameters, choose the solvers and an engine for them."""
+def _plan(
+    problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
+) -> Plan:
+    """Plan the fit on a face: find the independent parameters, choose the solvers and an engine for them.
+
+    `inverse` is a preconditioner for all parameters; it is of no use if only some of them are fitted.
+    """
     every, tol, auto = np.arange(len(problem.eta_hat)), settings.tol, settings.solver is None
     full = problem if face.alive is None else problem.reduce(face.alive, every)
     model = full.model
@@ -233,8 +240,9 @@ def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Pl
     some = len(columns) < len(every)  # only some parameters are independent
     reduced = problem.reduce(face.alive, columns) if some else full
     solvers = choose(reduced, seen=face.certain) if settings.solver is None else [settings.solver]
-    engine = choose_engine(reduced.model, products=isinstance(solvers[-1], NaturalCG))
-    target = Target(engine, reduced, tol, attained=face.certain)
+    inverse = None if some else inverse
+    engine = choose_engine(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
+    target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)
     if some:
         target = replace(target, full=Target(choose_engine(model), full, tol), columns=columns)
     return Plan(recipe, problem, face, target, tuple(solvers), settings, some and auto and scaling_pays(problem))
@@ -266,7 +274,9 @@ def fit_recipe(
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
     boxes = growth.grown and growth.grown.totals
-    fit = fit_on(data, basis, settings, start=growth.theta, boxes=boxes, recession=growth.recession)
+    fit = fit_on(
+        data, basis, settings, start=growth.theta, boxes=boxes, recession=growth.recession, inverse=growth.inverse
+    )
     return replace(fit, recipe=repr(recipe), _rounds=growth.rounds, _grown=growth.grown)
 
 
@@ -278,15 +288,17 @@ def fit_on(
     start: ArrayLike | None = None,
     boxes: BoxTotals | None = None,
     recession: FloatArray | float = 0.0,
+    inverse: Preconditioner | None = None,
 ) -> Decomposition:
     """Fit a tensor that has been read, by a recipe whose cells do not have to be chosen first; no warning is given.
 
     The other arguments are what earlier work found out, which saves time; the answer depends on none of them. `start`
     is theta to start from. `boxes` has sums of X over boxes: if the basis cuts X no finer, X is not read again. Along
-    `recession`, a direction in theta, cells without data vanish. With ``settings.ranked = False`` the rank may be an
-    upper bound, see `Settings`; if that fit does not converge, it is repeated with the independent parameters.
+    `recession`, a direction in theta, cells without data vanish. `inverse` is near the inverse of the Fisher matrix at
+    the start. With ``settings.ranked = False`` the rank may be an upper bound, see `Settings`; if that fit does not
+    converge, it is repeated with the independent parameters.
     """
-    plan = plan_on(data, recipe, settings, boxes, recession)
+    plan = plan_on(data, recipe, settings, boxes, recession, inverse)
     with limit_blas(len(plan.problem.eta_hat)):
         plan, outcome = _solve(plan, start)
     if not settings.ranked and not outcome.status.converged:

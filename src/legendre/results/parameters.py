@@ -104,7 +104,7 @@ class Parameters(Printed):
     def sorted_by(self, column: str) -> Parameters:
         """Return the same rows, those with the largest absolute values in a column first, those without one last.
 
-        Factors are sorted by |theta|, so that a factor of 1/8 counts as much as one of 8.
+        Factors are sorted by the absolute value of theta, so that a factor of 1/8 counts as much as one of 8.
         """
         if column not in COLUMNS:
             raise InvalidQuery(unknown_name("column of parameters", str(column), COLUMNS))

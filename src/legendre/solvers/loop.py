@@ -13,7 +13,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.protocol import Engine, Point
+from legendre.engines.protocol import Engine, Point, Preconditioner
 from legendre.model.problem import Problem
 
 
@@ -115,6 +115,7 @@ class Target:
     full: Target | None = None  # if parameters that depend on others are left out: the problem with all parameters
     columns: IntArray | None = None  # then, which of all parameters are kept
     attained: bool = True  # False: it is not known whether a finite theta attains the minimum; the tilt is to prove it
+    inverse: Preconditioner | None = None  # an approximate inverse of the Fisher matrix at the start, if known
 
     def residual(self, point: Evaluation) -> float:
         """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others."""

@@ -31,7 +31,7 @@ from legendre.data.observation import Observation, Support
 from legendre.fitting.growing.canonical import sort_modes
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
-from legendre.fitting.growing.state import DataGrid, State
+from legendre.fitting.growing.state import DataGrid, FactoredCorrelations, State
 from legendre.results.growth_path import Grown, GrowthStep, keep_rounds
 
 LEAST_HELD_OUT = 5  # the fewest events, or cells, in a fold
@@ -45,6 +45,7 @@ class Growth:
     theta: FloatArray
     rounds: tuple[GrowthStep, ...]
     recession: FloatArray  # a direction in theta that makes cells vanish, see `State.recession`
+    inverse: FactoredCorrelations | None = None  # of the last state; None where it saves the last fit no time
     grown: Grown | None = None  # what `order_basis` needs; None for boxes, which it does not order
 
 
@@ -71,7 +72,8 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say = show_nothing) -> 
         corners = zip(totals.quotient.cuts, growth.terms.cells.T, strict=True)
         terms = Terms(np.stack([cut[column] for cut, column in corners], axis=1))
         assert growth.grown is not None
-        return replace(growth, terms=terms, grown=Grown(growth.grown.n_included, totals, boxes.negentropy))
+        grown = Grown(growth.grown.n_included, totals, boxes.negentropy)
+        return replace(growth, terms=terms, inverse=None, grown=grown)
     else:
         dense = in_memory(data, "adaptive")
     return _grow(recipe, dense, data.labels, counts, say)
@@ -99,14 +101,14 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say)
             else:
                 search = replace(search, price=_penalty(recipe, data, search) / (2.0 * data.total))
         state, rounds = grow(search, recipe, say)
-        state = search.finish(state)
+        state, inverse = search.finish(state)
         rounds = keep_rounds([*rounds, measure(state)])
         # back to the caller's order of modes
         lo, hi = (corner[:, np.argsort(axes)] for corner in state.grid.corners(state.features))
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
     noted = tuple(rounds) if curve is None else add_losses(rounds, curve, data.total)
     grown = None if recipe.boxed else Grown(len(search.start))
-    return Growth(terms, state.theta, noted, state.recession, grown)
+    return Growth(terms, state.theta, noted, state.recession, inverse, grown)
 
 
 def _penalty(recipe: Adaptive, data: Dense, search: Search) -> float:

@@ -26,6 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import blas, lapack
 
 from legendre.core import limits
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate, moebius_adjoint, zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -445,7 +446,8 @@ class GrowingFactor:
 class FactoredCorrelations:
     """The factor of the correlations of the basis's features, and the moments that these were computed from.
 
-    A fit keeps it while theta moves on, so it may belong to an earlier theta: a new one takes longer than a few steps.
+    A fit keeps it while theta moves on, so it may belong to an earlier theta. When growing has ended it is handed to
+    the last fit, which bounds its gap with it: a factor of its own would take longer than the fit.
     """
 
     moments: Moments
@@ -467,6 +469,11 @@ class FactoredCorrelations:
                 return cls(moments, factor, damping)
         identity = np.empty((len(moments.mean), 0)), np.eye(len(moments.mean))
         return cls(moments, GrowingFactor((identity,)), 1.0)
+
+    def apply(self, vector: FloatArray) -> FloatArray:
+        """Multiply a vector (k,) by the inverse of the Fisher matrix under `moments`, as a `Preconditioner` does."""
+        with limit_blas():
+            return self.factor.solve(vector * self.moments.scale) * self.moments.scale
 
 
 @dataclass(frozen=True, eq=False)

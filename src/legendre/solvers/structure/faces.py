@@ -63,9 +63,10 @@ def theta_at_limit(theta: FloatArray, recession: FloatArray) -> FloatArray:
 def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     """Find the cells that empty margins force to 0, without a search; every fit begins with this.
 
-    The face is certain if no other cell can vanish: all others have data, or the answer is a product of tables. If the
-    merged grid is too large to form, only the tables of a junction tree are examined. `known` is a direction of
-    recession that growing the basis has found; the cells that it lowers vanish too.
+    The face is certain if no other cell can vanish: all others have data, those with data span the model
+    (`_spans_model`), or the answer is a product of tables. If the merged grid is too large to form, only the tables of
+    a junction tree are examined. `known` is a direction of recession that growing the basis has found; the cells that
+    it lowers vanish too.
 
     >>> from legendre.data.dense import observe
     >>> face = structural_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
@@ -79,7 +80,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     if not problem.known or model.n_cells > limits.LARGEST_GRID:
         return replace(attained, certain=False)
     positive = problem.mass > 0
-    if positive[model.alive].all():
+    if positive[model.alive].all() or _spans_model(model, positive):
         return attained
     margins = fitted_margins(model)
     # if eta_hat_u = 0, all cells at or above u have no data, and vanish as theta_u falls
@@ -97,6 +98,22 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     # a decomposable set of margins on a full grid is a product of tables, which is 0 only where a table is
     product = generating_margins(model) is not None and is_decomposable(margins) and bool(model.alive.all())
     return replace(face, certain=bool(positive[alive].all()) or product)
+
+
+def _spans_model(model: Model, positive: BoolArray) -> bool:
+    """Return whether it is easily seen that no direction is constant on the cells with data, so that none vanishes.
+
+    Along a direction of recession log q changes by the same amount in all cells with data, `positive`. Take for each
+    cell the last cell of B, in C order, that is at or below it; the bottom, for the constant, if there is none. If
+    cells with data have all of them, their features contain a triangular matrix, and no direction but 0 is constant.
+    """
+    if isinstance(model, CellList):
+        return False
+    last = np.zeros(model.quotient.merged_shape, dtype=np.int64)
+    last.ravel()[model.places] = model.places
+    for axis in range(last.ndim):
+        np.maximum.accumulate(last, axis=axis, out=last)
+    return len(np.unique(last[positive])) == len(np.unique(model.places)) + 1
 
 
 def _find_table_face(problem: Problem) -> Face | None:
