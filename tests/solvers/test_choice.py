@@ -154,10 +154,10 @@ def test_a_callback_stops_for_good() -> None:
 
 
 def test_plan_searches_for_no_face(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = CUBE.copy()
+    X = np.ones((2, 2, 2))
     X[0, 0, 0] = X[1, 1, 1] = 0.0
     monkeypatch.setattr("legendre.fitting.fit.search_face", pytest.fail)
-    decided = ld.plan(X, ld.B3(3))
+    decided = ld.plan(X, ld.interactions(2))
     assert not decided.face.certain
     assert "whether cells vanish in the limit is known after the fit" in str(decided)
 
