@@ -125,7 +125,12 @@ def _minimum(fit: Any, problem: Problem, alive: Array, q: Array, rounding: float
 
 
 def same_tensor(problem: Problem, q: Array, eta: Array, rounding: float) -> None:
-    """Raise Wrong unless Q is the oracle's, to what the residual and the Fisher matrix explain to first order."""
+    """Raise Wrong unless Q is the oracle's, to what the residual and the Fisher matrix explain.
+
+    If theta moves by d, log q of a cell changes by zeta(d) minus its mean, to first order `swing`, and then by minus
+    half the variance of zeta(d), which is at most the square of the largest swing: in a cell whose features equal their
+    means nothing else is left.
+    """
     G = covariance(problem, q)
     columns = np.flatnonzero(np.diag(G) > 0)
     if not len(columns) or np.linalg.cond(G[np.ix_(columns, columns)]) > 1e9:
@@ -135,7 +140,7 @@ def same_tensor(problem: Problem, q: Array, eta: Array, rounding: float) -> None
     off = np.abs(eta - problem.eta_hat)[columns].astype(np.float64) + 1e-15 * problem.size
     swing = np.abs(rows @ inverse) @ off
     if swing.max() < 0.1:
-        close(q, np.exp(problem.best.log_q), q * (2.0 * swing + 4 * rounding) + 1e-17, "q")
+        close(q, np.exp(problem.best.log_q), q * (2.0 * swing + swing.max() ** 2 + 4 * rounding) + 1e-17, "q")
 
 
 def check_views(fit: Any, problem: Problem, q: Array, log_q: Array, rounding: float, rng: np.random.Generator) -> None:

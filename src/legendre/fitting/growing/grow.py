@@ -20,7 +20,7 @@ from legendre.core.progress import Say, show_nothing
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, add_boxes, add_cells
-from legendre.fitting.growing.state import DAMPING, ROUGH, DataGrid, FactoredCorrelations, Features, State
+from legendre.fitting.growing.state import ROUGH, DataGrid, FactoredCorrelations, Features, State
 from legendre.results.growth_path import GrowthStep
 
 
@@ -186,14 +186,11 @@ class Search:
     def finish(self, state: State) -> tuple[State, FactoredCorrelations | None]:
         """Fit to half of the default ``tol`` of `decompose`, so that the last fit, `fit_on`, starts at its answer.
 
-        For a large basis the factor is returned too: the last fit bounds its gap with it, and needs none of its own. A
-        factor with more than the least damping, or with constant features, would be too poor a preconditioner. If four
-        factors are not enough, theta is on its way to infinity; the last fit will find which cells vanish.
+        For a large basis the factor is returned too: the last fit bounds its gap with it, and needs none of its own. If
+        four factors are not enough, theta is on its way to infinity; the last fit will find which cells vanish.
         """
         fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
-        found = fit.factored
-        sharp = found.damping <= DAMPING[found.factor.kind] and bool((found.moments.scale > 0.0).all())
-        return fit, found if sharp and fit.theta.size >= limits.INVERSE_KEPT else None
+        return fit, fit.factored if fit.theta.size >= limits.INVERSE_KEPT else None
 
 
 def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[State, list[GrowthStep]]:
