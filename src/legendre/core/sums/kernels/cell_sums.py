@@ -97,8 +97,10 @@ def _sweep(adders, values, askers, extents, strides, out):
 
 
 @compiled
-def _sweep_joins(part, parts, adders, values, askers, extents, strides, out):
-    """As `_sweep`, but for the joins of two askers: fill row b and column b of `out` when the sweep reaches asker b.
+def _sweep_joins(part, parts, adders, values, askers, extents, strides, back, out):
+    """As `_sweep`, but for the joins of two askers: fill its row and column of `out` when the sweep reaches an asker.
+
+    Askers are sorted by plane; `back` has the row of each in `out`.
 
     Coordinates run downwards, so the join of two cells is their coordinatewise minimum, and its plane is that of the
     earlier asker of the two, b. The pairs (b, other) are divided by `other` between `parts` threads, each with its own
@@ -112,7 +114,8 @@ def _sweep_joins(part, parts, adders, values, askers, extents, strides, out):
         for other in range(b + (part - b) % parts, len(askers), parts):
             for i in range(d):
                 where[i] = min(askers[b, i + 1], askers[other, i + 1])
-            out[b, other] = out[other, b] = _sum_below(tree, strides, where, index)
+            u, v = back[b], back[other]
+            out[u, v] = out[v, u] = _sum_below(tree, strides, where, index)
 
 
 class _Sweep(NamedTuple):
@@ -173,8 +176,6 @@ def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses
     def run(first: int, last: int) -> None:
         """Do some of the parts: a thread does each with a tree of its own."""
         for part in range(first, last):
-            _sweep_joins(part, parts, *plan, out)
+            _sweep_joins(part, parts, *plan, back, out)
 
     in_threads(float(len(basis)) ** 2 * len(plan.extents), parts, run)
-    forth = np.argsort(back)
-    out[:] = out[np.ix_(forth, forth)]
