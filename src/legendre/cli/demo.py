@@ -73,7 +73,7 @@ def run_flights(folder: Path) -> None:
     print(f"\n{X.values.sum():,} flights by {', '.join(X.names or ())}: a {' x '.join(map(str, X.shape))} tensor")
     print(f"ld.decompose(X), without a basis: {decompose(X).reason}")
     # for each mode the indices of the levels with most flights, in their own order
-    kept = [np.sort(np.argsort(-X.margin(k).toarray(), kind="stable")[:n]) for k, n in enumerate((7, 16, 15))]
+    kept = [np.sort(np.argsort(-X.margin(k).toarray())[:n]) for k, n in enumerate((7, 16, 15))]
     levels = [np.asarray(own)[some] for own, some in zip(X.levels or (), kept, strict=True)]
     terms = interactions([("carrier", "dest"), ("hour",)])
     fit = decompose(X.toarray()[np.ix_(*kept)], terms, names=X.names, levels=levels)

@@ -238,10 +238,13 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     length = rows.shape[1]
     if count >= length:
         return np.ones(rows.shape, dtype=np.bool_)
-    least = length - count  # its index in a sorted row
-    # the smallest entry of each row that is taken: the count-th largest
-    threshold = rows.max(axis=1, keepdims=True) if count == 1 else np.partition(rows, least, axis=1)[:, least, None]
-    chosen: BoolArray = rows >= threshold
+    chosen: BoolArray = np.zeros(rows.shape, dtype=np.bool_)
+    if count == 1:  # one pass, which takes the first of equal entries
+        chosen[np.arange(len(rows)), rows.argmax(axis=1)] = True
+        return chosen
+    least = length - count  # the place in a sorted row of the smallest entry that is taken
+    threshold = np.partition(rows, least, axis=1)[:, least, None]
+    chosen = rows >= threshold
     too_many = np.count_nonzero(chosen, axis=1) - count
     for row in np.flatnonzero(too_many):  # several entries equal the smallest: the last of them are too many
         equal = np.flatnonzero(rows[row] == threshold[row])

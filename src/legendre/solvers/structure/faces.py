@@ -113,7 +113,7 @@ def _spans_model(model: Model, positive: BoolArray) -> bool:
     last.ravel()[model.places] = model.places
     for axis in range(last.ndim):
         np.maximum.accumulate(last, axis=axis, out=last)
-    return len(np.unique(last[positive])) == len(np.unique(model.places)) + 1
+    return len(np.unique(last[positive])) == len(model.places) + 1
 
 
 def _find_table_face(problem: Problem) -> Face | None:
