@@ -9,53 +9,55 @@ from importlib import import_module
 __version__ = "0.3.0"
 
 _PLACES = {
-    "basis.adaptive": "adaptive boxes",
-    "basis.basis": "B1 B2 B3 Basis full",
-    "basis.features": "features",
-    "basis.graph": "graph",
-    "basis.interactions": "interactions",
-    "core.errors": "ConvergenceWarning LegendreError",
-    "data.readers.coordinates": "from_coords",
-    "data.readers.rows": "from_rows",
-    "data.readers.tns": "read_tns",
-    "data.sparse_tensor": "SparseTensor",
-    "fitting.fit": "decompose plan",
-    "results.decomposition": "Decomposition",
-    "results.files": "load",
-    "tasks.balance": "balance",
-    "tasks.compare": "compare",
-    "tasks.complete.complete": "complete",
-    "tasks.estimators": "BoltzmannMachine LegendreDensity",
-    "tasks.hidden": "hidden",
-    "tasks.loglinear.anova": "anova",
-    "tasks.loglinear.loglinear": "loglinear",
-}
-"""Where each public name lives: it is imported when it is first used, so that importing the package is quick."""
-
-
-_SUBMODULES = {
+    "B1": "basis.basis",
+    "B2": "basis.basis",
+    "B3": "basis.basis",
+    "Basis": "basis.basis",
+    "BoltzmannMachine": "tasks.estimators",
+    "ConvergenceWarning": "core.errors",
+    "Decomposition": "results.decomposition",
+    "LegendreDensity": "tasks.estimators",
+    "LegendreError": "core.errors",
+    "SparseTensor": "data.sparse_tensor",
+    "adaptive": "basis.adaptive",
+    "anova": "tasks.loglinear.anova",
+    "balance": "tasks.balance",
+    "boxes": "basis.adaptive",
+    "compare": "tasks.compare",
+    "complete": "tasks.complete.complete",
     "datasets": "data.datasets",
+    "decompose": "fitting.fit",
     "dual": "model.dual",
     "errors": "core.errors",
+    "features": "basis.features",
+    "from_coords": "data.readers.coordinates",
+    "from_rows": "data.readers.rows",
+    "full": "basis.basis",
     "geometry": "tasks.geometry",
+    "graph": "basis.graph",
+    "hidden": "tasks.hidden",
+    "interactions": "basis.interactions",
+    "load": "results.files",
+    "loglinear": "tasks.loglinear.loglinear",
+    "plan": "fitting.fit",
+    "read_tns": "data.readers.tns",
     "results": "results",
     "solvers": "solvers",
     "ties": "basis.ties",
 }
-"""Where each public submodule lives."""
+"""The module of each public name, which is imported when the name is first used: importing the package is quick."""
 
-__all__ = sorted({name for names in _PLACES.values() for name in names.split()} | set(_SUBMODULES))
+__all__ = sorted(_PLACES)
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name or submodule when it is first used, and keep it."""
-    place = next((place for place, names in _PLACES.items() if name in names.split()), _SUBMODULES.get(name))
-    if place is None:
+    """Import a public name, or a submodule that has the name itself, when it is first used, and keep it."""
+    if name not in _PLACES:
         raise AttributeError(f"module 'legendre' has no attribute {name!r}")
-    module = import_module(f"legendre.{place}")
-    globals()[name] = found = module if name in _SUBMODULES else getattr(module, name)
+    module = import_module(f"legendre.{_PLACES[name]}")
+    globals()[name] = found = getattr(module, name, module)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return __all__

@@ -334,21 +334,23 @@ def balance(
         return result if prior.origin is PLAIN else replace(result, origin=prior.origin)
 
 
-def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings) -> Balanced:
+def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings, resolved: float = 1e-12) -> Balanced:
     """Find which cells can be positive in a tensor with the margins, and solve on these.
 
     A finite answer exists if and only if every cell of the support can be positive. If that is not known beforehand,
     solve on all cells first. Where this converges, the last Newton step yields a tensor with exactly these margins
     (`solvers.newton.newton_bound`). If no cell of it differs from the answer by more than the share `PROOF_TILT`, it is
-    positive everywhere, which proves that all cells can be. Otherwise linear programs decide (`PossibleCells.decide`),
-    and the fit is repeated without the cells that must be 0.
+    positive everywhere, which proves that all cells can be. That holds if each cell has more than the share `resolved`
+    of the total: what is less disappears in the rounding of the margins. Otherwise linear programs decide
+    (`PossibleCells.decide`), and the fit is repeated without the cells that must be 0.
     """
     possible = PossibleCells.of(problem)
     outcome = _solve(possible, settings, persist=possible.certain)
     result = _build_result(X, possible, margins, outcome, settings.tol)
     if possible.certain or outcome.status is Status.STOPPED:
         return result
-    if result.converged and outcome.tilt <= limits.PROOF_TILT:
+    least = result.values[problem.model.quotient.spread(possible.alive)].min()
+    if result.converged and outcome.tilt <= limits.PROOF_TILT and least > resolved * margins.total:
         decided = replace(possible, certain=True)
     else:
         decided = possible.decide()
@@ -552,7 +554,7 @@ class PossibleCells:
         return multipliers is not None
 
 
-def _find_positive(matrix: Any, wanted: FloatArray) -> BoolArray | None:
+def _find_positive(matrix: Any, wanted: FloatArray, reach: float = 1e4) -> BoolArray | None:
     """Mark the cells that are positive in some tensor with the margins; ``None`` if the program could not be solved.
 
     The arguments are those of `PossibleCells._has_tensor`. A cell is 0 in every such tensor if and only if there are
@@ -560,6 +562,7 @@ def _find_positive(matrix: Any, wanted: FloatArray) -> BoolArray | None:
     less than 0 on this one (Goldman and Tucker 1956). Sums and multiples of such multipliers are such multipliers too.
     So one program finds all these cells: each has a variable, its fall, between 0 and 1, which is at most minus the sum
     of its multipliers, and the sum of all falls is maximised. Falls are then 1 for these cells and 0 for the others.
+    Multipliers lie within `reach`: with large ones the program takes sums for 0 that are not.
     """
     from scipy.sparse import eye_array, hstack
 
@@ -571,7 +574,7 @@ def _find_positive(matrix: Any, wanted: FloatArray) -> BoolArray | None:
         b_ub=np.zeros(cells),
         A_eq=np.concatenate([wanted, np.zeros(cells)])[None],
         b_eq=np.zeros(1),
-        bounds=[(None, None)] * entries + [(0.0, 1.0)] * cells,
+        bounds=[(-reach, reach)] * entries + [(0.0, 1.0)] * cells,
     )
     # 0.5: each fall is 0 or 1 up to the program's tolerance
     return None if answer is None else np.asarray(answer[entries:] < 0.5)
