@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -341,16 +341,18 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
     solve on all cells first. Where this converges, the last Newton step yields a tensor with exactly these margins
     (`solvers.newton.newton_bound`). If no cell of it differs from the answer by more than the share `PROOF_TILT`, it is
     positive everywhere, which proves that all cells can be. That holds if each cell has more than the share `resolved`
-    of the total: what is less disappears in the rounding of the margins. Otherwise linear programs decide
-    (`PossibleCells.decide`), and the fit is repeated without the cells that must be 0.
+    of the smallest entry of a margin that it counts towards: what is less disappears in the rounding of these entries.
+    Otherwise linear programs decide (`PossibleCells.decide`), and the fit is repeated without the cells that must be 0.
     """
     possible = PossibleCells.of(problem)
     outcome = _solve(possible, settings, persist=possible.certain)
     result = _build_result(X, possible, margins, outcome, settings.tol)
     if possible.certain or outcome.status is Status.STOPPED:
         return result
-    least = result.values[problem.model.quotient.spread(possible.alive)].min()
-    if result.converged and outcome.tilt <= limits.PROOF_TILT and least > resolved * margins.total:
+    entries = (np.expand_dims(part, other_modes(modes, X.ndim)) for modes, part in margins.values.items())
+    large = result.values > resolved * reduce(np.minimum, entries)
+    alive = problem.model.quotient.spread(possible.alive)
+    if result.converged and outcome.tilt <= limits.PROOF_TILT and large[alive].all():
         decided = replace(possible, certain=True)
     else:
         decided = possible.decide()
@@ -413,13 +415,13 @@ def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcom
 
     The margins of this tensor, not the residual of the solver, decide whether it has converged.
     """
-    model, face, status = possible.problem.model, possible.face, outcome.status
-    alive = None if face is None else model.quotient.spread(face)  # from merged cells to the cells of X
+    model, status = possible.problem.model, outcome.status
+    alive = model.quotient.spread(possible.alive)  # from merged cells to the cells of X
     # if the caller stopped the solver or it ran out of steps, the result is the tensor at which it stopped
     cycles = 5 if status in (Status.CONVERGED, Status.STALLED) else 0
     parts = split_into_factors(possible.problem, outcome.full, margins)
     tensor, parts, error = polish(X, alive, parts, margins, tol, cycles)
-    vanishing = vanishing_cells(model, face)
+    vanishing = vanishing_cells(model, possible.face)
     if error <= tol:
         attained = Status.AT_BOUNDARY if len(vanishing) else Status.CONVERGED
         status = attained if possible.certain else Status.UNDECIDED
@@ -747,10 +749,8 @@ def split_into_factors(problem: Problem, point: Point, margins: Margins) -> dict
     return log_factors
 
 
-def multiply(
-    X: AnyArray, log_factors: dict[Modes, FloatArray], alive: BoolArray | None, widest: float = 400.0
-) -> FloatArray:
-    """Multiply X by the factors of all margins; cells outside `alive` (``None``: all are inside) become 0.
+def multiply(X: AnyArray, log_factors: dict[Modes, FloatArray], alive: BoolArray, widest: float = 400.0) -> FloatArray:
+    """Multiply X by the factors of all margins; cells outside `alive` become 0.
 
     Where the product of some factors may be beyond ``exp(+-widest)``, logarithms are added instead: single factors
     could overflow although the product does not. float64 ends near ``exp(709)``; what is above `widest` is left to X.
@@ -763,14 +763,13 @@ def multiply(
     else:
         for log in logs:
             out *= np.exp(log)
-    if alive is not None:
-        out[~alive] = 0.0
+    out[~alive] = 0.0
     return out
 
 
 def polish(
     X: AnyArray,
-    alive: BoolArray | None,
+    alive: BoolArray,
     log_factors: dict[Modes, FloatArray],
     margins: Margins,
     tol: float,
