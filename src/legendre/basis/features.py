@@ -23,6 +23,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import align_with
 
 Feature = ArrayLike | Callable[..., ArrayLike]
+Columns = Callable[[str, Labels], Iterable[Column]]  # features of a basis, from its name and the labels of its modes
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class Tied(TieableBasis):
 
     name: str  # of the builder, for messages
     modes: tuple[Mode, ...]  # empty: all modes
-    columns: Callable[[Labels], Iterable[Column]] = field(repr=False)  # the features, given the labels of the modes
+    columns: Columns = field(repr=False)
     arguments: str = ""  # the arguments of the builder, as a caller writes them
     within: tuple[Mode, ...] = ()  # modes: each of their levels has its own parameters
 
@@ -56,7 +57,7 @@ class Tied(TieableBasis):
             # that of the join, and here the cells have their non-zero coordinates in different modes: set both.
             low = np.array(level, dtype=np.int64)
             corners, signs = box_corners(low, low + 1, lengths)
-            for own, coefficients, name in self.columns(part):
+            for own, coefficients, name in self.columns(self.name, part):
                 placed = np.zeros((len(corners), len(own), order), dtype=np.int64)
                 placed[:, :, modes] = own
                 placed[:, :, groups] = corners[:, None]
@@ -112,13 +113,13 @@ def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode |
     return Tied("features", group, partial(_list_features, dict(functions)), arguments)
 
 
-def _list_features(functions: dict[str, Feature], labels: Labels) -> Iterator[Column]:
+def _list_features(functions: dict[str, Feature], caller: str, labels: Labels) -> Iterator[Column]:
     """Evaluate the functions on the levels of their modes; yield each as a sum of features of cells (a `Column`)."""
     check_room(math.prod(labels.shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
     for name, f in functions.items():
-        table = tabulate(f, labels, f"features[{name!r}]")
+        table = tabulate(f, labels, f"{caller}[{name!r}]")
         if not np.isfinite(table).all():
-            raise InvalidBasis(f"features[{name!r}] is not finite everywhere. Leave cells out with support=.")
+            raise InvalidBasis(f"{caller}[{name!r}] is not finite everywhere. Leave cells out with support=.")
         yield *corners(table), name
 
 

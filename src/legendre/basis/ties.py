@@ -6,7 +6,7 @@ Each is a basis whose parameters act on many cells at once. They combine with ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis
-from legendre.basis.features import Tied, corners
+from legendre.basis.features import Columns, Tied, corners
 from legendre.basis.interactions import mode_sets
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
@@ -39,7 +39,7 @@ def uniform(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
     ('mode 0 by mode 1, per step of both', 0.6931)
     """
-    return _tie_pair("uniform", a, b, partial(_list_product, "uniform", (None, None)))
+    return _tie_pair("uniform", a, b, partial(_list_product, (None, None)))
 
 
 def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None = None) -> Basis:
@@ -77,7 +77,7 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
             raise InvalidBasis(
                 f"linear: scores={scores!r}; give two lists, one for each mode, or a dict such as {{{a!r}: [...]}}."
             ) from None
-    return _tie_pair("linear", a, b, partial(_list_product, "linear", (one, other)), scores)
+    return _tie_pair("linear", a, b, partial(_list_product, (one, other)), scores)
 
 
 def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -101,7 +101,7 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 0 = 1, per step of mode 1'
     """
-    return _tie_pair("rows", a, b, partial(_list_slopes, "rows", 0, scores), scores)
+    return _tie_pair("rows", a, b, partial(_list_slopes, 0, scores), scores)
 
 
 def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -125,7 +125,7 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 1 = 2, per step of mode 0'
     """
-    return _tie_pair("columns", a, b, partial(_list_slopes, "columns", 1, scores), scores)
+    return _tie_pair("columns", a, b, partial(_list_slopes, 1, scores), scores)
 
 
 def symmetric(a: Mode, b: Mode) -> Basis:
@@ -141,7 +141,7 @@ def symmetric(a: Mode, b: Mode) -> Basis:
     >>> ld.decompose([[5, 2, 1], [4, 5, 3], [3, 1, 5]], ld.ties.symmetric(0, 1)).tensor().round(6).tolist()
     [[5.0, 3.0, 2.0], [3.0, 5.0, 2.0], [2.0, 2.0, 5.0]]
     """
-    return _tie_pair("symmetric", a, b, partial(_list_symmetric_features, "symmetric"))
+    return _tie_pair("symmetric", a, b, _list_symmetric_features)
 
 
 def quasi_symmetric(a: Mode, b: Mode) -> Basis:
@@ -157,7 +157,7 @@ def quasi_symmetric(a: Mode, b: Mode) -> Basis:
     >>> ld.decompose([[5, 2, 1], [4, 5, 3], [3, 1, 5]], ld.ties.quasi_symmetric(0, 1)).inference().df
     1
     """
-    return _tie_pair("quasi_symmetric", a, b, partial(_list_symmetric_features, "quasi_symmetric"))
+    return _tie_pair("quasi_symmetric", a, b, _list_symmetric_features)
 
 
 def diagonal(a: Mode, b: Mode) -> Basis:
@@ -212,7 +212,7 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
     return Tied("topological", named, partial(_list_level_features, table), arguments)
 
 
-def _tie_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[Column]], scores: Any = None) -> Basis:
+def _tie_pair(name: str, a: Mode, b: Mode, columns: Columns, scores: Any = None) -> Basis:
     """Make the basis of two modes that the public function `name` returns.
 
     `columns` lists its parameters when the levels are known. `scores`, as the caller gave them, are for the repr.
@@ -221,7 +221,7 @@ def _tie_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[
     return Tied(name, mode_sets(name, [(a, b)])[0], columns, f"{a!r}, {b!r}{more}")
 
 
-def _list_product(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
+def _list_product(scores: tuple[Any, Any], name: str, labels: Labels) -> Iterator[Column]:
     """List the one parameter of `linear` and `uniform`: its feature is the product of the scores of both modes.
 
     `name` is the public function that was called, and `scores` are those of both modes, ``None`` for 0, 1, 2, ...
@@ -231,7 +231,7 @@ def _list_product(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterato
     yield *corners(np.multiply.outer(*tables)), f"{labels.mode(0)} by {labels.mode(1)}, {by}"
 
 
-def _list_slopes(name: str, level: int, scores: Any, labels: Labels) -> Iterator[Column]:
+def _list_slopes(level: int, scores: Any, name: str, labels: Labels) -> Iterator[Column]:
     """List the parameters of `rows` and `columns`: a slope in the scores of one mode for each level of the other.
 
     The levels of mode `level` have parameters, all but the first; `scores` are those of the other mode.
@@ -281,9 +281,9 @@ def _list_symmetric_features(name: str, labels: Labels) -> Iterator[Column]:
             yield cells, np.ones(len(cells)), "" if i == j else f"{steps}, and the other way round"
 
 
-def _list_diagonal_features(labels: Labels) -> Iterator[Column]:
+def _list_diagonal_features(name: str, labels: Labels) -> Iterator[Column]:
     """List a parameter for each cell of the diagonal; its feature is the indicator of the cell."""
-    for i in range(_count_levels("diagonal", labels)):
+    for i in range(_count_levels(name, labels)):
         table = np.zeros(labels.shape)
         table[i, i] = 1.0
         one, other = labels.level(0, i), labels.level(1, i)
@@ -291,13 +291,13 @@ def _list_diagonal_features(labels: Labels) -> Iterator[Column]:
         yield *corners(table), same if one == other else f"{labels.mode(0)} {one}, {labels.mode(1)} {other}"
 
 
-def _list_level_features(table: AnyArray, labels: Labels) -> Iterator[Column]:
+def _list_level_features(table: AnyArray, name: str, labels: Labels) -> Iterator[Column]:
     """List a parameter for each value in a table but the lowest; its feature is 1 in the cells with that value."""
     if table.shape != labels.shape:
         among = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
         raise InvalidBasis(
-            f"topological: levels has shape {table.shape}, but the modes are {among}. Give one entry for each cell of "
-            "them; name the modes if X has more: topological(levels, 'father', 'son')."
+            f"{name}: levels has shape {table.shape}, but the modes are {among}. Give one entry for each cell of "
+            "them; name the modes if X has more: {name}(levels, 'father', 'son')."
         )
     levels = labels.arrange(table)
     for level in np.unique(levels)[1:]:
