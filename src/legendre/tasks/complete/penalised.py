@@ -217,7 +217,7 @@ def fit_penalised(
         for number, likeness in enumerate(plan):
             # 0.7: the share of the work that `choose_rounds` reports
             say(f"all observed cells, round {number + 1} of {len(plan)}", 0.7 + 0.3 * number / len(plan))
-            point = advance(point, likeness)
+            point = advance(point, likeness, number)
         problem = point.problem
         point, history = minimise(problem, point.b, settings.tol, max_iter=max_iter)
         log_sd = estimate_log_sd(point)
@@ -284,7 +284,7 @@ class HeldOut:
             for number in range(most):
                 text = f"{'likeness' if likeness else 'walks'} learned, round {number + 1} of at most {most}"
                 say(text, 0.35 * (likeness + number / most))  # the shares of the two sequences; the last fit has 0.3
-                points = [advance(point, likeness) for point in points]
+                points = [advance(point, likeness, number) for point in points]
                 losses.append(self.loss(points))
                 if losses[-1] < best:
                     plan, chosen, best = [likeness] * (number + 1), points, losses[-1]
@@ -296,15 +296,12 @@ class HeldOut:
         """Return for each shape the mean error of the held-out cells and their number, over all folds."""
         held = self.folds >= 0
         x = np.broadcast_to(self.x, held.shape)[held]
-        m = np.exp(np.minimum(self._stack_logs(points)[held], 60.0))  # 60: squares must stay finite
+        logs = np.reshape([point.h for point in points], held.shape)[held]
+        m = np.exp(np.minimum(logs, 60.0))  # 60: squares must stay finite
         errors = (m - x) ** 2 if self.squares else deviance_terms(x, m)
         sums = np.bincount(self.folds[held], errors, len(self.shapes))
         counts = np.bincount(self.folds[held], minlength=len(self.shapes))
         return np.maximum(sums, 1e-300) / np.maximum(counts, 1), counts  # positive: `loss` takes logarithms
-
-    def _stack_logs(self, points: list[PenalisedPoint]) -> FloatArray:
-        """Stack h = log m of the fits to the folds: folds x cells, the shape of `folds`."""
-        return np.reshape([point.h for point in points], self.folds.shape)
 
     def loss(self, points: list[PenalisedPoint]) -> float:
         """Return the mean, over all held-out cells, of the log of the mean error of their shape.
@@ -324,11 +321,11 @@ class HeldOut:
         """
         if not points:  # nothing was held out: quantiles of a normal distribution, half a place inside 0 and 1
             return np.tile(ndtri(np.linspace(0.0025, 0.9975, n_places)), (len(self.shapes), 1))
-        m, rows = np.exp(self._stack_logs(points)), []
-        weight = np.reshape([point.problem.weight for point in points], (-1, *[1] * self.x.ndim))
-        # 4 times the variance of a square root: of the data, and of log q
-        noise = 1.0 / weight + m * np.square([estimate_log_sd(point) for point in points])
-        errors = 2.0 * (np.sqrt(self.x) - np.sqrt(m)) / np.sqrt(noise)
+        rows, errors = [], np.zeros(self.folds.shape)
+        for error, point in zip(errors, points, strict=True):
+            # 4 times the variance of a square root: of the data, and of log q
+            noise = 1.0 / point.problem.weight + np.exp(point.h) * estimate_log_sd(point) ** 2
+            error[:] = 2.0 * (np.sqrt(self.x) - np.exp(point.h / 2.0)) / np.sqrt(noise)
         for number, along in enumerate(self.shapes):
             own = self.folds == number
             cases = int(own.any(axis=tuple(k + 1 for k in along)).sum())  # + 1: the first axis has the folds
@@ -352,15 +349,15 @@ def begin(x: FloatArray, seen: BoolArray, typical: float = 0.05, weight: float =
     return _fit_roughly(problem, np.full(x.shape, math.log(float(x.sum()) / int(seen.sum()))), 20)
 
 
-def advance(point: PenalisedPoint, likeness: bool) -> PenalisedPoint:
+def advance(point: PenalisedPoint, likeness: bool, number: int) -> PenalisedPoint:
     """Take a round of EM: learn the penalty from a fit and draws from its posterior, then fit again.
 
-    With `likeness`, the covariances of levels are learned too. The seed is fixed, so that the same X always has the
-    same answer.
+    With `likeness`, the covariances of levels are learned too. The number of the round is the seed: the same X always
+    has the same answer, and no round learns from the noise that an earlier one has learned from.
     """
-    rng, size = np.random.default_rng(0), point.b.size
+    rng = np.random.default_rng(number)
     # moments are averaged over coefficients: the more there are, the fewer draws are needed
-    draws = [point.draw(rng) for _ in range(min(max(50_000 // size, 1), 8))]
+    draws = [point.draw(rng) for _ in range(min(max(50_000 // point.b.size, 1), 8))]
     return _fit_roughly(learn(point, draws, likeness), point.h, 10)
 
 
@@ -427,8 +424,8 @@ def _estimate_covariance(
 
 
 def estimate_log_sd(point: PenalisedPoint, draws: int = 12) -> FloatArray:
-    """Estimate the posterior standard deviation of log q at every cell by draws; the seed is fixed, as in `advance`."""
-    rng, problem = np.random.default_rng(1), point.problem
+    """Estimate the posterior standard deviation of log q at every cell by draws; the seed is fixed."""
+    rng, problem = np.random.default_rng(100), point.problem
     squares = sum(problem.waves.to_cells(problem.spread * point.draw(rng)) ** 2 for _ in range(draws))
     return np.sqrt(squares / draws)
 
@@ -501,7 +498,9 @@ class PenalisedPoint:
         counts = self.problem.weight * self.m
         inverse = 1.0 / (1.0 + self.problem.spread**2 * self.problem.waves.squares(counts))
         single: list[AnyArray] = [part.astype(np.float32) for part in (self.problem.spread, counts, inverse)]
-        waves, (spread, weights, scale) = self.problem.waves.single, single
+        spread, weights, scale = single
+        matrices = tuple(None if rows is None else rows.astype(np.float32) for rows in self.problem.waves.matrices)
+        waves = replace(self.problem.waves, matrices=matrices)
 
         def apply(y: AnyArray) -> AnyArray:
             """Multiply y by the Hessian: to cells, times w m, back to waves."""
@@ -524,10 +523,11 @@ class PenalisedPoint:
         """Draw the deviation of b from its posterior mode, by Laplace's approximation: normal, with covariance H^-1.
 
         The right-hand side has the Hessian H as covariance: the sum of the noise of the prior and that of the data.
+        Both are drawn at the cells. Drawn at the waves, they would hang on the signs of eigenvectors, and on rounding.
         """
-        prior, data = rng.standard_normal(self.b.shape), rng.standard_normal(self.b.shape)
-        noise = self.problem.waves.to_waves(np.sqrt(self.problem.weight * self.m) * data)
-        return self.solve(prior + self.problem.spread * noise, 0.1)
+        problem, prior, data = self.problem, rng.standard_normal(self.b.shape), rng.standard_normal(self.b.shape)
+        noise = problem.waves.to_waves(np.sqrt(problem.weight * self.m) * data)
+        return self.solve(problem.waves.to_waves(np.sqrt(problem.waves.cells) * prior) + problem.spread * noise, 0.1)
 
     def move(self, direction: FloatArray, step: float) -> tuple[float, float, PenalisedPoint]:
         """Evaluate ``b + step * direction`` for `backtrack`: the objective's rise, its slope and the new point."""
@@ -596,7 +596,7 @@ class Waves:
         For each mode the weights of its levels, with mean 1, for which its waves are orthonormal.
     """
 
-    matrices: tuple[FloatArray | None, ...]
+    matrices: tuple[AnyArray | None, ...]
     spectra: tuple[FloatArray, ...]
     weights: tuple[FloatArray, ...]
 
@@ -632,11 +632,6 @@ class Waves:
             parts[k] = rows, _list_spectra(np.maximum(values, 1e-9 * values[0])), weights
         return Waves(*zip(*parts, strict=True))
 
-    @cached_property
-    def single(self) -> Waves:
-        """The same waves in single precision, for products with the Hessian."""
-        return replace(self, matrices=tuple(None if m is None else m.astype(np.float32) for m in self.matrices))
-
     def to_cells(self, a: FloatArray) -> FloatArray:
         """Return the function on the cells that has the coefficients a. `to_waves` is the transpose of this map."""
         for rows in self.matrices:
@@ -663,7 +658,12 @@ class Waves:
 
     def coefficients(self, h: FloatArray) -> FloatArray:
         """Return the coefficients of a function on the cells: the inverse of `to_cells`."""
-        return self.to_waves(h * reduce(np.multiply.outer, self.weights))
+        return self.to_waves(h * self.cells)
+
+    @cached_property
+    def cells(self) -> FloatArray:
+        """The weights of the cells, for which products of waves are orthonormal."""
+        return np.asarray(reduce(np.multiply.outer, self.weights))
 
     @cached_property
     def terms(self) -> BoolArray:
