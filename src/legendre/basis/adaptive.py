@@ -8,8 +8,8 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, cells
-from legendre.core.arguments import check_int
-from legendre.core.errors import InvalidBasis, unknown_name
+from legendre.core.arguments import check_int, check_name
+from legendre.core.errors import InvalidBasis
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
@@ -178,6 +178,5 @@ def _read_size(name: str, n: int | Criterion, criteria: tuple[Criterion, ...]) -
     """Check the argument `n` of the builder `name`: a positive number of parameters, or one of the `criteria`."""
     if not isinstance(n, str):
         return check_int(n, f"{name}: the number of parameters", 1, InvalidBasis)
-    if n not in criteria:
-        raise InvalidBasis(unknown_name("criterion", n, criteria))
+    check_name("criterion", n, criteria, InvalidBasis)
     return n

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_int
-from legendre.core.cells import cell_name, freeze, unique_cells
+from legendre.core.cells import cell_name, first_cell, freeze, unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
@@ -168,9 +168,8 @@ def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
         hint = " They are indices, counted from 0." if index.dtype.kind in "OUSM" else ""
         got = f"got shape {index.shape}, dtype {index.dtype}"
         raise InvalidBasis(f"cells must be integers, k x {len(shape)}; {got}.{hint}")
-    outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
-    if len(outside):
-        raise InvalidBasis(f"cell {cell_name(index[outside[0]])} is outside the grid {shape}. Indices start at 0.")
+    if outside := first_cell(((index < 0) | (index >= shape)).any(axis=1)):
+        raise InvalidBasis(f"cell {cell_name(index[outside])} is outside the grid {shape}. Indices start at 0.")
     return index.astype(np.int64)
 
 

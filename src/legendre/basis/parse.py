@@ -13,7 +13,8 @@ from legendre.basis.adaptive import adaptive, boxes
 from legendre.basis.basis import B1, B2, B3, Basis, Sign, cells, empty, full
 from legendre.basis.graph import graph
 from legendre.basis.interactions import interactions
-from legendre.core.errors import InvalidBasis, unknown_name
+from legendre.core.arguments import check_name
+from legendre.core.errors import InvalidBasis
 
 _SIGNS: dict[type[ast.operator], Sign] = {ast.Add: "|", ast.BitOr: "|", ast.BitAnd: "&", ast.Sub: "-"}
 _PLAIN = (B1, B2, B3, adaptive, boxes, cells, empty, full, graph, interactions)
@@ -82,8 +83,7 @@ def _literal(node: ast.expr, text: str) -> object:
 
 def _call(name: str, args: list[object], named: dict[str, object], text: str) -> Basis:
     """Call a builder by name; if its arguments are wrong, raise InvalidBasis with the builder and Python's reason."""
-    if name not in BUILDERS:
-        raise InvalidBasis(unknown_name("basis", name, BUILDERS))
+    check_name("basis", name, BUILDERS, InvalidBasis)
     try:
         return BUILDERS[name](*args, **named)
     except TypeError as problem:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from legendre.core.arguments import check_installed
+from legendre.core.arguments import check_installed, check_name
+from legendre.core.cells import first_cell
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError, unknown_name
 from legendre.core.files import numpy_file
 from legendre.core.labels import Labels
@@ -107,8 +108,7 @@ def _choose(path: Path, arrays: Mapping[str, Any], options: Options) -> Any:
         listed = ", ".join(names) or "none of numbers"
         raise InvalidFile(f"{path} holds {len(names)} arrays: {listed}. Choose one with --variable.")
     name = options.variable or names[0]
-    if name not in arrays:
-        raise InvalidFile(f"{path}: {unknown_name('variable', name, names)}")
+    check_name("variable", name, names, InvalidFile, str(path))
     return arrays[name]
 
 
@@ -290,9 +290,8 @@ def _read_numbers(path: Path, table: Any) -> FloatArray:
     import pandas as pd
 
     numbers: FloatArray = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
-    wrong = np.argwhere(np.isnan(numbers) & table.notna().to_numpy())
-    if len(wrong):
-        row, column = wrong[0].tolist()
+    if wrong := first_cell(np.isnan(numbers) & table.notna().to_numpy()):
+        row, column = wrong
         place = f"line {table.index[row] + 1}, column {list(table)[column]!r}"
         raise InvalidFile(
             f"{path}: {place}: {table.iloc[row, column].strip()!r} is not a number. Write NA for a missing value."

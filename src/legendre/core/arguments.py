@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from legendre.core.errors import InvalidSetting, LegendreError
+from legendre.core.errors import InvalidSetting, LegendreError, unknown_name
 
 
 def check_installed(caller: str, packages: Iterable[str], source: str) -> None:
@@ -116,6 +116,21 @@ def check_choice(value: object, name: str, choices: Iterable[str], error: type[L
         return value
     *first, last = (repr(choice) for choice in choices)
     raise error(f"{name} must be {', '.join(first)}{' or ' if first else ''}{last}, got {value!r}.")
+
+
+def check_name(
+    kind: str, name: object, valid: Collection[object], error: type[LegendreError] = InvalidSetting, door: str = ""
+) -> None:
+    """Refuse a name that is not one of the valid ones; the error says what `kind` of name it is, and suggests one.
+
+    `door` is the public function, the argument or the file where the name was found; the message begins with it.
+
+    >>> check_name("column", "count", ["counts", "dest"])
+    Traceback (most recent call last):
+    legendre.core.errors.InvalidSetting: unknown column 'count'; did you mean 'counts'? Valid: counts, dest.
+    """
+    if name not in valid:
+        raise error((f"{door}: " if door else "") + unknown_name(kind, str(name), valid))
 
 
 def expect(value: object, kind: type, sentence: str, error: type[LegendreError] = InvalidSetting) -> None:

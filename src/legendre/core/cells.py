@@ -25,6 +25,11 @@ def cell_name(cell: Any) -> str:
     return "[" + ", ".join(str(int(i)) for i in cell) + "]"
 
 
+def first_cell(marks: Any) -> tuple[int, ...]:
+    """Return the first True cell of a NumPy or dask array; () if there is none."""
+    return tuple(map(int, np.unravel_index(int(marks.argmax()), marks.shape))) if marks.any() else ()
+
+
 def cell_keys(cells: AnyArray) -> IntArray:
     """Give each index vector (n x N) an integer, so that lists of cells are sorted and compared as integers.
 

@@ -275,9 +275,9 @@ class BasisWarning(UserWarning):
     """
 
 
-def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
+def unknown_name(kind: str, name: str, valid: Iterable[object]) -> str:
     """Write an error message: that `name` is not a valid `kind`, which name was probably meant, and which are valid."""
-    names = sorted(valid)
+    names = sorted(map(str, valid))
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" did you mean '{close[0]}'?" if close else ""
     return f"unknown {kind} '{name}';{hint} Valid: {', '.join(names)}."

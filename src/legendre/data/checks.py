@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.cells import cell_name, freeze
+from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
@@ -83,11 +83,6 @@ def check_range(
 def finder(values: Any) -> Callable[[float], tuple[int, ...]]:
     """Return a function that finds the first cell with some value in a NumPy or dask array: it is called on errors."""
     return lambda value: first_cell(values == value)
-
-
-def first_cell(marks: Any) -> tuple[int, ...]:
-    """Return the first True cell of a NumPy or dask array; () if there is none."""
-    return tuple(map(int, np.unravel_index(int(marks.argmax()), marks.shape))) if marks.any() else ()
 
 
 def check_numeric(X: ArrayLike, name: str, error: type[LegendreError]) -> AnyArray:

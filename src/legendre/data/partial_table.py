@@ -59,7 +59,7 @@ def count_cases(
         )
     weights = row_counts(source, given, found)
     if weights is not None and (wrong := weights != np.rint(weights)).any():
-        row = int(np.argmax(wrong))
+        row = int(wrong.argmax())
         raise InvalidSamples(
             f"counts holds {weights[row]:g} in row {row}; counts are whole numbers >= 0 ({int(wrong.sum())} of "
             f"{len(weights)} rows hold something else). If they were rescaled, pass the counts themselves."

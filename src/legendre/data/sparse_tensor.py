@@ -11,7 +11,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
-from legendre.core.cells import LIMIT, cell_name, freeze, merged_cells
+from legendre.core.cells import LIMIT, cell_name, first_cell, freeze, merged_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
@@ -231,12 +231,10 @@ def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError
     if column.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # NaN and infinity become some integer, which differs from them
             indices = column.astype(np.int64)
-        if (bad := indices != column).any():
-            row = int(np.argmax(bad))
-            raise error(f"{name} is {column[row]:g} in entry {row}. Indices are whole numbers.")
-    if (bad := (indices < 0) | (indices >= size)).any():
-        row = int(np.argmax(bad))
-        raise error(f"{name} is {int(indices[row])} in entry {row}; it must lie between 0 and {size - 1}.")
+        if bad := first_cell(indices != column):
+            raise error(f"{name} is {column[bad]:g} in entry {bad[0]}. Indices are whole numbers.")
+    if bad := first_cell((indices < 0) | (indices >= size)):
+        raise error(f"{name} is {int(indices[bad])} in entry {bad[0]}; it must lie between 0 and {size - 1}.")
     return indices
 
 
@@ -251,17 +249,15 @@ def check_values(values: Any, n: int, name: str, error: type[ValueError], column
         raise error(f"{name} has dtype {numbers.dtype}; it must hold real numbers >= 0.{hint}")
     if numbers.shape != (n,):
         raise error(f"{name} has shape {numbers.shape}; it must hold {n} numbers.")
-    bad = ~((numbers >= 0) & (numbers < np.inf))
-    if bad.any():
-        row = int(np.argmax(bad))
+    if bad := first_cell(~((numbers >= 0) & (numbers < np.inf))):
         rule = "X is read as unnormalised probabilities, so every entry must be finite and >= 0."
-        if np.isnan(found := numbers[row]):
+        if np.isnan(found := numbers[bad]):
             rule = (
                 "A cell that is not listed is 0, so a list cannot say which cells are missing. Leave the entry out; if "
                 "its cell is not to count as 0, leave that cell out of the support."
             )
-        cell = f", the value of cell {cell_name([column[row] for column in columns])}" if columns else ""
-        raise error(f"{name}[{row}] = {found:g}{cell}. {rule}")
+        cell = f", the value of cell {cell_name([column[bad] for column in columns])}" if columns else ""
+        raise error(f"{name}[{bad[0]}] = {found:g}{cell}. {rule}")
     # half the limit of int64: the float64 sum itself is rounded
     fits_int64 = numbers.dtype.kind in "iu" and float(numbers.sum(dtype=np.float64)) < LIMIT / 2
     return numbers.astype(np.int64 if fits_int64 else np.float64, copy=False)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.cells import cell_name
+from legendre.core.cells import cell_name, first_cell
 from legendre.core.errors import InvalidTensor
 from legendre.core.origin import device_of
 from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
@@ -41,10 +41,9 @@ def to_theta(P: ArrayLike) -> Any:
     [[-2.397895, 0.693147], [1.098612, -0.182322]]
     """
     p = read_point("P", P)
-    zeros = np.argwhere(p == 0)
-    if len(zeros):
+    if zero := first_cell(p == 0):
         raise InvalidTensor(
-            f"P{cell_name(zeros[0])} = 0: theta is finite for positive tensors only. A fit can leave zeros out: "
+            f"P{cell_name(zero)} = 0: theta is finite for positive tensors only. A fit can leave zeros out: "
             "ld.decompose(P, 'full', support='nonzero').theta_tensor()."
         )
     return device_of(P).bring(moebius(np.log(p)))
@@ -129,10 +128,8 @@ def read_point(name: str, tensor: ArrayLike) -> FloatArray:
     There is no limit on the ratio of its entries, unlike for X: the tensor may be a fitted Q.
     """
     values = check_numeric(tensor, name, InvalidTensor)
-    wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
-    if len(wrong):
-        entry = f"{name}{cell_name(wrong[0])} = {values[tuple(wrong[0])]:g}"
-        raise InvalidTensor(f"{entry}: entries must be finite and not negative.")
+    if wrong := first_cell(~(np.isfinite(values) & (values >= 0))):
+        raise InvalidTensor(f"{name}{cell_name(wrong)} = {values[wrong]:g}: entries must be finite and not negative.")
     if not values.any():
         raise InvalidTensor(f"{name} is zero everywhere.")
     return np.asarray(values / values.sum(dtype=np.float64))

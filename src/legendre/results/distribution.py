@@ -22,7 +22,7 @@ from legendre.basis.basis import check_cells
 from legendre.basis.features import tabulate
 from legendre.core import limits
 from legendre.core.arguments import check_flag, entries, generator_from, is_whole
-from legendre.core.cells import cell_name, entries_at
+from legendre.core.cells import cell_name, entries_at, first_cell
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery, LegendreError
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
@@ -519,10 +519,9 @@ def expectation(q: Distribution, labels: Labels, f: Any, modes: Mode | Sequence[
     table = marginal(q, labels, kept, {})[1]
     values = tabulate(f, part, "expectation: f", InvalidQuery)
     # f may be infinite or NaN where q = 0, for example log q
-    bad = np.argwhere(~np.isfinite(values) & (table > 0))
-    if len(bad):
+    if bad := first_cell(~np.isfinite(values) & (table > 0)):
         raise InvalidQuery(
-            f"expectation: f{cell_name(bad[0])} = {values[tuple(bad[0])]}; f must be finite wherever Q is positive. "
+            f"expectation: f{cell_name(bad)} = {values[bad]}; f must be finite wherever Q is positive. "
             "Cells of probability 0 do not count."
         )
     return float(np.sum(table * np.where(table > 0, values, 0.0)))

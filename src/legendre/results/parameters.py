@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_int
+from legendre.core.arguments import check_choice, check_int, check_name
 from legendre.core.cells import freeze
-from legendre.core.errors import InvalidQuery, unknown_name
+from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms
@@ -106,8 +106,7 @@ class Parameters(Printed):
 
         Factors are sorted by the absolute value of theta, so that a factor of 1/8 counts as much as one of 8.
         """
-        if column not in COLUMNS:
-            raise InvalidQuery(unknown_name("column of parameters", str(column), COLUMNS))
+        check_name("column of parameters", column, COLUMNS, InvalidQuery)
         sizes = np.abs(getattr(self, "theta" if column == "factor" else column))
         # NaN is sorted as -1, below every absolute value
         return self[np.argsort(-np.where(np.isnan(sizes), -1.0, sizes), kind="stable")]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from legendre.core import limits
-from legendre.core.errors import InvalidSetting, unknown_name
+from legendre.core.arguments import check_name
+from legendre.core.errors import InvalidSetting
 from legendre.model.cliques.tables import is_saturated
 from legendre.model.model import Cliques, generating_margins, is_decomposable
 from legendre.model.problem import Problem
@@ -26,8 +27,7 @@ def read_solver(solver: str | Solver) -> Solver | None:
             f"solver must be a name or a solver object such as Natural(), got {solver!r}. Derive a solver of your own "
             "from legendre.solvers.Solver."
         )
-    if solver not in ("auto", *SOLVERS):
-        raise InvalidSetting(unknown_name("solver", solver, ["auto", *SOLVERS]))
+    check_name("solver", solver, ("auto", *SOLVERS))
     return None if solver == "auto" else SOLVERS[solver]()
 
 

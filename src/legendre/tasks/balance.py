@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.arguments import check_number, entries, is_whole
-from legendre.core.cells import cell_name, freeze
+from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import ConvergenceWarning, InvalidMargins, InvalidSetting, InvalidTensor
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
@@ -27,7 +27,7 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import NamedValues, Table, shape_name, shorten
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.checks import check_numeric, check_range, finder, first_cell
+from legendre.data.checks import check_numeric, check_range, finder
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read

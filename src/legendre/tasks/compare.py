@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import adaptive
-from legendre.core.arguments import check_installed, check_int, check_number
-from legendre.core.errors import InvalidSetting, unknown_name
+from legendre.core.arguments import check_installed, check_int, check_name, check_number
 from legendre.core.progress import Say, line
 from legendre.core.text import Table
 from legendre.core.types import AnyArray, FloatArray, IntArray
@@ -267,8 +266,7 @@ def run_fits(
     progress. Other arguments are as in `compare`.
     """
     for name in peers:
-        if name not in PEERS:
-            raise InvalidSetting(unknown_name("peer", str(name), PEERS))
+        check_name("peer", name, PEERS)
     check_installed("compare", sorted({PEERS[name].package for name in peers}), "'legendre[compare]', or pass peers=()")
     check_number(hold_out, "hold_out", 0, below=1)
     check_int(n_starts, "n_starts", 1)

@@ -7,7 +7,6 @@ the table of counts of these codes. `Estimator` has what they share: reading row
 
 from __future__ import annotations
 
-import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,17 @@ from legendre.basis.basis import Basis, Cells
 from legendre.basis.graph import Graph
 from legendre.basis.interactions import blocks, interactions, list_subsets, look_up_modes, mode_sets
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import check_choice, check_int, check_number, entries, generator_from, is_real, is_whole
+from legendre.core.arguments import (
+    check_choice,
+    check_int,
+    check_name,
+    check_number,
+    entries,
+    generator_from,
+    is_real,
+    is_whole,
+)
+from legendre.core.cells import first_cell
 from legendre.core.errors import (
     InvalidBasis,
     InvalidQuery,
@@ -29,7 +38,6 @@ from legendre.core.errors import (
     InvalidSetting,
     LegendreError,
     NotFitted,
-    unknown_name,
 )
 from legendre.core.labels import Labels, read_levels
 from legendre.core.origin import Origin, read_array
@@ -113,27 +121,21 @@ class Estimator(ABC):
     decomposition_: Decomposition  # not set if there are classes, or if rows that were fitted have missing values
     columns_: list[Levels]  # set by `fit`: its presence shows that the estimator is fitted
 
-    @classmethod
-    def _defaults(cls) -> dict[str, Any]:
-        """Return the constructor's arguments with their defaults: what scikit-learn may read and set."""
-        return {name: given.default for name, given in inspect.signature(cls).parameters.items()}
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments; `deep` is there for scikit-learn and changes nothing."""
         del deep
-        return {name: getattr(self, name) for name in self._defaults()}
+        return {name: value for name, value in vars(self).items() if name.strip("_") == name}
 
     def set_params(self, **params: Any) -> Self:
         """Change some of the constructor's arguments; a fit made before is not touched."""
         for name, value in params.items():
-            if name not in self._defaults():
-                raise InvalidSetting(unknown_name(f"parameter of {type(self).__name__}", name, self._defaults()))
+            check_name(f"parameter of {type(self).__name__}", name, self.get_params())
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        usual, given = self._defaults(), self.get_params()
-        changed = [f"{name}={given[name]!r}" for name in given if repr(given[name]) != repr(usual[name])]
+        usual = type(self)()
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(getattr(usual, k))]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -301,8 +303,7 @@ class Estimator(ABC):
         for level in range(labels.shape[k]):  # the joint probability of the other columns with each level
             codes[:, k] = level
             log_q[:, level] = self._log_prob(codes)
-        impossible = np.flatnonzero(log_q.max(axis=1) == -np.inf)
-        if len(impossible):
+        if impossible := first_cell(log_q.max(axis=1) == -np.inf):
             raise InvalidSamples(
                 f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so "
                 f"nothing follows for {labels.mode(k)!r}. With alpha > 0 every state has a probability."

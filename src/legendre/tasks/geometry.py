@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import expect
-from legendre.core.cells import cell_name, freeze
+from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import InvalidSetting, InvalidTensor
 from legendre.core.figures import BLUE, GREY, ORANGE, axes_for, style_axes
 from legendre.core.origin import read_array
@@ -196,9 +196,8 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     r = read_point("R", at_zero if R is None else R)
     if r.shape != p.shape:
         raise InvalidTensor(f"R has shape {r.shape}, the decomposition has shape {p.shape}; they must be equal.")
-    missed = np.argwhere((r == 0) & (q > 0))
-    if len(missed):
-        where = cell_name(missed[0])
+    if missed := first_cell((r == 0) & (q > 0)):
+        where = cell_name(missed)
         raise InvalidTensor(f"R{where} = 0 where Q{where} > 0, so KL(Q, R) is infinite. R must be positive there.")
     return Triangle(freeze(p), freeze(q), freeze(r), kl(p, q), kl(q, r), kl(p, r))
 

@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from legendre.core.arguments import is_whole
-from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.arguments import check_name, is_whole
+from legendre.core.cells import first_cell
+from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import NUMBERS, as_objects, have_rank, read_levels, sorted_levels
 from legendre.core.origin import read_array, unmask
 from legendre.core.types import AnyArray, BoolArray, IntArray
@@ -84,9 +85,8 @@ class Column:
             place = {value: k for k, value in enumerate(levels.tolist())}
             places = [*(place.get(value, -1) for value in self.values.tolist()), -1]  # the last one: of missing values
             found = np.array(places, dtype=np.int64)[self.codes]
-        if unlisted and found.min(initial=0) < 0 and (wrong := (found < 0) & ~self.mark_absent()).any():
-            row = int(wrong.argmax())
-            raise InvalidSamples(f"{label} holds {self.at(row)!r} in row {row}, which {unlisted}.")
+        if unlisted and found.min(initial=0) < 0 and (wrong := first_cell((found < 0) & ~self.mark_absent())):
+            raise InvalidSamples(f"{label} holds {self.at(wrong[0])!r} in row {wrong[0]}, which {unlisted}.")
         return found
 
     def as_integers(self, label: str) -> Column:
@@ -95,11 +95,10 @@ class Column:
             return self
         with np.errstate(invalid="ignore"):  # infinity is refused below
             integers = self.values.astype(np.int64)
-        if (bad := (integers != self.values)[self.codes]).any():
-            row = int(np.argmax(bad))
+        if bad := first_cell((integers != self.values)[self.codes]):
             raise InvalidSamples(
-                f"{label} holds {self.at(row)} in row {row}; numbers are read as levels only where they are whole. Bin "
-                "them first, or list the levels: levels={column: [...]}."
+                f"{label} holds {self.at(bad[0])} in row {bad[0]}; numbers are read as levels only where they are "
+                "whole. Bin them first, or list the levels: levels={column: [...]}."
             )
         return _find_distinct(integers[self.codes])
 
@@ -176,8 +175,7 @@ class Table:
         if columns is not None:
             listed = [columns] if isinstance(columns, str) else list(columns)
         for name in [*listed, *weights]:
-            if name not in self.names:
-                raise InvalidSamples(unknown_name("column", str(name), map(str, self.names)))
+            check_name("column", name, self.names, InvalidSamples)
         if not listed or len(set(listed)) < len(listed):
             raise InvalidSetting(f"columns must be a list of different columns, at least one; got {columns!r}.")
         return listed
@@ -401,8 +399,7 @@ def levels_by_column(levels: Any, columns: Sequence[Hashable]) -> dict[Hashable,
         return dict.fromkeys(columns, levels)
     if isinstance(levels, Mapping):
         for name in levels:
-            if name not in columns:
-                raise InvalidSetting(f"levels: {unknown_name('column', str(name), map(str, columns))}")
+            check_name("column", name, columns, door="levels")
         return {name: levels.get(name) for name in columns}
     if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence) or len(levels) != len(columns):
         raise InvalidSetting(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.cells import first_cell
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels, as_objects, have_rank
 from legendre.core.memory import check_room
@@ -149,10 +150,9 @@ def _encode_index(index: Any, k: int) -> tuple[IntArray, AnyArray, bool]:
     Labels are in the order in which a plain index or a MultiIndex lists them, categories in their own.
     """
     values = index.get_level_values(k)
-    if values.isna().any():
-        place = int(np.argmax(values.isna()))
+    if absent := first_cell(values.isna()):
         raise InvalidTensor(
-            f"the index or the columns of X have no label in place {place}. Drop it, or name missing ones."
+            f"the index or the columns of X have no label in place {absent[0]}. Drop it, or name missing ones."
         )
     # the labels in the order in which they become levels
     known = index if index.nlevels == 1 else index.remove_unused_levels().levels[k]

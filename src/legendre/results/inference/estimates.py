@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_number
+from legendre.core.arguments import check_choice, check_name, check_number
 from legendre.core.cells import freeze
-from legendre.core.errors import InvalidQuery, unknown_name
+from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
@@ -245,8 +245,7 @@ def _read_named_weights(weights: Mapping[Any, Any], known: Sequence[str]) -> tup
     """
     row, terms = np.zeros(len(known)), []
     for name, weight in weights.items():
-        if name not in known:
-            raise InvalidQuery(f"contrast: {unknown_name('coefficient', str(name), known)}")
+        check_name("coefficient", name, known, InvalidQuery, "contrast")
         w = row[known.index(name)] = check_number(weight, f"contrast: the weight of {name!r}", error=InvalidQuery)
         terms.append(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}")
     return row, " ".join(terms).removeprefix("+ ")
@@ -369,8 +368,7 @@ class Coefficients(Printed):
 
     def __getitem__(self, name: str) -> float:
         """Return one estimate by its name."""
-        if name not in self.names:
-            raise InvalidQuery(unknown_name(self.what, str(name), self.names))
+        check_name(self.what, name, self.names, InvalidQuery)
         return float(self.estimate[self.names.index(name)])
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import cell_name
+from legendre.core.cells import cell_name, first_cell
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import Table, shorten
@@ -260,7 +260,7 @@ def _check_same_data(one: Any, other: Any) -> None:
             if what == "variables":
                 where = f": {', '.join(a)} and {', '.join(b)}"
             elif a.shape == b.shape == _get_fit(one).shape:
-                place = tuple(np.argwhere(a != b)[0])
+                place = first_cell(a != b)
                 where = f", first at {cell_name(place)}: {a[place]} and {b[place]}"
             raise InvalidQuery(f"anova: the {what} differ{where}. Compare fits of one table.")
 
@@ -313,7 +313,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     omega = small.model.support
     if _count_independent(union, omega) == _count_independent(other, omega):
         return
-    strange = int(np.flatnonzero(place < 0)[0])
+    strange = int(place.argmin())  # the first that has no place, -1
     title, cell = one.titles()[strange], one.own_cells()[strange]
     raise InvalidQuery(
         f"{small.recipe} is not nested in {large.recipe}: it has features that are not combinations of those of the "

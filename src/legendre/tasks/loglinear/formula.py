@@ -19,7 +19,7 @@ from legendre.basis import ties
 from legendre.basis.basis import Basis, cells, empty
 from legendre.basis.features import features as features_of
 from legendre.basis.interactions import blocks, interactions, list_subsets
-from legendre.core.arguments import entries
+from legendre.core.arguments import check_name, entries
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 from legendre.model.cliques.graph import clique_tree
 
@@ -354,8 +354,7 @@ def _read_groups(formula: Any) -> list[list[Any]]:
 
 def _find_variable(name: str, names: Sequence[str]) -> int:
     """Return the number of the variable with this name; an unknown one is an error that names similar ones."""
-    if name not in names:
-        raise InvalidBasis(unknown_name("variable", name, names))
+    check_name("variable", name, names, InvalidBasis)
     return names.index(name)
 
 

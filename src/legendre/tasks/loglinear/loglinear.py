@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_int, check_number
+from legendre.core.cells import first_cell
 from legendre.core.errors import (
     ConvergenceWarning,
     InvalidBasis,
@@ -217,9 +218,9 @@ def _read_counts(data: Any, support: Any, base: Any, names: Any, levels: Any) ->
     else:
         table = read(data, support, base, names=names, levels=levels)
     if table.missing is not None:
-        cell = np.argwhere(table.missing)[0]
+        cell = table.labels.cell(first_cell(table.missing))
         raise InvalidTensor(
-            f"the count of {table.labels.cell(cell)} is NaN: a table has a count in every cell. If a cell cannot "
+            f"the count of {cell} is NaN: a table has a count in every cell. If a cell cannot "
             "occur, put 0 there and exclude it with support=."
         )
     if table.labels.names is not None:
