@@ -72,7 +72,7 @@ def test_factors_of_levels_with_few_counts_are_left_out() -> None:
     values = np.asarray(shown_pairs.filled(np.nan))
     np.testing.assert_allclose(values, np.where(x.sum(axis=1) < 5, np.nan, effects["carrier", "hour"].values))
     assert map_of.get_clim()[1] == np.nanquantile(np.abs(values), 0.99)
-    assert "left out: fewer than 5 counts, too few for a factor" in " ".join(figure.get_suptitle().split())
+    assert "left out: fewer than 5 counts, too few for a factor" in " ".join(figure.get_supxlabel().split())
 
 
 def test_maps_of_long_modes_show_levels_at_equal_distances() -> None:
@@ -111,7 +111,7 @@ def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
     X[1, 3:] = np.nan
     plot: Any = ld.complete(X, "interactions(2)").plot
     figure = plot.effects()
-    assert "left out: nothing was observed there" in " ".join(figure.get_suptitle().split())
+    assert "left out: nothing was observed there" in " ".join(figure.get_supxlabel().split())
     maps = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.images}
     shown: np.ndarray = np.ma.filled(np.ma.asarray(maps["modes 0 and 1"].images[0].get_array()), np.nan)
     assert np.argwhere(np.isnan(shown)).tolist() == [[1, 3], [1, 4]]

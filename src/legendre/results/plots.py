@@ -348,8 +348,8 @@ class FitPlots(Plots):
 
         A line (dots, if levels have no order) shows the factor by which each level multiplies the probability, on a
         logarithmic scale, beside the observed means. A map shows the factor of each pair of levels beyond the factors
-        of the two levels; all maps have the same colour scale. Titles give the share of the variance of log Q. The
-        heading says if levels of a mode are in another order than their observed means.
+        of the two levels; all maps have the same colour scale. Titles give the share of the variance of log Q. Notes
+        below the panels say if levels of a mode are in another order than their observed means.
 
         Parameters
         ----------
@@ -385,16 +385,19 @@ class FitPlots(Plots):
             else:
                 _draw_map(ax, effect, fit.labels, few, span)
             ax.set_title(f"{shorten(effect.name, 30)}: {100 * effect.share:.1f} %")
-        notes = ["Factors on the fitted values, with shares of the variance of log Q"]
+        title = "Factors on the fitted values, with shares of the variance of log Q"
         if fit.data is not None and len(drawn[0].modes) == 1:
-            notes.append("orange: observed means")
+            title += "; orange: observed means"
+        notes = notes_of(fit, "fitted", found)
         if any(few.any() for few in scarce):
             counts = fit.data is not None and fit.data.counts
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
             notes.append(f"left out: {why if fit.n_vanishing else 'nothing was observed there'}")
-        lines = ["; ".join(notes), *notes_of(fit, "fitted", found)]
-        # about 45 letters have room above each panel
-        figure.suptitle("\n".join(fill(line, 45 * min(len(drawn), 3)) for line in lines), fontsize=LARGE)
+        # about 45 letters of the title have room above each panel, and 60 of the notes below it
+        columns = min(len(drawn), 3)
+        figure.suptitle(fill(title, 45 * columns), fontsize=LARGE)
+        below = "\n".join(fill(note, 60 * columns) for note in notes)
+        figure.supxlabel(below, x=0.01, horizontalalignment="left", fontsize=SMALL)
         return figure
 
     @draw_literally
