@@ -18,7 +18,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
 from legendre.core.tied_parameters import Terms, Ties, column_terms
-from legendre.core.types import AnyArray, IntArray
+from legendre.core.types import AnyArray, IntArray, frozen
 from legendre.data.observation import Observation
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Pair(TieableBasis):
         return f"{left} | {right}" if self.sign == "|" else f"({left}) {self.sign} ({right})"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Cells(TieableBasis):
     """Exactly these cells, tied or not. They may lie outside the support: zeta is defined on the full grid."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from legendre.core.memory import check_room
 from legendre.core.origin import Origin, read_array
 from legendre.core.sums.zeta import moebius
 from legendre.core.tied_parameters import Column, Terms, box_corners, column_terms
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import align_with
 
@@ -26,7 +26,7 @@ Feature = ArrayLike | Callable[..., ArrayLike]
 Columns = Callable[[str, Labels], Iterable[Column]]  # features of a basis, from its name and the labels of its modes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Tied(TieableBasis):
     """A basis of some modes whose parameters act on several cells at once."""
 

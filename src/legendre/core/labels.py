@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
@@ -23,13 +23,13 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import InvalidLabels, InvalidQuery, InvalidSamples, LegendreError, unknown_name
-from legendre.core.types import AnyArray, IntArray
+from legendre.core.types import AnyArray, IntArray, frozen
 
 Mode = int | str  # a mode, counted from 0 or by its name
 Orders = Sequence[IntArray | None]  # for each mode the index in X of the level at each place; None: those of X
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Labels:
     """What the modes of a tensor and their levels are called.
 

@@ -18,7 +18,7 @@ import numpy as np
 from legendre.core.arguments import check_choice, check_installed
 from legendre.core.errors import InvalidTensor, LegendreError
 from legendre.core.labels import Labels
-from legendre.core.types import AnyArray, IntArray
+from legendre.core.types import AnyArray, IntArray, frozen
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def unmask(X: Any) -> Any:
 Form = Literal["array", "xarray", "series", "table", "rows"]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Origin:
     """What X was, so that answers can be the same kind of thing.
 

@@ -8,7 +8,7 @@ the first cell of the grid, the *bottom*, is left out, because normalisation rem
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,12 +16,12 @@ import numpy as np
 
 from legendre.core.cells import find, freeze, unique_cells
 from legendre.core.labels import Labels
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 
 Column = tuple[IntArray, FloatArray, str]  # the cells of a feature (n x N), their coefficients, and its name
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Ties:
     """The matrix A (k cells x m parameters), which is sparse: its entries that are not 0, column after column.
 
@@ -114,7 +114,7 @@ class Ties:
         return np.bincount(self.columns, cells[self.rows], self.n_params) > 0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Terms:
     """What a basis lists on a tensor: cells (k x N, none twice, not the bottom), and how their parameters are tied."""
 

@@ -1,8 +1,9 @@
-"""Types of arrays."""
+"""Types of arrays, and the decorator of classes that hold them."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,15 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
 S = TypeVar("S", bound=np.generic)
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def frozen(cls: type | None = None, /, **how: bool) -> Any:
+    """Make a dataclass whose fields do not change and whose objects are compared by identity, because they hold arrays.
+
+    `how` are further arguments of `dataclass`: ``@frozen(repr=False)``.
+    """
+    return dataclass(cls, frozen=True, eq=False, **how)
 
 
 class HasShape(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from legendre.core.origin import unmask
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import BoxTotals, Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.data.checks import (
     Scan,
     check_base,
@@ -41,7 +41,7 @@ from legendre.data.observation import Comparable, Observation, Rankings, Support
 Cell = tuple[int, ...]  # an index vector of the grid, or the shape of a rectangle of it
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BlockSupport(Support):
     """A sample space whose mask is a dask array, as the base measure may be."""
 
@@ -58,7 +58,7 @@ class BlockSupport(Support):
         return merge_blocks(quotient, measure)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Blocks(Observation):
     """X as a dask array; each method that needs more than the first pass found makes one more pass over it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from legendre.core.labels import Orders
 from legendre.core.memory import rows_of
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.checks import (
     base_measure,
     check_entries,
@@ -29,7 +29,7 @@ from legendre.data.checks import (
 from legendre.data.observation import Comparable, Observation, Rankings, Support, beyond_memory
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Dense(Observation):
     """X as an array. If Omega is the full grid, sums by mode that the first pass found are kept in `by_mode`."""
 

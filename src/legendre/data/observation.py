@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -18,7 +18,7 @@ from legendre.core.labels import Labels, Orders
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
     from legendre.data.dask import FittedModel
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from legendre.data.sparse import Sparse
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Support:
     """The sample space Omega of the paper's Section 2.1."""
 
@@ -98,7 +98,7 @@ class Comparable(Protocol):
         """Return Q in a form that can be sent to other machines, where it is computed on any rectangle of the grid."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Observation(ABC):
     """X, checked, with its sample space: what `data/read.py` makes of anything that a caller passes."""
 

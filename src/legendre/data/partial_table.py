@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,13 @@ from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSamples, InvalidTensor
 from legendre.core.memory import size_name
 from legendre.core.origin import Origin
-from legendre.core.types import AnyArray, IntArray
+from legendre.core.types import AnyArray, IntArray, frozen
 from legendre.data.observation import beyond_memory
 from legendre.data.readers.encode import Missing, Table, encode, read_table
 from legendre.data.readers.rows import frame_origin, row_counts
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pattern:
     """The rows in which the same variables are observed: the table of their counts."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ from legendre.core.labels import Orders
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
 from legendre.data.checks import check_range, check_support_name, zero_everywhere
 from legendre.data.dense import Dense
 from legendre.data.observation import (
@@ -27,7 +27,7 @@ from legendre.data.observation import (
 from legendre.data.sparse_tensor import merge
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sparse(Observation):
     """X as its positive entries; all other cells are 0, or have an equal share of a pseudo-count."""
 

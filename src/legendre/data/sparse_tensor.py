@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,10 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.text import NamedValues, Table, fragment
-from legendre.core.types import AnyArray
+from legendre.core.types import AnyArray, frozen
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class SparseTensor:
     """A sparse tensor: its positive entries, sorted in C order, no cell twice; every other cell is 0.
 

@@ -16,13 +16,13 @@ from legendre.core.memory import check_room
 from legendre.core.sums.kernels import preconditioner as vecchia_kernels
 from legendre.core.sums.kernels import slabs
 from legendre.core.sums.kernels.dense import sum_grid
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DenseEngine(ReferenceEngine):
     """`ReferenceEngine` with compiled prefix and suffix sums, and a preconditioner for bases too large for G."""
 
@@ -37,7 +37,7 @@ class DenseEngine(ReferenceEngine):
         return made
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SlabEngine(Engine):
     """Full grids without a base measure, in the memory of a few slabs (and of G): see `core.sums.kernels.slabs`."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, frozen
 from legendre.engines.protocol import Engine, Point
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import (
@@ -26,7 +25,7 @@ from legendre.model.model import Cliques, Model
 from legendre.model.problem import Problem
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class JunctionEngine(Engine):
     """Full grids of any size, exactly: time and memory are those of the tables over the cliques."""
 

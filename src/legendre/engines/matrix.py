@@ -5,18 +5,18 @@ The members of the model are ``Q = D_f W D_g`` with diagonal matrices of factors
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Scaled:
     """Q in factors: ``log q_ij = log W_ij + f_i + g_j - log_mass``."""
 
@@ -28,7 +28,7 @@ class Scaled:
     per_row: FloatArray  # log of the product W exp(g), with which the next Sinkhorn cycle begins
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MatrixEngine(Engine):
     """A matrix of weights, with a factor for each row and each column."""
 

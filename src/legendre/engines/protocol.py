@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from legendre.core.sums.linalg import rounding_level
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, frozen
 from legendre.model.model import Model
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Point:
     """A member of the model in its dual coordinates.
 
@@ -42,7 +41,7 @@ class Preconditioner(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Diagonal:
     """A diagonal preconditioner."""
 

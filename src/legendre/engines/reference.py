@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
 
 from legendre.core.sums.cell_sums import second_moments
 from legendre.core.sums.zeta import accumulate
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import CellList, Model
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sums:
     """What a point keeps: the probability of every merged cell, and the sums of these at or above other cells."""
 
@@ -23,7 +22,7 @@ class Sums:
     above: FloatArray  # for each cell of B; on a grid, for every merged cell
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CellListEngine(Engine):
     """The engine of a `CellList`: sums over the partial order between the listed merged cells and B.
 
@@ -100,7 +99,7 @@ class CellListEngine(Engine):
         return float(np.ptp(change if self.model.measure is None else change[self.model.alive]))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ReferenceEngine(CellListEngine):
     """A dense merged grid, by running sums."""
 

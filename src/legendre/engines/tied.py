@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, frozen
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
 from legendre.model.model import Cliques, Model
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TiedEngine(Engine):
     """Expectations ``A' eta`` and Fisher matrix ``A' G A``, from eta and G of the same model without ties.
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import Any, Literal
@@ -30,14 +30,14 @@ from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room
 from legendre.core.sums.linalg import limit_blas
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.observation import Observation
 from legendre.data.readers.labelled import is_frame
 from legendre.data.readers.rows import from_rows
 from legendre.results.graph import InteractionGraph
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Columns:
     """Rows of levels, column by column; a value at or above a column's number of levels is missing."""
 
@@ -268,7 +268,7 @@ def _spanning_forest(scores: FloatArray) -> list[tuple[int, int]]:
 # --- tables on a graph -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Network:
     """Tables over the families of a perfect ordering of a chordal graph, from counts to a distribution.
 
@@ -453,7 +453,7 @@ class Network:
         return np.hstack(out).T
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Mixture:
     """A mixture model: each row comes from one of some classes, which was not observed; each class is a network."""
 
@@ -557,7 +557,7 @@ def fit_tables(
     return network
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Tried:
     """Classes that were learned with some settings, and how they predict held-out rows."""
 

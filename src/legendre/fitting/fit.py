@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from legendre.core.progress import Say, line, show_nothing
 from legendre.core.sums.linalg import limit_blas, solve
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from legendre.fitting.growing.seriate import Unordered
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Settings:
     """How to fit: the arguments of `decompose` and the tasks, checked.
 
@@ -82,7 +82,7 @@ class Settings:
         return cls(read_solver(solver), float(tol), max_iter, callback)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Plan:
     """A problem, the face that its minimum is on, its independent parameters, an engine and the solvers that will run.
 

@@ -12,7 +12,7 @@ in a grid too large to form. `Cliques`: tables over the modes that B couples, on
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import ClassVar, Self
@@ -27,13 +27,13 @@ from legendre.core.sums.cell_sums import sums_above, sums_below
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.observation import Support
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables, is_saturated, on_grid, parts_of
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Model:
     """The set of fully decomposable tensors with basis B on Omega (eq. 1), as an engine needs it."""
 
@@ -219,7 +219,7 @@ class Model:
         return {tuple(np.flatnonzero(used[i]).tolist()): n for i, n in zip(first, counts.tolist(), strict=True)}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CellList(Model):
     """A model that lists the m merged cells that hold some of Omega: masses, weights and marks are vectors (m,)."""
 
@@ -261,7 +261,7 @@ class CellList(Model):
         return replace(self, measure=freeze(weights))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Cliques(Model):
     """A full grid of any size: sums over cells become sums over tables, one for each clique of modes that B couples.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,14 +13,14 @@ from legendre.core.memory import size_name
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.model.cliques.tables import Tables, clique_sums, is_saturated, lay_out
 from legendre.model.model import CellList, Cliques, Model, Modes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Problem:
     """Minimise ``psi(theta) - theta . eta_hat`` over theta: the convex form of eq. (4).
 

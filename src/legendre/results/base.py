@@ -19,7 +19,7 @@ from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.text import Table, fragment, latex, markdown, shorten
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.data.read import TensorLike
 from legendre.model.model import Model
 from legendre.solvers.loop import Status, Step
@@ -174,7 +174,7 @@ def of_fit(name: str, doc: str) -> property:
     return property(attrgetter(f"fit.{name}"), doc=doc)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class ModelResult(Result):
     """A result that is one member of a model: its parameters, its expectations, and those that it should have."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ from legendre.core.labels import Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text import NamedValues, Table, shape_name, shorten
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, choose_engine
@@ -48,7 +48,7 @@ VERDICTS = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Decomposition(ModelResult):
     """The Legendre decomposition Q of a tensor, in both coordinate systems, with its certificate.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery, Le
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import read_array
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dask import FittedModel
 from legendre.data.readers.encode import read_table
 from legendre.data.readers.labelled import is_frame
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GridDistribution:
     """Q on a grid that can be formed; see the head of this module for the table that answers are computed from."""
 
@@ -128,7 +128,7 @@ class GridDistribution:
         return tuple(int(sides[:i].sum()) for sides, i in zip(lengths, place, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ListDistribution(GridDistribution):
     """Q on a sample space that is a list of cells: answers are sums over the list, and no grid is formed."""
 
@@ -160,7 +160,7 @@ class ListDistribution(GridDistribution):
         return tuple(points[int(np.argmax(log_q >= log_q.max() - TIE))].tolist())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CliqueDistribution:
     """Q on a full grid with any number of modes, as tables over the cliques of a junction tree.
 
@@ -540,7 +540,7 @@ def sample(q: Distribution, n: int, rng: int | np.random.Generator | None, at: M
 # ---- Q as a tensor
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FittedTensor:
     """Q in X's units, in each form in which `Observation.squared_error` needs it, which computes the RMSE of a fit.
 

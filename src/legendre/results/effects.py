@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -26,7 +25,7 @@ from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import Table, list_words, shape_name
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.results.base import Printed, import_pandas
 from legendre.results.distribution import find_modes, sum_others
 from legendre.results.views import Modes, margin_of, measure_of
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 Measure = Literal["fitted", "uniform"]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Effect:
     """What a set of modes contributes to log Q beyond its subsets; its mean over each of its modes is 0.
 
@@ -95,7 +94,7 @@ class Effect:
         return values
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Effects(Printed):
     """log Q as a sum of effects of sets of modes: ``log(Q / base) = constant + sum of effects``.
 

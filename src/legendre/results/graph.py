@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from legendre.basis.interactions import blocks, list_subsets
 from legendre.core.arguments import check_installed
 from legendre.core.labels import Labels
 from legendre.core.text import NamedValues, Table
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.results.base import Printed
 
 
@@ -28,7 +27,7 @@ class Edge(NamedTuple):
     p_value: float  # of the likelihood-ratio test of this edge; the best of many edges was chosen, so it is too small
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class InteractionGraph(Printed):
     """The chordal graph that `graph` found: which modes interact, and what each edge gained.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -16,7 +16,7 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.results.base import Printed, import_pandas
 from legendre.results.inference.estimates import OPEN, Information, information
 from legendre.solvers.structure.faces import theta_at_limit
@@ -30,7 +30,7 @@ QUICK_COVARIANCE = 3_000  # parameters up to which the Fisher matrix is inverted
 COLUMNS = ("theta", "factor", "eta", "eta_hat", "standard_error", "kl_lost")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Parameters(Printed):
     """The table of parameters: for each its name, theta, eta, standard error, and how much the fit loses without it.
 

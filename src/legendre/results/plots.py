@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,7 +38,7 @@ from legendre.core.figures import (
 )
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import list_words, shorten
-from legendre.core.types import BoolArray, FloatArray
+from legendre.core.types import BoolArray, FloatArray, frozen
 from legendre.results.distribution import find_modes
 from legendre.results.effects import Effect, center_log_means, notes_of
 from legendre.results.views import (
@@ -74,7 +73,7 @@ QUANTITIES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Plots:
     """Pictures of a result: ``.slices()``, ``.residuals()``, ``.margins()``, ``.mosaic()``, ``.history()``.
 
@@ -332,7 +331,7 @@ class Plots:
         return ax
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@frozen(kw_only=True)
 class FitPlots(Plots):
     """Pictures of a decomposition: those of `Plots`, and those that need its parameters.
 

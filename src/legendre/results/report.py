@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from itertools import pairwise
@@ -27,6 +27,7 @@ from legendre.core.labels import Labels
 from legendre.core.sums.quotient import Quotient
 from legendre.core.text import fragment, shorten
 from legendre.core.tied_parameters import Terms
+from legendre.core.types import frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.effects import Effect, center_log_means, notes_of
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 WITHOUT_X = "This result was read from a file, which does not hold X. Pass the data for slices and residuals."
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ReportContent:
     """What the page of a result shows besides its summary, certificate and effects, which it takes from `result`.
 

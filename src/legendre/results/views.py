@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,7 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation, beyond_memory
 from legendre.model.model import Model
@@ -56,7 +55,7 @@ class PairCells(NamedTuple):
     note: str = ""  # which cells are not listed
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FitPair:
     """X and Q of a decomposition, whether X is dense, sparse or distributed.
 
@@ -125,7 +124,7 @@ class FitPair:
         return _list_cells(in_memory(data, "plot.residuals").values, tensor(fit, extend=False), support.on_grid())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ArrayPair:
     """X and Q of a result that is not a decomposition, as arrays: completed, balanced, or with hidden modes.
 

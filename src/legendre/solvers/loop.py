@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.engines.protocol import Engine, Point, Preconditioner
 from legendre.model.problem import Problem
 
@@ -59,7 +59,7 @@ class Status(Enum):
         return self in (Status.CONVERGED, Status.AT_BOUNDARY, Status.UNDECIDED)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@frozen(kw_only=True)
 class Evaluation(Point):
     """A point of the model, and how far it is from the minimum.
 
@@ -86,7 +86,7 @@ class Evaluation(Point):
     residual: float  # max|eta - eta_hat| of the gradient: 0 exactly at the decomposition
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Target:
     """What a solver receives: an engine for independent parameters, the expectations to meet, and the tolerance.
 
@@ -155,7 +155,7 @@ class Target:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class State:
     """What a solver carries from step to step.
 
@@ -257,7 +257,7 @@ class Step:
 Callback = Callable[[Step], bool | None]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Outcome:
     """Where and how the loop ended."""
 

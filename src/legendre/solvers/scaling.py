@@ -20,7 +20,7 @@ import numpy as np
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import solve
 from legendre.core.sums.zeta import moebius, zeta_adjoint
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.engines.matrix import MatrixEngine, Scaled
 from legendre.engines.protocol import Point
 from legendre.model.model import Modes, generating_margins, in_running_order
@@ -32,7 +32,7 @@ from legendre.solvers.newton import bound_along
 WINDOW = 5  # residuals over which the rate of convergence is measured
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Margin:
     """A margin of the data, to which Q is scaled."""
 
@@ -42,7 +42,7 @@ class Margin:
     cells: tuple[IntArray, ...]  # the cells of these parameters, as indices of `values`
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Scales:
     """What `Scaling` carries from cycle to cycle: the current Q, and the factors that led to it."""
 

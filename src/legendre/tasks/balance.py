@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import NamedValues, Table, shape_name, shorten
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.checks import check_numeric, check_range, finder
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support
@@ -58,7 +58,7 @@ MarginsLike = Mapping[Any, Any] | Sequence[ArrayLike]
 PRECISION = 1e-10  # feasibility tolerance of linear programs: the finest that HiGHS has; margins are scaled to sum to 1
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Margins:
     """The prescribed margins, which `read_margins` has checked: they agree with each other."""
 
@@ -94,7 +94,7 @@ def key_of(modes: Modes) -> int | Modes:
     return modes[0] if len(modes) == 1 else modes
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Balanced(ModelResult):
     """The tensor with the prescribed margins that is nearest to X: ``X(v) exp(sum of theta_u, u <= v)``.
 
@@ -449,7 +449,7 @@ def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcom
 # --- which cells can be positive -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PossibleCells:
     """The cells that may be positive in a tensor with the prescribed margins.
 

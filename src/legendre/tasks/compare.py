@@ -23,7 +23,7 @@ from legendre.basis.adaptive import adaptive
 from legendre.core.arguments import check_installed, check_int, check_name, check_number
 from legendre.core.progress import Say, line
 from legendre.core.text import Table
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
@@ -42,7 +42,7 @@ class Effort:
     seconds: float = 120.0  # CP-APR stops after this time; TensorLy has no such limit
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Found:
     """What a method found. The tensor is formed later, so that the time of the fit does not include that."""
 

@@ -12,7 +12,7 @@ not on the value itself.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, InvalidSupport
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense, with_counts
 from legendre.data.partial_table import Pattern
 from legendre.fitting.fit import Settings, fit_on
@@ -30,7 +30,7 @@ from legendre.solvers.structure.faces import feature_rows
 from legendre.solvers.structure.rank import independent
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Incomplete:
     """Rows that lack values of some modes, and the cells that they may belong to."""
 
@@ -152,7 +152,7 @@ def share(q: FloatArray, lost: tuple[int, ...], counts: FloatArray) -> FloatArra
     return np.asarray(counts * np.divide(q, sums, out=np.zeros_like(q), where=sums > 0))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Likelihood:
     """The log-likelihood of the observed values as a function of theta, per row where it says so.
 
@@ -264,7 +264,7 @@ def rounding_noise(log_likelihood: float) -> float:
     return 8 * float(np.finfo(np.float64).eps) * abs(log_likelihood)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Ascent:
     """The current point of the maximisation, and the path that led to it."""
 

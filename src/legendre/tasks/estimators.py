@@ -41,7 +41,7 @@ from legendre.core.errors import (
 )
 from legendre.core.labels import Labels, read_levels
 from legendre.core.origin import Origin, read_array
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.readers.encode import Column, Table, levels_by_column, read_table
 from legendre.data.sparse import observe_rows
@@ -62,7 +62,7 @@ from legendre.results.plots import FitPlots
 from legendre.solvers.structure.faces import theta_at_limit
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Levels:
     """The levels of a column: distinct values in the order of the mode, or bins of numbers.
 
@@ -80,7 +80,7 @@ class Levels:
         return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ColumnLabels(Labels):
     """The names and levels of columns, some of which hold numbers that were put in bins.
 

@@ -6,7 +6,6 @@ of R onto the tensors that share P's eta on B is ``decompose(P, basis, base=R)``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import InvalidSetting, InvalidTensor
 from legendre.core.figures import BLUE, GREY, ORANGE, axes_for, style_axes
 from legendre.core.origin import read_array
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, frozen
 from legendre.data.dense import in_memory
 from legendre.model.dual import ROUNDING, kl, probabilities, read_point
 from legendre.results.decomposition import Decomposition
@@ -112,7 +111,7 @@ def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
     return np.maximum(out, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Triangle:
     """P, its projection Q onto a model, and R: three tensors and the divergences between them.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from legendre.core.origin import Origin
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.observation import beyond_memory
 from legendre.data.partial_table import Pattern
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from legendre.results.report import ReportContent
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class HiddenDecomposition(Result):
     """A decomposition with hidden modes: the best of several runs of expectation-maximisation.
 

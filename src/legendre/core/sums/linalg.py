@@ -6,7 +6,6 @@ Fisher matrices are factorised by Cholesky, pivoted where that fails; no inverse
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Factor:
     """A Cholesky factor of a k x k matrix G: ``S G S = L L'`` on r independent rows and columns, S = diag(scale)."""
 

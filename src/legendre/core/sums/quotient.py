@@ -8,17 +8,16 @@ grid*, and its *merged coordinates* are the numbers of its intervals.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
 
 from legendre.core import limits
 from legendre.core.memory import check_room
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Quotient:
     """Boxes of a grid: ``cuts[k]`` holds the first coordinate of each interval of mode k, ascending from 0."""
 
@@ -116,7 +115,7 @@ def _sum_intervals(grid: AnyArray, cuts: IntArray, axis: int, large: int = 1 << 
     return out
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BoxTotals:
     """An X summed over the boxes of a grid, from which sums over larger boxes are made without reading X again."""
 

@@ -7,7 +7,7 @@ several into codes. A *level* is a value that a column can have; the *code* of a
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from os import PathLike
 from typing import Any, Literal
@@ -19,13 +19,13 @@ from legendre.core.cells import first_cell
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import NUMBERS, as_objects, have_rank, read_levels, sorted_levels
 from legendre.core.origin import read_array, unmask
-from legendre.core.types import AnyArray, BoolArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, IntArray, frozen
 from legendre.data.sparse_tensor import check_indices
 
 Missing = Literal["error", "drop", "keep"]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Column:
     """A column: its different values, and in `codes` the index of each row's value among them, -1 where it is missing.
 
@@ -103,7 +103,7 @@ class Column:
         return _find_distinct(integers[self.codes])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Table:
     """A table as the caller's library holds it; columns are read when they are needed."""
 
@@ -181,7 +181,7 @@ class Table:
         return listed
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Encoded:
     """What `encode` returns; `codes`, `levels` and `shape` have an item for each column."""
 

@@ -7,7 +7,7 @@ criterion the price is 0, and the number of parameters is given.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,14 +17,14 @@ from legendre.core import limits
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.progress import Say, show_nothing
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, add_boxes, add_cells
 from legendre.fitting.growing.state import ROUGH, DataGrid, FactoredCorrelations, Features, State
 from legendre.results.growth_path import GrowthStep
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Search:
     """What to grow: the data, the features that stay, the candidates, and what a parameter must gain.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from legendre.core.labels import Labels
 from legendre.core.progress import Say, show_nothing
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.tied_parameters import Terms, box_terms
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Support
 from legendre.fitting.growing.canonical import sort_modes
@@ -37,7 +37,7 @@ from legendre.results.growth_path import Grown, GrowthStep, keep_rounds
 LEAST_HELD_OUT = 5  # the fewest events, or cells, in a fold
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Growth:
     """What growing found: the features in the order of their choice, a start for their last fit, and the rounds."""
 

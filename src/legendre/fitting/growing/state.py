@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +29,7 @@ from legendre.core import limits
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate, moebius_adjoint, zeta_adjoint
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense
 from legendre.model.dual import probabilities
 from legendre.solvers.linesearch import backtrack
@@ -55,7 +55,7 @@ def inverse_deviation(mean: FloatArray) -> FloatArray:
     return np.where(usable, 1.0 / np.sqrt(np.where(usable, variance, 1.0)), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Features:
     """The boxes of k features, by two opposite corners. Arrays are (modes, k).
 
@@ -85,7 +85,7 @@ class Features:
         return Features(np.concatenate([self.low, other.low], axis=1), high)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DataGrid:
     """X on a grid, its suffix sums, and how features are summed on that grid.
 
@@ -286,7 +286,7 @@ class DataGrid:
         return regions
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Moments:
     """Features under one distribution: their means, and one over their standard deviations, (k,) each."""
 
@@ -346,7 +346,7 @@ DAMPING = {"d": 1e-9, "f": 1e-6}
 the matrix is positive definite to rounding even if parameters are dependent, and these are not moved far."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GrowingFactor:
     """A Cholesky factor, ``A = L L'``, to which rows can be appended: when features are added, A gets larger.
 
@@ -442,7 +442,7 @@ class GrowingFactor:
         return np.asarray(invert(lower.T, lower=0, overwrite_c=1)[0].T) if k else lower
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FactoredCorrelations:
     """The factor of the correlations of the basis's features, and the moments that these were computed from.
 
@@ -476,7 +476,7 @@ class FactoredCorrelations:
             return self.factor.solve(vector * self.moments.scale) * self.moments.scale
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class State:
     """A basis of k features and one member Q of its model: the fit, or a point on the way to it.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.memory import size_name
-from legendre.core.types import BoolArray, IntArray
+from legendre.core.types import BoolArray, IntArray, frozen
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Clique:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CliqueTree:
     """A junction tree: cliques, each listed after its parent; there may be several roots."""
 

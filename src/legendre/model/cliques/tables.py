@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate
-from legendre.core.types import BoolArray, FloatArray, IntArray, S
+from legendre.core.types import BoolArray, FloatArray, IntArray, S, frozen
 from legendre.data.sparse import Sparse
 from legendre.model.cliques.graph import Clique, CliqueTree
 
@@ -49,7 +49,7 @@ class Link:
         return np.asarray(by.reduce(table.reshape(*self.parent, *rest), axis=self.summed)).reshape(-1, *rest)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Tables:
     """The layout of the tables of all cliques in one array.
 
@@ -355,7 +355,7 @@ def n_free(tables: Tables) -> int:
 # Spiegelhalter 1988).
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Beliefs:
     """Q on the cliques, in the layout of `Tables`."""
 

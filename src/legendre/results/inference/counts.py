@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery, InvalidTensor
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.results.base import count_name
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Counts:
     """The positive counts of X and the means that a fit gives them; the statistics of fit are sums over these cells.
 

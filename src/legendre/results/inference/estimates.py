@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
@@ -33,7 +33,7 @@ from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Table
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results.base import Printed, Storable, to_frame
@@ -61,7 +61,7 @@ OPEN = "not identified: other values of this and other parameters give the same 
 INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Information:
     """The covariance of the parameters that are identified, and why the others have none."""
 
@@ -316,7 +316,7 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
         yield i, sign if found.fun is not None and found.fun > -zero else 0
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Coefficients(Printed):
     """Estimates by name, with standard errors, Wald tests and intervals.
 

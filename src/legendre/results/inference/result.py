@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from legendre.core.arguments import check_choice, check_int, check_number, gener
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import NamedValues, Table, list_words, shape_name, shorten
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.data.observation import beyond_memory
 from legendre.model.model import Modes, generating_margins, in_running_order, is_decomposable
 from legendre.results.base import Printed, count_name, rank_name
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Inference(Estimates):
     """Tests of fit, standard errors and residuals of a decomposition whose X holds counts.
 
@@ -374,7 +374,7 @@ class Inference(Estimates):
 # --- without the chi-square distribution -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Bootstrap(Printed):
     """Statistics of tables that were drawn from a fitted model.
 

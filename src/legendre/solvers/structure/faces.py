@@ -15,7 +15,7 @@ certificate does not prove that no further cell vanishes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -26,7 +26,7 @@ from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.sums.zeta import moebius
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.model.cliques.tables import is_saturated, n_carrying, parts_of, theta_of
 from legendre.model.model import CellList, Cliques, Model, Modes, fitted_margins, generating_margins, is_decomposable
 from legendre.model.problem import Problem
@@ -37,7 +37,7 @@ from legendre.solvers.structure.rank import covariance, independent
 LOWERED = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Face:
     """The smallest face of the marginal polytope that contains eta_hat: which cells keep positive probability."""
 

@@ -8,13 +8,11 @@ with this property decide about all cells at once: with probability 1, each diff
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.linalg import factorise, independent_columns
-from legendre.core.types import BoolArray, FloatArray
+from legendre.core.types import BoolArray, FloatArray, frozen
 from legendre.model.model import Model, Modes, generating_margins
 from legendre.solvers.structure.rank import covariance
 
@@ -23,7 +21,7 @@ from legendre.solvers.structure.rank import covariance
 SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Identified:
     """Marks of merged cells: what the observed cells determine."""
 

@@ -19,7 +19,7 @@ from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery,
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
-from legendre.core.types import BoolArray, FloatArray
+from legendre.core.types import BoolArray, FloatArray, frozen
 from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation, Support
 from legendre.data.read import TensorLike, read
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from legendre.results.report import ReportContent
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Completion(Result):
     """A tensor with its missing cells filled in, and which are determined; theta, eta, status, ... are those of `fit`.
 

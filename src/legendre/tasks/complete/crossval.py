@@ -21,7 +21,7 @@ from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSettin
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
 from legendre.core.text import Table, shorten
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
@@ -35,7 +35,7 @@ Rng = int | np.random.Generator | None  # with an integer folds are always the s
 Modes = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Folds:
     """Which observed cells are held out together, and in which shapes; the arrays have the modes in the order `order`.
 

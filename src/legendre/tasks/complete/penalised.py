@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.text import NamedValues, Table
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense, observe
 from legendre.data.read import TensorLike
 from legendre.fitting.fit import Settings, fit_recipe
@@ -63,7 +63,7 @@ LONGEST_LEARNED = 500
 """Levels up to which the waves of a mode are a matrix and learned; a longer mode keeps cosines, by a fast transform."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class PenalisedFit(Result):
     """The model behind a completion without a basis: all interactions, with a penalty.
 
@@ -255,7 +255,7 @@ def fit_penalised(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class HeldOut:
     """The held-out cells of all folds: they measure fits to the other cells. A list of fits has one for each fold."""
 
@@ -430,7 +430,7 @@ def estimate_log_sd(point: PenalisedPoint, draws: int = 12) -> FloatArray:
     return np.sqrt(squares / draws)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PenalisedProblem:
     """The data of one fit and its penalty; see the head of this file for the objective."""
 
@@ -458,7 +458,7 @@ class PenalisedProblem:
         return PenalisedPoint(self, b, h, m, value)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PenalisedPoint:
     """The objective at one b, with its gradient and its Hessian ``I + S W' diag(w m) W S``.
 
@@ -576,7 +576,7 @@ def minimise(
 # --- the waves of each mode, and the variances of their products ------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Waves:
     """The waves of each mode, and the prior of their coefficients.
 

@@ -14,7 +14,7 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms, column_terms
-from legendre.core.types import AnyArray, FloatArray
+from legendre.core.types import AnyArray, FloatArray, frozen
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support, beyond_memory
 from legendre.model.cliques.tables import is_saturated, parts_of, propagate, with_parts
@@ -39,7 +39,7 @@ class LikelihoodRatio:
         return chi_square_p(self.statistic, self.df)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(repr=False)
 class Anova(Printed):
     """Fits of one tensor, from the smallest to the largest, and tests of each against the one before.
 

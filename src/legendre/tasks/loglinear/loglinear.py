@@ -24,6 +24,7 @@ from legendre.core.errors import (
 )
 from legendre.core.origin import Origin
 from legendre.core.text import NamedValues, Table, shorten
+from legendre.core.types import frozen
 from legendre.data.dense import observe
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import Pattern, count_cases
@@ -266,7 +267,7 @@ class Move:
     formula: str
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+@frozen(repr=False, kw_only=True)
 class LogLinear(Inference):
     """A log-linear model fitted to a contingency table: made by `loglinear`. It is an `Inference`.
 
