@@ -18,7 +18,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
 from legendre.core.tied_parameters import Terms, Ties, column_terms
-from legendre.core.types import AnyArray, IntArray, frozen
+from legendre.core.types import AnyArray, IntArray, Shape, frozen
 from legendre.data.observation import Observation
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Basis(ABC):
     growing: ClassVar[Adaptive | None] = None
     """The recipe, if the cells or boxes are chosen by fits to the data: only `decompose` can do that; else ``None``."""
 
-    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+    def rankings(self, shape: Shape) -> dict[int, int]:
         """Return, by mode that numbers the slices, how many largest entries of each slice `select` will ask for.
 
         The pass that reads X can then find them, which saves another pass.
@@ -115,7 +115,7 @@ class Pair(TieableBasis):
         inside = one.places_in(other) >= 0
         return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
-    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+    def rankings(self, shape: Shape) -> dict[int, int]:
         """Ask for what both bases ask for: of the same slices the larger number."""
         one, other = self.left.rankings(shape), self.right.rankings(shape)
         return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in one | other}
@@ -142,7 +142,7 @@ class Cells(TieableBasis):
         return f"cells(<{len(self.index)} cells>)"
 
 
-def check_inside(index: IntArray, shape: tuple[int, ...]) -> IntArray:
+def check_inside(index: IntArray, shape: Shape) -> IntArray:
     """Check that cells (k x N) fit a shape and are not the bottom; return them without repeats, in the order given.
 
     Cells that a caller lists pass through here; those of recipes are right by construction.
@@ -158,7 +158,7 @@ def check_inside(index: IntArray, shape: tuple[int, ...]) -> IntArray:
     return unique_cells(index)
 
 
-def check_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
+def check_cells(cells: AnyArray, shape: Shape) -> IntArray:
     """Check cells that a caller gives by indices (k x N, or one cell); return them as k x N integers.
 
     Raise `InvalidBasis` for other shapes, for entries that are not integers, and for cells outside the grid.
@@ -348,7 +348,7 @@ class B3(_Sliced):
         """List the largest entries of all slices in C order, without the bottom."""
         return _sort_cells(data.largest(int(self.l), self._slices(data.labels)))
 
-    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+    def rankings(self, shape: Shape) -> dict[int, int]:
         """Ask for l entries of each slice, unless the mode is named: its number is not known before X is read."""
         return {} if isinstance(self.axis, str) else {self._slices(Labels(shape)): int(self.l)}
 

@@ -19,7 +19,7 @@ from legendre.core.arguments import check_int, entries, is_whole
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
-from legendre.core.types import IntArray
+from legendre.core.types import IntArray, Modes, Shape
 from legendre.data.observation import Observation
 
 
@@ -96,9 +96,7 @@ def mode_sets(name: str, sets: Any) -> tuple[tuple[Mode, ...], ...]:
     return tuple(tuple(k if isinstance(k, str) else int(k) for k in group) for group in groups)
 
 
-def look_up_modes(
-    name: str, groups: Iterable[tuple[Mode, ...]], order: int, labels: Labels | None
-) -> list[tuple[int, ...]]:
+def look_up_modes(name: str, groups: Iterable[tuple[Mode, ...]], order: int, labels: Labels | None) -> list[Modes]:
     """Find the numbers of modes, given by number or by name, in a tensor with `order` modes, with or without labels.
 
     `name` is the public function that was called, for error messages.
@@ -111,15 +109,13 @@ def look_up_modes(
     return found
 
 
-def list_subsets(
-    groups: Iterable[Sequence[int]], shape: tuple[int, ...], most: int, most_sets: int = 1 << 17
-) -> list[tuple[int, ...]]:
+def list_subsets(groups: Iterable[Sequence[int]], shape: Shape, most: int, most_sets: int = 1 << 17) -> list[Modes]:
     """List the non-empty subsets of groups of modes, of at most `most` modes each: the sets of modes that interact.
 
     Modes of one level are left out, as they have no parameters. A group with more than `most_sets` such subsets is
     refused, because listing them would take very long.
     """
-    parts: set[tuple[int, ...]] = set()
+    parts: set[Modes] = set()
     for group in groups:
         free = sorted(k for k in group if shape[k] > 1)
         sizes = range(1, min(len(free), most) + 1)
@@ -134,7 +130,7 @@ def list_subsets(
     return sorted(parts)
 
 
-def blocks(shape: tuple[int, ...], parts: Iterable[tuple[int, ...]]) -> IntArray:
+def blocks(shape: Shape, parts: Iterable[Modes]) -> IntArray:
     """List, for each set of modes in `parts`, all cells whose coordinates are non-zero in exactly these modes."""
     out = [np.empty((0, len(shape)), dtype=np.int64)]
     for part in parts:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legendre.core.types import AnyArray, IntArray, S
+from legendre.core.types import AnyArray, Cell, IntArray, S, Shape
 
 LIMIT = 2**63  # integers below this fit int64
 
@@ -25,7 +25,7 @@ def cell_name(cell: Any) -> str:
     return "[" + ", ".join(str(int(i)) for i in cell) + "]"
 
 
-def first_cell(marks: Any) -> tuple[int, ...]:
+def first_cell(marks: Any) -> Cell:
     """Return the first True cell of a NumPy or dask array; () if there is none."""
     return tuple(map(int, np.unravel_index(int(marks.argmax()), marks.shape))) if marks.any() else ()
 
@@ -76,9 +76,7 @@ def find(cells: IntArray, others: IntArray) -> IntArray:
     return np.where(known[place] == wanted, place, -1).astype(np.int64)
 
 
-def merged_cells(
-    columns: Sequence[AnyArray], values: AnyArray | None, shape: tuple[int, ...]
-) -> tuple[AnyArray, AnyArray]:
+def merged_cells(columns: Sequence[AnyArray], values: AnyArray | None, shape: Shape) -> tuple[AnyArray, AnyArray]:
     """Sort cells in C order and add the values of equal ones; without values, count them.
 
     There is a column of indices for each mode, already checked against the shape. Returns the different cells (nnz x N,
@@ -102,7 +100,7 @@ def merged_cells(
     return cells.T.take(order[first], axis=1).T, sums
 
 
-def index_type(shape: tuple[int, ...]) -> np.dtype[Any]:
+def index_type(shape: Shape) -> np.dtype[Any]:
     """Find the smallest type that holds every index: unsigned up to 32 bits, then int64."""
     largest = max(shape) - 1
     return np.min_scalar_type(largest) if largest < 2**32 else np.dtype(np.int64)
@@ -115,7 +113,7 @@ def entries_at(array: Any, cells: IntArray) -> AnyArray:
     return np.asarray(array.vindex[tuple(cells.T)].compute() if len(cells) else (), dtype=array.dtype)
 
 
-def cells_in_slices(place: AnyArray, number: AnyArray, shape: tuple[int, ...], axis: int) -> IntArray:
+def cells_in_slices(place: AnyArray, number: AnyArray, shape: Shape, axis: int) -> IntArray:
     """Turn n places in C order within slices of mode `axis`, and the slices' numbers, into cells (n x N)."""
     in_slice = shape[:axis] + shape[axis + 1 :]
     columns: list[Any] = list(np.unravel_index(place, in_slice)) if in_slice else []

@@ -23,7 +23,7 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import cell_name, freeze
 from legendre.core.errors import InvalidLabels, InvalidQuery, InvalidSamples, LegendreError, unknown_name
-from legendre.core.types import AnyArray, IntArray, frozen
+from legendre.core.types import AnyArray, IntArray, Shape, frozen
 
 Mode = int | str  # a mode, counted from 0 or by its name
 Orders = Sequence[IntArray | None]  # for each mode the index in X of the level at each place; None: those of X
@@ -56,7 +56,7 @@ class Labels:
     (0, 1)
     """
 
-    shape: tuple[int, ...]
+    shape: Shape
     names: tuple[str, ...] | None = None
     levels: tuple[AnyArray | None, ...] | None = None
     order: tuple[IntArray | None, ...] | None = None
@@ -64,7 +64,7 @@ class Labels:
     @classmethod
     def read(
         cls,
-        shape: tuple[int, ...],
+        shape: Shape,
         names: Sequence[Hashable] | None = None,
         levels: Sequence[Any] | Mapping[Any, Any] | None = None,
         own: Labels | None = None,

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 
 from legendre.core.errors import TooLarge
+from legendre.core.types import Shape
 
 
-def rows_of(shape: tuple[int, ...], block: int = 1 << 20) -> Iterator[slice]:
+def rows_of(shape: Shape, block: int = 1 << 20) -> Iterator[slice]:
     """Cut the first mode into slices of about `block` cells, so that work on one needs little memory besides X.
 
     The default was the fastest of blocks of 2^18 to 2^22 cells.

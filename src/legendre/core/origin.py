@@ -18,7 +18,7 @@ import numpy as np
 from legendre.core.arguments import check_choice, check_installed
 from legendre.core.errors import InvalidTensor, LegendreError
 from legendre.core.labels import Labels
-from legendre.core.types import AnyArray, IntArray, frozen
+from legendre.core.types import AnyArray, IntArray, Modes, Shape, frozen
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Origin:
     library: str = "pandas"
     own_names: tuple[Hashable, ...] | None = None
     notes: tuple[str, ...] = ()
-    ranked: tuple[int, ...] = ()
+    ranked: Modes = ()
     completed: bool = False
     counted: bool | None = None
 
@@ -172,7 +172,7 @@ class Origin:
         """Refuse unknown libraries: a saved fit names its library, which is imported, and a file may name any."""
         check_choice(self.library, "library", ("pandas", "polars", "pyarrow"))
 
-    def of(self, shape: tuple[int, ...]) -> Labels:
+    def of(self, shape: Shape) -> Labels:
         """Return the labels of X, which has this shape."""
         return Labels(shape) if self.labels is None else self.labels
 

@@ -12,6 +12,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+Shape = tuple[int, ...]  # how many levels each mode has
+Modes = tuple[int, ...]  # some of the modes, counted from 0
+Cell = tuple[int, ...]  # an index vector
 S = TypeVar("S", bound=np.generic)
 
 

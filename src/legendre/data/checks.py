@@ -14,7 +14,7 @@ from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, IntArray, Shape
 from legendre.data.readers.coordinates import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")
@@ -57,7 +57,7 @@ def scan(values: AnyArray, *, rank: bool = False) -> Scan:
 def check_range(
     positive: float,
     largest: float,
-    find: Callable[[float], tuple[int, ...]],
+    find: Callable[[float], Cell],
     name: str = "X",
     error: type[LegendreError] = InvalidTensor,
 ) -> None:
@@ -80,7 +80,7 @@ def check_range(
         )
 
 
-def finder(values: Any) -> Callable[[float], tuple[int, ...]]:
+def finder(values: Any) -> Callable[[float], Cell]:
     """Return a function that finds the first cell with some value in a NumPy or dask array: it is called on errors."""
     return lambda value: first_cell(values == value)
 
@@ -182,7 +182,7 @@ def check_mask(mask: Any) -> None:
         )
 
 
-def check_beside(array: Any, name: str, shape: tuple[int, ...]) -> None:
+def check_beside(array: Any, name: str, shape: Shape) -> None:
     """Refuse a mask or a base measure whose shape differs from that of X."""
     if array.shape != shape:
         raise InvalidSupport(f"{name} has shape {array.shape}, X has shape {shape}; they must be equal.")

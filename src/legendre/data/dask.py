@@ -23,7 +23,7 @@ from legendre.core.origin import unmask
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import BoxTotals, Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.types import FloatArray, IntArray, frozen
+from legendre.core.types import Cell, FloatArray, IntArray, frozen
 from legendre.data.checks import (
     Scan,
     check_base,
@@ -37,8 +37,6 @@ from legendre.data.checks import (
 )
 from legendre.data.dense import Dense
 from legendre.data.observation import Comparable, Observation, Rankings, Support, in_c_order, largest_entries
-
-Cell = tuple[int, ...]  # an index vector of the grid, or the shape of a rectangle of it
 
 
 @frozen

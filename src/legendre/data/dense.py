@@ -17,7 +17,7 @@ from legendre.core.labels import Orders
 from legendre.core.memory import rows_of
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.checks import (
     base_measure,
     check_entries,
@@ -86,7 +86,7 @@ class Dense(Observation):
             return super().margins(quotient)
         return self.tables(quotient, [(k,) for k in range(len(self.shape))])
 
-    def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray]:
+    def tables(self, quotient: Quotient, groups: Sequence[Modes]) -> list[FloatArray]:
         """Sum X onto each of some sets of modes, and there over the boxes: one table for each set.
 
         The tables of a junction tree's cliques, and margins, are found so, without the merged grid; Omega must be the

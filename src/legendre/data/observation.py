@@ -18,7 +18,7 @@ from legendre.core.labels import Labels, Orders
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Shape, frozen
 
 if TYPE_CHECKING:
     from legendre.data.dask import FittedModel
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Support:
     """The sample space Omega of the paper's Section 2.1."""
 
-    shape: tuple[int, ...]  # the grid (I_1, ..., I_N)
+    shape: Shape  # the grid (I_1, ..., I_N)
     mask: BoolArray | None = None  # True where a cell belongs to Omega; None is every cell, and costs no memory
     points: IntArray | None = None  # the cells of Omega (n x N) in C order, where the grid is too large for a mask
 
@@ -79,7 +79,7 @@ class Support:
 
 # A function of the shape of X. It returns for some modes how many of the largest entries of each slice will be wanted
 # (`Observation.largest`), so that the first pass over a large X finds them and no second pass is needed.
-Rankings = Callable[[tuple[int, ...]], dict[int, int]]
+Rankings = Callable[[Shape], dict[int, int]]
 
 
 class Comparable(Protocol):
@@ -114,7 +114,7 @@ class Observation(ABC):
     by_mode: tuple[FloatArray, ...] = field(default=(), kw_only=True)  # X summed over all modes but one; () if unknown
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The grid ``(I_1, ..., I_N)``."""
         return self.support.shape
 
@@ -219,7 +219,7 @@ class Observation(ABC):
         """Sum ``(X - Q)^2``, in X's units, over every cell of X that is not NaN; Q is 0 outside Omega."""
 
 
-def beyond_memory(shape: tuple[int, ...]) -> str | None:
+def beyond_memory(shape: Shape) -> str | None:
     """Say which limit a grid of this shape exceeds, as part of an error message; ``None`` if it can be formed.
 
     It is asked before a sparse or distributed X, or a table of X and Q, is formed as a dense array.

@@ -12,7 +12,7 @@ from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSamples, InvalidTensor
 from legendre.core.memory import size_name
 from legendre.core.origin import Origin
-from legendre.core.types import AnyArray, IntArray, frozen
+from legendre.core.types import AnyArray, IntArray, Modes, Shape, frozen
 from legendre.data.observation import beyond_memory
 from legendre.data.readers.encode import Missing, Table, encode, read_table
 from legendre.data.readers.rows import frame_origin, row_counts
@@ -22,7 +22,7 @@ from legendre.data.readers.rows import frame_origin, row_counts
 class Pattern:
     """The rows in which the same variables are observed: the table of their counts."""
 
-    modes: tuple[int, ...]  # the observed variables
+    modes: Modes  # the observed variables
     counts: IntArray  # how many rows have each combination of levels; a mode for each of these variables
 
     @property
@@ -99,7 +99,7 @@ def _ask_for_counts(source: Table, columns: Any) -> None:
             )
 
 
-def _count_patterns(cells: IntArray, sums: AnyArray, shape: tuple[int, ...]) -> list[Pattern]:
+def _count_patterns(cells: IntArray, sums: AnyArray, shape: Shape) -> list[Pattern]:
     """Make a table of counts for each set of observed variables, those with the most variables first.
 
     `cells` (n x N) are the different combinations of levels, -1 where a value is missing, and `sums` (n) says how many

@@ -14,7 +14,7 @@ from legendre.core.labels import Orders
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.checks import check_range, check_support_name, zero_everywhere
 from legendre.data.dense import Dense
 from legendre.data.observation import (
@@ -153,7 +153,7 @@ class Sparse(Observation):
         return max(square, 0.0) * self.total**2
 
 
-def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], support: object = "all") -> Sparse:
+def observe_entries(cells: IntArray, values: AnyArray, shape: Shape, support: object = "all") -> Sparse:
     """Make an observation of a sparse X: cells (nnz x N), all different and in C order, with positive finite values.
 
     `SparseTensor` ensures that. The support is "all", where cells that are not listed count as zeros, or "nonzero".
@@ -175,7 +175,7 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
     return Sparse(omega, None, None, total, support == "nonzero" or all_listed, cells, freeze(values))
 
 
-def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:
+def observe_rows(cells: IntArray, values: AnyArray | None, shape: Shape, even: float = 0.0) -> Sparse:
     """Count rows on the full grid: cells (n x N, inside it), which may repeat; values (n, default 1) >= 0 are added.
 
     `even` is a pseudo-count, which is spread evenly over all cells. Estimators read their data so.

@@ -17,7 +17,7 @@ from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.text import NamedValues, Table, fragment
-from legendre.core.types import AnyArray, frozen
+from legendre.core.types import AnyArray, Shape, frozen
 
 
 @frozen(repr=False)
@@ -64,7 +64,7 @@ class SparseTensor:
 
     cells: AnyArray
     values: AnyArray
-    shape: tuple[int, ...]
+    shape: Shape
     origin: Origin = PLAIN
 
     @property
@@ -202,9 +202,7 @@ def assemble(
     return merge(indices, numbers, tuple(map(int, sizes)))
 
 
-def merge(
-    indices: Sequence[AnyArray], values: AnyArray | None, shape: tuple[int, ...], origin: Origin = PLAIN
-) -> SparseTensor:
+def merge(indices: Sequence[AnyArray], values: AnyArray | None, shape: Shape, origin: Origin = PLAIN) -> SparseTensor:
     """Make a tensor of checked cells, which may occur more than once: leave out zeros, sort, and add equal cells.
 
     `indices` has a column for each mode; without `values` each cell counts 1.

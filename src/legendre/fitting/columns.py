@@ -30,7 +30,7 @@ from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room
 from legendre.core.sums.linalg import limit_blas
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.observation import Observation
 from legendre.data.readers.labelled import is_frame
 from legendre.data.readers.rows import from_rows
@@ -46,7 +46,7 @@ class Columns:
     sizes: IntArray  # the number of levels of each column
 
     @classmethod
-    def of(cls, rows: IntArray, weights: FloatArray | None, shape: tuple[int, ...]) -> Columns:
+    def of(cls, rows: IntArray, weights: FloatArray | None, shape: Shape) -> Columns:
         """Store rows (n x N) of levels column by column, in the smallest unsigned integers that suffice.
 
         A missing value is -1, and a value that is not a level is -2; both count as missing. Without weights each row
@@ -461,7 +461,7 @@ class Mixture:
     parts: Sequence[Network]  # a distribution for each class
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The number of levels of each column."""
         return tuple(self.parts[0].sizes.tolist())
 

@@ -27,7 +27,7 @@ from legendre.core.sums.cell_sums import sums_above, sums_below
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Support
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables, is_saturated, on_grid, parts_of
@@ -209,7 +209,7 @@ class Model:
         return bool((np.count_nonzero(self.positions, axis=1) == 1).all())
 
     @cached_property
-    def patterns(self) -> dict[tuple[int, ...], int]:
+    def patterns(self) -> dict[Modes, int]:
         """The number of cells of B by the set of modes in which their coordinates are not 0.
 
         These are the modes that the parameter concerns: an interaction of them.
@@ -364,9 +364,6 @@ def _merge_points(grid: Model, points: IntArray) -> Model:
     # by columns, because sums over the partial order compare one mode after another
     cells, measure = np.asfortranarray(boxes[first]), freeze(number.astype(np.float64))
     return CellList(grid.support, grid.base, grid.basis, quotient, grid.positions, measure, grid.ties, cells=cells)
-
-
-Modes = tuple[int, ...]
 
 
 def fitted_margins(model: Model) -> list[Modes]:

@@ -13,11 +13,11 @@ from legendre.core.memory import size_name
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.model.cliques.tables import Tables, clique_sums, is_saturated, lay_out
-from legendre.model.model import CellList, Cliques, Model, Modes
+from legendre.model.model import CellList, Cliques, Model
 
 
 @frozen

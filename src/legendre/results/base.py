@@ -19,7 +19,7 @@ from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.text import Table, fragment, latex, markdown, shorten
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import FloatArray, IntArray, frozen
+from legendre.core.types import FloatArray, IntArray, Shape, frozen
 from legendre.data.read import TensorLike
 from legendre.model.model import Model
 from legendre.solvers.loop import Status, Step
@@ -195,7 +195,7 @@ class ModelResult(Result):
         return self.model.ties
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The shape of X."""
         return self.model.support.shape
 

@@ -18,7 +18,7 @@ from legendre.core.labels import Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text import NamedValues, Table, shape_name, shorten
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, choose_engine
@@ -247,7 +247,7 @@ class Decomposition(ModelResult):
         return 0 if self._alive is None else n_vanishing(self.model, self._alive)
 
     @cached_property
-    def vanishing_margins(self) -> dict[tuple[int, ...], IntArray]:
+    def vanishing_margins(self) -> dict[Modes, IntArray]:
         """Entries of the margins that B fits that are 0 in Q: for each set of modes their indices, n x len(modes).
 
         On grids that are too large to be formed, all cells of Q that are 0 are in one of these.

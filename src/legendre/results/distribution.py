@@ -27,7 +27,7 @@ from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery, Le
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import read_array
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, IntArray, Shape, frozen
 from legendre.data.dask import FittedModel
 from legendre.data.readers.encode import read_table
 from legendre.data.readers.labelled import is_frame
@@ -120,7 +120,7 @@ class GridDistribution:
         drawn = _draw(q.reshape(1, -1), np.zeros(n, dtype=np.int64), generator)
         return _draw_within(np.array(np.unravel_index(drawn, q.shape)), lengths, generator, at)
 
-    def most_probable(self) -> tuple[int, ...]:
+    def most_probable(self) -> Cell:
         """Find the most probable cell; of equally probable ones (up to TIE) the first in C order."""
         log_q, lengths = self._form_table({})
         place = np.unravel_index(int(np.argmax(log_q >= log_q.max() - TIE)), log_q.shape)
@@ -154,7 +154,7 @@ class ListDistribution(GridDistribution):
         inside = (points[:, list(at)] == list(at.values())).all(axis=1)
         return points[inside], _exponentiate(log_q[inside])
 
-    def most_probable(self) -> tuple[int, ...]:
+    def most_probable(self) -> Cell:
         """Find the most probable cell; of equally probable ones (up to TIE) the first in C order."""
         points, log_q = self.listed
         return tuple(points[int(np.argmax(log_q >= log_q.max() - TIE))].tolist())
@@ -257,7 +257,7 @@ class CliqueDistribution:
         boxes = self._choose_boxes(beliefs.given, n, lambda q, rows: _draw(q, rows, generator))
         return _draw_within(boxes, self.model.quotient.lengths, generator, at)
 
-    def most_probable(self) -> tuple[int, ...]:
+    def most_probable(self) -> Cell:
         """Find a most probable cell by max-sum messages (Viterbi): from the roots on, a maximum of each clique.
 
         Of equally probable cells (up to TIE) each clique takes its first one.
@@ -338,7 +338,7 @@ def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
     return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 
-def sum_cells(cells: IntArray, values: FloatArray, shape: tuple[int, ...], modes: Sequence[int]) -> FloatArray:
+def sum_cells(cells: IntArray, values: FloatArray, shape: Shape, modes: Sequence[int]) -> FloatArray:
     """Sum the values of listed cells (n x N) of a grid over all modes but `modes`, as `sum_others` does for a table.
 
     Margins of sparse data, and of Q on a list of cells, are formed by it, since their grids may be too large to form.
@@ -396,7 +396,7 @@ def _draw_within(
     return np.ascontiguousarray(boxes.T)
 
 
-def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 0, copies: int = 1) -> None:
+def check_formed(shape: Shape, name: str, way_out: str, merged: int = 0, copies: int = 1) -> None:
     """Refuse to form an array that does not fit in memory, or has more modes than NumPy arrays can have.
 
     Parameters

@@ -25,10 +25,10 @@ from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import Table, list_words, shape_name
-from legendre.core.types import FloatArray, IntArray, frozen
+from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.base import Printed, import_pandas
 from legendre.results.distribution import find_modes, sum_others
-from legendre.results.views import Modes, margin_of, measure_of
+from legendre.results.views import margin_of, measure_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -477,7 +477,7 @@ def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
     return chain.from_iterable(combinations(modes, n) for n in range(most + 1))
 
 
-def _check_sizes(groups: Iterable[Modes], merged_shape: tuple[int, ...], max_order: int | None) -> None:
+def _check_sizes(groups: Iterable[Modes], merged_shape: Shape, max_order: int | None) -> None:
     """Refuse to form more tables, or larger ones, than there is time and memory for, and advise a smaller `max_order`.
 
     `groups` are the sets of modes that parameters act on. Each adds to the tables of all of its subsets; a subset of

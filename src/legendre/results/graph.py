@@ -12,7 +12,7 @@ from legendre.basis.interactions import blocks, list_subsets
 from legendre.core.arguments import check_installed
 from legendre.core.labels import Labels
 from legendre.core.text import NamedValues, Table
-from legendre.core.types import FloatArray, IntArray, frozen
+from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.base import Printed
 
 
@@ -93,7 +93,7 @@ class InteractionGraph(Printed):
         return [tuple(map(self.labels.key, clique)) for clique in sorted(largest)]
 
     @cached_property
-    def families(self) -> list[tuple[int, tuple[int, ...]]]:
+    def families(self) -> list[tuple[int, Modes]]:
         """A perfect ordering of the modes: each with its parents, the neighbours before it, which form a clique.
 
         Q is the product of the distributions of each mode given its parents. The ordering is found by maximum
@@ -114,14 +114,14 @@ class InteractionGraph(Printed):
                 left[u] += 1
         return out
 
-    def interactions(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    def interactions(self, shape: Shape) -> list[Modes]:
         """List the sets of modes that interact: all nonempty subsets of cliques, without modes of one level.
 
         `shape` is that of X. Each clique is a mode with its parents, see `families`.
         """
         return list_subsets(((v, *parents) for v, parents in self.families), shape, len(shape))
 
-    def basis(self, shape: tuple[int, ...]) -> IntArray:
+    def basis(self, shape: Shape) -> IntArray:
         """List the cells (k x N) of a basis with all interactions within cliques, for an X of this shape."""
         return blocks(shape, self.interactions(shape))
 

@@ -38,12 +38,11 @@ from legendre.core.figures import (
 )
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import list_words, shorten
-from legendre.core.types import BoolArray, FloatArray, frozen
+from legendre.core.types import BoolArray, FloatArray, Modes, Shape, frozen
 from legendre.results.distribution import find_modes
 from legendre.results.effects import Effect, center_log_means, notes_of
 from legendre.results.views import (
     FEW_COUNTS,
-    Modes,
     Pair,
     PairTable,
     largest_places,
@@ -622,7 +621,7 @@ def _colours(values: FloatArray) -> dict[str, Any]:
     return {"cmap": RISING, "norm": PowerNorm(1.0 if skew <= 4 else 0.5 if skew <= 300 else 0.25, 0.0, high)}
 
 
-def _draw_table(ax: Axes, values: FloatArray, shape: tuple[int, ...], colours: dict[str, Any]) -> Any:
+def _draw_table(ax: Axes, values: FloatArray, shape: Shape, colours: dict[str, Any]) -> Any:
     """Draw a table of numbers as an image, NaN in grey; return the image.
 
     Cells are square, unless one side of the image would then be more than three times the other. `shape` is how many

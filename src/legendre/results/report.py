@@ -27,7 +27,7 @@ from legendre.core.labels import Labels
 from legendre.core.sums.quotient import Quotient
 from legendre.core.text import fragment, shorten
 from legendre.core.tied_parameters import Terms
-from legendre.core.types import frozen
+from legendre.core.types import Shape, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.effects import Effect, center_log_means, notes_of
@@ -339,7 +339,7 @@ def refuse_data(data: TensorLike | None) -> None:
         raise InvalidQuery("report: this result holds X itself. Leave the data out.")
 
 
-def read_shaped(data: TensorLike, shape: tuple[int, ...]) -> Observation:
+def read_shaped(data: TensorLike, shape: Shape) -> Observation:
     """Read the X that a caller of `report` passes for a loaded result; refuse one whose shape is not `shape`.
 
     Files of decompositions and of fits with hidden modes do not hold X.

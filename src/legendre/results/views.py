@@ -16,7 +16,7 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation, beyond_memory
 from legendre.model.model import Model
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
     from legendre.results.effects import Effect
 
-Modes = tuple[int, ...]
 FEW_COUNTS = 5  # fitted counts: where cells vanish, a level with fewer is not drawn with its factor
 
 
@@ -294,7 +293,7 @@ def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray,
     return np.asarray(merged[np.ix_(*index)]), shown
 
 
-def slice_modes(shape: tuple[int, ...], along: int | None = None) -> Modes:
+def slice_modes(shape: Shape, along: int | None = None) -> Modes:
     """Choose the modes of a picture of slices: the one to slice along, and the two that are rows and columns.
 
     The mode to slice along is `along`, by default the shortest of the three longest. The other two are the longest of

@@ -20,10 +20,10 @@ import numpy as np
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import solve
 from legendre.core.sums.zeta import moebius, zeta_adjoint
-from legendre.core.types import FloatArray, IntArray, frozen
+from legendre.core.types import FloatArray, IntArray, Modes, frozen
 from legendre.engines.matrix import MatrixEngine, Scaled
 from legendre.engines.protocol import Point
-from legendre.model.model import Modes, generating_margins, in_running_order
+from legendre.model.model import generating_margins, in_running_order
 from legendre.model.problem import Problem, list_within
 from legendre.solvers.linesearch import search
 from legendre.solvers.loop import Solver, State, Target

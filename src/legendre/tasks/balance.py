@@ -26,7 +26,7 @@ from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import NamedValues, Table, shape_name, shorten
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.checks import check_numeric, check_range, finder
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support
@@ -37,7 +37,7 @@ from legendre.engines.matrix import MatrixEngine
 from legendre.engines.protocol import Point
 from legendre.fitting.fit import Settings, show_progress
 from legendre.model.dual import kl
-from legendre.model.model import Modes, is_decomposable
+from legendre.model.model import is_decomposable
 from legendre.model.problem import Problem, list_within
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.distribution import find_modes, sum_others

@@ -23,7 +23,7 @@ from legendre.basis.adaptive import adaptive
 from legendre.core.arguments import check_installed, check_int, check_name, check_number
 from legendre.core.progress import Say, line
 from legendre.core.text import Table
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
@@ -59,7 +59,7 @@ class Method:
 
     label: str  # its name in tables
     package: str  # the library
-    rank: Callable[[tuple[int, ...], int], int]  # (shape, n_params) -> the smallest rank with that many parameters
+    rank: Callable[[Shape, int], int]  # (shape, n_params) -> the smallest rank with that many parameters
     fit: Callable[[FloatArray, int, Effort, int], Found]  # (X, rank, effort, seed); cells that are NaN are left out
     takes_mask: bool = False  # whether it can leave cells out of the fit
 
@@ -99,7 +99,7 @@ def _fit_legendre(X: FloatArray, n_params: int, *_: object) -> Found:
     return Found(fit.n_params, fit.n_iter, lambda: fit.tensor(extend=True), fit.status.name, fit.residual)
 
 
-def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
+def cp_rank(shape: Shape, n_params: int) -> int:
     """Return the smallest CP rank with at least `n_params` parameters: each component has one for each level.
 
     >>> cp_rank((200, 200, 200), 6000)
@@ -108,7 +108,7 @@ def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
     return max(1, -(-n_params // sum(shape)))
 
 
-def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
+def tucker_rank(shape: Shape, n_params: int) -> int:
     """Return the smallest m such that Tucker with an m x ... x m core has at least `n_params` parameters.
 
     No mode has a rank above its length, so m is at most the length of the longest mode, even if that is too few.
@@ -119,7 +119,7 @@ def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
     return next((m for m in range(1, max(shape)) if tucker_params(shape, m) >= n_params), max(shape))
 
 
-def tucker_params(shape: tuple[int, ...], m: int) -> int:
+def tucker_params(shape: Shape, m: int) -> int:
     """Count the entries of the factors and of the core of Tucker with side m, or the length of a mode if shorter."""
     ranks = np.minimum(shape, m)
     return int(np.dot(shape, ranks) + np.prod(ranks))

@@ -20,7 +20,7 @@ import numpy as np
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, InvalidSupport
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.data.dense import Dense, with_counts
 from legendre.data.partial_table import Pattern
 from legendre.fitting.fit import Settings, fit_on
@@ -38,12 +38,12 @@ class Incomplete:
     patterns: tuple[Pattern, ...]  # the counts of the rows, grouped by the modes that rows have
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The shape of completed tables."""
         return self.space.shape
 
     @cached_property
-    def parts(self) -> list[tuple[tuple[int, ...], FloatArray]]:
+    def parts(self) -> list[tuple[Modes, FloatArray]]:
         """For each pattern the modes that its rows lack, and its counts as an array in which these modes have length 1.
 
         So the counts broadcast against a completed table.
@@ -146,7 +146,7 @@ class Incomplete:
         return int(np.linalg.matrix_rank(np.hstack(blocks))) - 1
 
 
-def share(q: FloatArray, lost: tuple[int, ...], counts: FloatArray) -> FloatArray:
+def share(q: FloatArray, lost: Modes, counts: FloatArray) -> FloatArray:
     """Divide the counts of rows that lack the modes `lost` among the cells they may belong to, in proportion to q."""
     sums = q.sum(axis=lost, keepdims=True)
     return np.asarray(counts * np.divide(q, sums, out=np.zeros_like(q), where=sums > 0))
@@ -202,12 +202,12 @@ class Likelihood:
         cells = np.indices(self.fit.shape).reshape(len(self.fit.shape), -1).T
         return feature_rows(model, model.quotient.boxes(cells)).reshape(*self.fit.shape, model.n_params)
 
-    def feature_sums(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
+    def feature_sums(self, weights: FloatArray, lost: Modes) -> FloatArray:
         """Sum each feature, weighted, over the modes `lost`: a row for each combination of levels of the others."""
         sums = (weights[..., None] * self.features).sum(axis=lost)
         return np.asarray(sums.reshape(math.prod(sums.shape[:-1]), -1))  # there may be no parameter
 
-    def _covariance(self, weights: FloatArray, lost: tuple[int, ...]) -> FloatArray:
+    def _covariance(self, weights: FloatArray, lost: Modes) -> FloatArray:
         """Return the covariance of the features within groups of cells, added up over groups: parameters x parameters.
 
         Cells that differ only in the modes `lost` are a group; with all modes, there is one group. `weights` are the

@@ -41,7 +41,7 @@ from legendre.core.errors import (
 )
 from legendre.core.labels import Labels, read_levels
 from legendre.core.origin import Origin, read_array
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.readers.encode import Column, Table, levels_by_column, read_table
 from legendre.data.sparse import observe_rows
@@ -710,7 +710,7 @@ class BoltzmannMachine(Estimator):
             out.append(Levels(levels))
         return out
 
-    def _read_edges(self, data: Observation, labels: Labels) -> list[tuple[int, ...]]:
+    def _read_edges(self, data: Observation, labels: Labels) -> list[Modes]:
         """Read the argument `edges` as different sets of two or more columns, by number, in the order given.
 
         Single columns are left out, because every column has a bias. `data` are the rows, from which ``ld.graph()``

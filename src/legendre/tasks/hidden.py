@@ -23,7 +23,7 @@ from legendre.core.origin import Origin
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.observation import beyond_memory
 from legendre.data.partial_table import Pattern
@@ -93,7 +93,7 @@ class HiddenDecomposition(Result):
     log_likelihood: float
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The shape of X."""
         return self.fit.shape[: self.n_visible]
 
@@ -311,7 +311,7 @@ def hidden(
         return result
 
 
-def _to_incomplete_rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
+def _to_incomplete_rows(data: Dense, added: Modes) -> Incomplete:
     """Turn X into counts of rows that all lack the hidden modes, whose numbers of levels are `added`.
 
     The sample space and the base measure are those of X, repeated for every hidden level. The entries of `space`, X
@@ -333,7 +333,7 @@ def _to_incomplete_rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
     return Incomplete(replace(space, origin=_with_hidden(data.origin, shape)), (pattern,))
 
 
-def _with_hidden(origin: Origin, shape: tuple[int, ...]) -> Origin:
+def _with_hidden(origin: Origin, shape: Shape) -> Origin:
     """Append "hidden 0", "hidden 1", ... to the names of X's modes, if these have names; `shape` has all modes."""
     if (labels := origin.labels) is None:
         return origin
@@ -395,7 +395,7 @@ def _select_cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     return cells
 
 
-def _read_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
+def _read_sizes(sizes: int | Sequence[int]) -> Shape:
     """Read the number of levels of each hidden mode; one number is one mode."""
     listed = entries(sizes) or [sizes]
     if not all(is_whole(size, 2) for size in listed):

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from legendre.core.sums.zeta import zeta_adjoint
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray, Shape
 
 FEW_PAIRS = 20_000_000  # pairs of a cell and a basis cell up to which lists are compared without compiled code
 
 
-def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
+def sums_below(shape: Shape, cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
     """Sum, for each cell (m x N), the values of the basis cells (k x N) at or below it: of theta, log q + psi."""
     if _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep
@@ -29,7 +29,7 @@ def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values:
     return out
 
 
-def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
+def sums_above(shape: Shape, cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
     """Sum, for each basis cell (k x N), the masses of the cells (m x N) at or above it: of probabilities, eta."""
     if _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep
@@ -65,9 +65,7 @@ def suffix_sums(x: AnyArray, cells: IntArray, few: int = 4) -> FloatArray:
     return out
 
 
-def second_moments(
-    shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray
-) -> None:
+def second_moments(shape: Shape, cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
     """Fill `out` (k x k) with the mass of the cells (m x N) that are at or above both of any two basis cells (k x N).
 
     These are the expectations of products of two features, from which the Fisher matrix is made. A product of features
@@ -101,7 +99,7 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
     return out
 
 
-def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
+def _sweeps(shape: Shape, cells: IntArray, basis: IntArray) -> bool:
     """Decide whether to sweep in compiled code: where it is faster, and its tree takes at most 2^26 numbers (512 MiB).
 
     It takes less than quadratic time, so it is faster for long lists. Short ones are compared pair by pair in NumPy,

@@ -14,25 +14,25 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.memory import check_room
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 
 
 @frozen
 class Quotient:
     """Boxes of a grid: ``cuts[k]`` holds the first coordinate of each interval of mode k, ascending from 0."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     cuts: tuple[IntArray, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], basis: IntArray) -> tuple[Quotient, IntArray]:
+    def of(cls, shape: Shape, basis: IntArray) -> tuple[Quotient, IntArray]:
         """Cut each mode at the coordinates of the basis (k x N); also return its cells as merged coordinates."""
         cuts = tuple(np.unique(np.append(0, column)) for column in basis.T)
         boxes = [np.searchsorted(cut, column) for cut, column in zip(cuts, basis.T, strict=True)]
         return cls(shape, cuts), np.column_stack(boxes)
 
     @cached_property
-    def merged_shape(self) -> tuple[int, ...]:
+    def merged_shape(self) -> Shape:
         """The shape of the merged grid."""
         return tuple(len(cut) for cut in self.cuts)
 

@@ -19,7 +19,7 @@ from legendre.core.cells import first_cell
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import NUMBERS, as_objects, have_rank, read_levels, sorted_levels
 from legendre.core.origin import read_array, unmask
-from legendre.core.types import AnyArray, BoolArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, IntArray, Modes, Shape, frozen
 from legendre.data.sparse_tensor import check_indices
 
 Missing = Literal["error", "drop", "keep"]
@@ -187,8 +187,8 @@ class Encoded:
 
     codes: list[AnyArray]  # the index of the level of each row that is left; -1 where a missing value is kept
     levels: tuple[AnyArray | None, ...]  # in order; None for a column of indices whose number of levels the caller gave
-    shape: tuple[int, ...]  # the number of levels
-    ranked: tuple[int, ...]  # the columns whose levels are ordered categories
+    shape: Shape  # the number of levels
+    ranked: Modes  # the columns whose levels are ordered categories
     kept: BoolArray | None = None  # True for each row of the table that is left; None: all
     notes: tuple[str, ...] = ()  # a sentence that says how many rows were left out
 

@@ -19,7 +19,7 @@ from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels, as_objects, have_rank
 from legendre.core.memory import check_room
 from legendre.core.origin import PLAIN, Origin, device_of, host
-from legendre.core.types import AnyArray, IntArray
+from legendre.core.types import AnyArray, IntArray, Shape
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor
 
@@ -163,7 +163,7 @@ def _encode_index(index: Any, k: int) -> tuple[IntArray, AnyArray, bool]:
     return known.get_indexer(values).astype(np.int64), as_objects(list(known)) if zoned else np.asarray(known), ordered
 
 
-def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) -> tuple[Any, tuple[str, ...]]:
+def _lay_out(values: AnyArray, codes: list[IntArray], shape: Shape) -> tuple[Any, tuple[str, ...]]:
     """Put the entries of a table on the grid of all combinations of levels; return it, and notes for the summary.
 
     Combinations that are not listed are 0 if X holds counts, else missing. A large grid with few entries becomes a

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray, Shape
 from legendre.fitting.growing.state import LEAST_VARIANCE, ROUGH, Features, State, inverse_deviation
 
 NOTHING = 1e-15  # a gain in KL (nats) as small as this is a rounding error
@@ -180,7 +180,7 @@ def _score_cells(state: State, allowed: BoolArray) -> FloatArray:
     return score
 
 
-def find_peaks(values: FloatArray, shape: tuple[int, ...]) -> IntArray:
+def find_peaks(values: FloatArray, shape: Shape) -> IntArray:
     """List the places of positive values that no neighbour along a mode exceeds; of equal neighbours the first counts.
 
     `values` are flat, on a grid of this shape.

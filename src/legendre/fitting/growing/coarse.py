@@ -20,7 +20,7 @@ from legendre.core import limits
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidBasis
 from legendre.core.sums.quotient import BoxTotals, Quotient, volumes
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, Shape
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation, Support
 
@@ -35,7 +35,7 @@ def too_large(data: Observation) -> bool:
     return not data.whole or (plain and math.prod(data.shape) > limits.COARSE_BOXES)
 
 
-def divisible(shape: tuple[int, ...]) -> bool:
+def divisible(shape: Shape) -> bool:
     """Whether each mode can be cut in two without exceeding the largest number of boxes, 2^19: at most 19 modes.
 
     With more modes no coarser grid can be scored, so no basis can grow on it.

@@ -29,7 +29,7 @@ from legendre.core import limits
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate, moebius_adjoint, zeta_adjoint
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import Dense
 from legendre.model.dual import probabilities
 from legendre.solvers.linesearch import backtrack
@@ -95,7 +95,7 @@ class DataGrid:
     """
 
     data: Dense
-    shape: tuple[int, ...]  # of X, or of the merged grid, see `merge`; the border is included
+    shape: Shape  # of X, or of the merged grid, see `merge`; the border is included
     border: int  # 1 if there is a border, else 0
     eta_hat: FloatArray  # suffix sums of P, which is X over its sum
     log_measure: FloatArray | None  # log of the base measure, -inf outside Omega; None where it is 0 everywhere

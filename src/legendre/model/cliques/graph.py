@@ -16,17 +16,17 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.memory import size_name
-from legendre.core.types import BoolArray, IntArray, frozen
+from legendre.core.types import BoolArray, IntArray, Modes, Shape, frozen
 
 
 @dataclass(frozen=True)
 class Clique:
     """A node of the junction tree: modes that have one table together."""
 
-    modes: tuple[int, ...]  # first those shared with the parent, in the parent's order, then the clique's own
+    modes: Modes  # first those shared with the parent, in the parent's order, then the clique's own
     shared: int  # how many are shared with the parent: the separator
     parent: int  # the number of the parent; -1 for a root
-    shape: tuple[int, ...]  # the levels of the modes
+    shape: Shape  # the levels of the modes
 
     @property
     def n_cells(self) -> int:
@@ -84,7 +84,7 @@ class CliqueTree:
         )
 
 
-def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Sequence[int] = ()) -> CliqueTree:
+def cliques_of(positions: IntArray, merged_shape: Shape, together: Sequence[int] = ()) -> CliqueTree:
     """Build the junction tree of the modes that B couples; `positions` (k x N) are its cells in merged coordinates.
 
     All modes of `together` will be in one clique, so that a question about their joint margin is a look-up.

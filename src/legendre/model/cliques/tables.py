@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate
-from legendre.core.types import BoolArray, FloatArray, IntArray, S, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, S, Shape, frozen
 from legendre.data.sparse import Sparse
 from legendre.model.cliques.graph import Clique, CliqueTree
 
@@ -23,9 +23,9 @@ class Link:
     """How the modes that a clique shares with its parent lie in the parent's table: messages between the two use it."""
 
     above: int  # the number of the parent
-    parent: tuple[int, ...]  # the shape of the parent's table
-    kept: tuple[int, ...]  # the same shape with length 1 for axes that are not shared
-    summed: tuple[int, ...]  # the numbers of the axes that are not shared
+    parent: Shape  # the shape of the parent's table
+    kept: Shape  # the same shape with length 1 for axes that are not shared
+    summed: Modes  # the numbers of the axes that are not shared
 
     @classmethod
     def of(cls, child: Clique, parent: Clique) -> Link:
@@ -67,7 +67,7 @@ class Tables:
         return self.tree.n_cells
 
     @cached_property
-    def groups(self) -> list[tuple[int, int, tuple[int, ...]]]:
+    def groups(self) -> list[tuple[int, int, Shape]]:
         """For each shape of tables: where these tables start and end in the array, and the shape."""
         out, stop = [], 0
         for shape, n in Counter(clique.shape for clique in self.tree.cliques).items():
@@ -297,7 +297,7 @@ def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float
 # divided by the tables of the separators (Lauritzen 1996, section 4.4). A cell of the grid therefore carries
 # probability if each table does at the cell that it falls on.
 
-Part = tuple[tuple[int, ...], BoolArray]  # modes that B couples, and which of their merged cells carry probability
+Part = tuple[Modes, BoolArray]  # modes that B couples, and which of their merged cells carry probability
 
 
 def parts_of(tables: Tables) -> tuple[Part, ...]:
@@ -325,7 +325,7 @@ def with_parts(tables: Tables, parts: Iterable[Part]) -> Tables:
     return replace(tables, alive=marks)
 
 
-def on_grid(parts: Iterable[Part], merged_shape: tuple[int, ...]) -> BoolArray:
+def on_grid(parts: Iterable[Part], merged_shape: Shape) -> BoolArray:
     """Mark the merged cells that carry probability, as an array of this shape: those that all parts mark."""
     out = np.ones(merged_shape, dtype=np.bool_)
     for modes, alive in parts:
@@ -333,7 +333,7 @@ def on_grid(parts: Iterable[Part], merged_shape: tuple[int, ...]) -> BoolArray:
     return out
 
 
-def _broadcast_table(table: BoolArray, modes: tuple[int, ...], every: tuple[int, ...]) -> BoolArray:
+def _broadcast_table(table: BoolArray, modes: Modes, every: Modes) -> BoolArray:
     """Transpose a table over `modes` and insert axes of length 1, so that it broadcasts over `every` mode."""
     kept = [k for k in every if k in modes]
     turned = table.transpose([modes.index(k) for k in kept])

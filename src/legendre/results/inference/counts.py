@@ -12,7 +12,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery, InvalidTensor
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.results.base import count_name
@@ -49,7 +49,7 @@ class Counts:
         place = find(cells, self.cells)  # -1 for a cell that is not listed
         return np.where(place >= 0, self.n[place], 0.0) if len(self.n) else np.zeros(len(cells))
 
-    def grid(self, shape: tuple[int, ...]) -> FloatArray:
+    def grid(self, shape: Shape) -> FloatArray:
         """Return the counts as an array of X's shape, with 0 in cells without a count.
 
         Exact tests and the evidence need every cell, and a model that was loaded from a file its table.

@@ -33,7 +33,7 @@ from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Table
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results.base import Printed, Storable, to_frame
@@ -149,7 +149,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any
     return Combinations(tuple(called), np.vstack([coded, alone]))
 
 
-def _find_untied_terms(cells: IntArray, titles: Sequence[str], shape: tuple[int, ...]) -> IntArray:
+def _find_untied_terms(cells: IntArray, titles: Sequence[str], shape: Shape) -> IntArray:
     """Find the parameters that a coding applies to: those of single cells, in terms without any tied cell.
 
     `cells` (m x N) has the cell of each parameter, or -1 if it ties several; `titles` are the names of tied parameters.

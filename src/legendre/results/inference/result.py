@@ -13,9 +13,9 @@ from legendre.core.arguments import check_choice, check_int, check_number, gener
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import NamedValues, Table, list_words, shape_name, shorten
-from legendre.core.types import FloatArray, IntArray, frozen
+from legendre.core.types import FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import beyond_memory
-from legendre.model.model import Modes, generating_margins, in_running_order, is_decomposable
+from legendre.model.model import generating_margins, in_running_order, is_decomposable
 from legendre.results.base import Printed, count_name, rank_name
 from legendre.results.distribution import check_formed, read_cells
 from legendre.results.inference.counts import (

@@ -26,9 +26,9 @@ from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.sums.zeta import moebius
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.cliques.tables import is_saturated, n_carrying, parts_of, theta_of
-from legendre.model.model import CellList, Cliques, Model, Modes, fitted_margins, generating_margins, is_decomposable
+from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, is_decomposable
 from legendre.model.problem import Problem
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.structure.rank import covariance, independent

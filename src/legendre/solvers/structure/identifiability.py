@@ -12,8 +12,8 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.linalg import factorise, independent_columns
-from legendre.core.types import BoolArray, FloatArray, frozen
-from legendre.model.model import Model, Modes, generating_margins
+from legendre.core.types import BoolArray, FloatArray, Modes, frozen
+from legendre.model.model import Model, generating_margins
 from legendre.solvers.structure.rank import covariance
 
 # Below the first bound a value of a random function, whose coefficients are of size 1, is a rounding error; above the

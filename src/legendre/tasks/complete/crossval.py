@@ -21,7 +21,7 @@ from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSettin
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
 from legendre.core.text import Table, shorten
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
@@ -32,7 +32,6 @@ from legendre.solvers.structure.identifiability import identify
 
 HoldOut = Mode | Sequence[Mode] | None  # "cells", the modes of the fibres that are held out, or None: like the gaps
 Rng = int | np.random.Generator | None  # with an integer folds are always the same, with ``None`` different each time
-Modes = tuple[int, ...]
 
 
 @frozen
@@ -151,7 +150,7 @@ def _find_gap_shapes(seen: BoolArray, least: float = 0.02) -> tuple[list[Modes],
     return shapes or [()], gaps
 
 
-def _number_fibres(shape: tuple[int, ...], along: Modes) -> IntArray:
+def _number_fibres(shape: Shape, along: Modes) -> IntArray:
     """Return a grid of this shape with the number of the fibre along the modes `along` that each cell belongs to.
 
     Without modes each cell is a fibre of its own.

@@ -44,7 +44,7 @@ from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.text import NamedValues, Table
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.data.dense import Dense, observe
 from legendre.data.read import TensorLike
 from legendre.fitting.fit import Settings, fit_recipe
@@ -122,7 +122,7 @@ class PenalisedFit(Result):
     origin: Origin
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The shape of X."""
         return self.means.shape
 
@@ -261,7 +261,7 @@ class HeldOut:
 
     x: FloatArray  # at all observed cells, those that are held out included
     folds: IntArray  # by fold and cell the index of the shape as part of which the cell is held out, or -1
-    shapes: list[tuple[int, ...]]  # the modes of fibres that are held out, () for single cells
+    shapes: list[Shape]  # the modes of fibres that are held out, () for single cells
     squares: bool  # True: errors are squared differences; False: terms of the Poisson deviance
 
     def choose_rounds(
@@ -601,7 +601,7 @@ class Waves:
     weights: tuple[FloatArray, ...]
 
     @classmethod
-    def cosine(cls, shape: tuple[int, ...]) -> Waves:
+    def cosine(cls, shape: Shape) -> Waves:
         """Make cosine waves: the eigenvectors of the precision matrix of a random walk along the levels of a mode."""
         eigenvalues = [2.0 - 2.0 * np.cos(np.pi * np.arange(1, n) / n) for n in shape]
         matrices = [dct(np.eye(n), norm="ortho", axis=0) if n <= LONGEST_LEARNED else None for n in shape]
@@ -694,7 +694,7 @@ class Waves:
         """
         return reduce(_multiply, (rows.T for rows in self.spectra), t)
 
-    def name(self, term: tuple[int, ...], labels: Labels) -> str:
+    def name(self, term: Modes, labels: Labels) -> str:
         """Name a term, the kinds of its modes, by the modes that are not constant: ``"1 x 2~"`` for (0, 1, 2).
 
         A ``~`` marks modes whose levels are alike.

@@ -21,6 +21,7 @@ from legendre.basis.features import features as features_of
 from legendre.basis.interactions import blocks, interactions, list_subsets
 from legendre.core.arguments import check_name, entries
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
+from legendre.core.types import Shape
 from legendre.model.cliques.graph import clique_tree
 
 Term = frozenset[int]
@@ -116,7 +117,7 @@ class Formula:
             parts = [self.name(term) for term in sort_terms(self.terms)]
         return " + ".join([*parts, *map(str, self.functions)]) or "1"
 
-    def basis(self, shape: tuple[int, ...]) -> Basis:
+    def basis(self, shape: Shape) -> Basis:
         """Make the basis of the model on a table of this shape.
 
         A hierarchical model is given by its largest terms. Otherwise a term is the cells in which exactly its variables

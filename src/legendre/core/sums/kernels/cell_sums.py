@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from legendre.core.compiled import available_threads, compiled, in_threads, inner
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray, Shape
 
 
 @inner
@@ -129,7 +129,7 @@ class _Sweep(NamedTuple):
 
 
 def _plan_sweep(
-    shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool
+    shape: Shape, adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool
 ) -> tuple[_Sweep, IntArray]:
     """Put the longest mode first and sort both lists by it; return also each sorted asker's original number.
 
@@ -150,7 +150,7 @@ def _plan_sweep(
     return _Sweep(tables[0][first], values[first], tables[1][back], extents, strides), back
 
 
-def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
+def sweep(shape: Shape, adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
     """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`.
 
     `adders` (m x N) and `askers` (k x N) are cells of a grid of this shape; `values` (m,) belong to the adders. The
@@ -163,7 +163,7 @@ def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: 
     return out
 
 
-def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
+def sweep_joins(shape: Shape, cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
     """Fill `out` (k x k) with the mass at or above the join of any two basis cells: second moments of the features.
 
     `cells` (m x N) have the masses (m,), `basis` is (k x N). The Fisher matrix of a list of cells needs this.
