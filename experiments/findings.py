@@ -100,8 +100,7 @@ def faces(rows: Sequence[Row]) -> list[str]:
         if best is not last:
             said.append(
                 f"More of the paper's basis is not always better: {last.note} has RMSE {number(last.rmse, '.4g')}, "
-                f"{best.note} {number(best.rmse, '.4g')}. C_k(l) is c * floor(I_k / l), so that from l > I_k / 2 on "
-                "B2(l) is the first l rows and columns, and the rest of the picture gets none."
+                f"{best.note} {number(best.rmse, '.4g')}. From l > I_k / 2 on B2(l) is the first l rows and columns."
             )
     return said
 
@@ -195,13 +194,13 @@ def _times(rows: Sequence[Row]) -> list[str]:
     text = "; ".join(f"than {NAMES[name]} at {_where(*where)}" for name, where in faster.items() if any(where))
     return [
         f"*Slower than Tucker and CP as the number of parameters grows, faster than CP-APR.* {HOLDS[holds]} The "
-        f"paper's basis is faster {text}. Their times depend on when they stop; see below."
+        f"paper's basis is faster {text}. Their times depend on when they stop."
     ]
 
 
 def _where(better: Sequence[int], worse: Sequence[int]) -> str:
     if not worse:
-        return f"every number of parameters, {_counts(better)}"
+        return "every number of parameters"
     return f"{_counts(better)}, not at {_counts(worse)}" if better else f"none of {_counts(worse)}"
 
 

@@ -16,7 +16,6 @@ from benchmarks.tables import markdown, number
 from . import findings
 from .arranged import arrangement_bits
 from .comparison import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Effort, Row
-from .heldout import HeldOut, table
 from .prose import HELD_OUT, INTRODUCTION, LEFT_OUT, READING, ZEROS_KEPT
 from .recovery import STRENGTH, Recovery
 from .settings import DEFAULT, FULL, NAMES, UNORDERED, Level
@@ -70,7 +69,6 @@ def write_page(rows: Mapping[str, Any], folder: Path, path: Path = PAGE) -> Path
         HELD_OUT,
         _claims(findings.held_out(rows["heldout"])),
         _picture(where, "heldout.png", rows["heldout"]),
-        _held_out(rows["heldout"]),
         '## Does adaptive("bic") find the true cells?',
         _recovery(rows["recovery"]),
         LEFT_OUT.format(arrangements=_arrangements()),
@@ -128,7 +126,7 @@ def _verdicts(faces: Sequence[Row], mnist: Sequence[Row]) -> str:
             continue
         line = [data, f"{asked:,}"]
         for v in (v for name, v in judged if (name, v.asked) == (data, asked) and v.measure in SHOWN):
-            line += [number(v.ours, ".4g"), f"{number(v.best, '.4g')} {NAMES[v.peer]}", f"{v.won} of {v.tensors}"]
+            line += [number(v.ours, ".4g"), f"{number(v.best, '.4g')} {NAMES[v.peer]}", f"{v.won}/{v.tensors}"]
         lines.append(line)
     columns = ("data", "parameters", *(f"{name}{m}" for m in SHOWN for name in ("", "best other ", "won ")))
     absent = [data for data, found in parts.items() if not found]
@@ -137,18 +135,11 @@ def _verdicts(faces: Sequence[Row], mnist: Sequence[Row]) -> str:
 
 
 def _faces(rows: Sequence[Row]) -> str:
-    parts = [_by_size(rows, name, MEASURES[name], "all") for name in SHOWN]
-    parts.append(_by_size(rows, "seconds", lambda row: row.seconds, "all", spread=False))
-    return "\n\n".join(part for part in parts if part)
+    return _by_size(rows, "RMSE", MEASURES["RMSE"])
 
 
 def _mnist(rows: Sequence[Row]) -> str:
-    parts = [_by_size(rows, f"{name}, zeros left out", MEASURES[name], "nonzero") for name in SHOWN]
-    parts += [
-        _by_size(rows, f"{name}, zeros kept", MEASURES[name], "all", (UNIFORM, PAPER, ADAPTIVE, UNORDERED))
-        for name in SHOWN
-    ]
-    parts.append(_by_size(rows, "seconds, zeros left out", lambda row: row.seconds, "nonzero", spread=False))
+    parts = [_by_size(rows, "RMSE, zeros left out", MEASURES["RMSE"], "nonzero")]
     lost = [row for row in rows if row.method in (PAPER, ADAPTIVE) and row.seed is None and row.rmse is None]
     lost = [row for row in lost if row.status != "SKIPPED"]
     unsound = [row for row in rows if row.status in ("STALLED", "OUT_OF_STEPS")]
@@ -170,37 +161,19 @@ def _by_size(
     rows: Sequence[Row],
     name: str,
     quantity: Quantity,
-    support: str,
-    methods: Sequence[str] = ALL,
-    *,
-    spread: bool = True,
+    support: str = "all",
 ) -> str:
-    """Table a measure, methods down and sizes across; of peers the best seed, or the mean of the seeds."""
+    """Table a measure, methods down and sizes across; of peers the best seed."""
     sizes = _spread_out(row.asked for row in rows if row.asked)
     lines = []
-    for method in methods:
+    for method in ALL:
         cells = []
         for asked in sizes:
-            over = min if spread else mean
-            best = mean(over_tensors(rows, method, support, asked, quantity, over))
+            best = mean(over_tensors(rows, method, support, asked, quantity))
             cells.append("" if best != best else f"{best:.4g}")
-        if any(cells) and (spread or not (method == UNIFORM or method.endswith(MASKED))):
+        if any(cells):
             lines.append([NAMES[method], *cells])
     return markdown((name, *(f"{n:,}" for n in sizes)), lines) if lines else ""
-
-
-def _held_out(rows: Sequence[HeldOut]) -> str:
-    lines = []
-    for problem in dict.fromkeys(row.problem for row in rows):
-        for (method, asked), row in sorted(table(rows, problem).items(), key=lambda item: item[0][1]):
-            lines.append(
-                [
-                    problem, f"{asked:,}", NAMES[method], f"{row.n_params:,}", number(row.kl_fitted, ".4g"),
-                    number(row.kl_one_more, ".4g"), number(row.missed, ".1e") if row.missed else "0",
-                ]
-            )  # fmt: skip
-    columns = ("counts", "asked", "method", "parameters", "KL", "held out", "missed")
-    return markdown(columns, lines) if lines else ""
 
 
 def _arrangements() -> str:
@@ -221,9 +194,7 @@ def _recovery(rows: Sequence[Recovery]) -> str:
             [
                 shape,
                 f"{total:,}",
-                str(len(signal)),
                 f"{sum(row.exact for row in signal) / true:.0%}" if true else "",
-                f"{sum(row.near for row in signal) / true:.0%}" if true else "",
                 f"{mean(row.found for row in signal):.1f}",
                 f"{mean(row.spurious for row in signal):.2f}",
                 f"{mean(row.kl_truth for row in signal):.1e}",
@@ -233,11 +204,10 @@ def _recovery(rows: Sequence[Recovery]) -> str:
     n_true = max(row.n_true for row in rows)
     text = (
         f"Counts drawn from models with {n_true} cells of theta = +-{STRENGTH:g} in the lower half of each mode. "
-        "*exact*: the share of true cells that are chosen; *near*: with a chosen cell at most one index away in "
-        "every mode; *spurious*: chosen cells without a true one so near, for each tensor; *in noise*: cells chosen "
-        "for counts from the uniform distribution.\n\n"
+        "*exact*: the share of true cells that are chosen; *spurious*: chosen cells more than one index away from "
+        "all true ones, for each tensor; *in noise*: cells chosen for counts from the uniform distribution.\n\n"
     )
-    columns = ("shape", "counts", "tensors", "exact", "near", "chosen", "spurious", "KL(truth, fit)", "in noise")
+    columns = ("shape", "counts", "exact", "chosen", "spurious", "KL(truth, fit)", "in noise")
     return text + markdown(columns, lines)
 
 

@@ -94,6 +94,6 @@ def test_the_page_counts_wins_and_losses(tmp_path: Path) -> None:
     text = write_page(stores, tmp_path, tmp_path / "results.md").read_text()
     assert "Adaptive is better in 0 of 3 comparisons." in text
     assert "Others are ahead here: faces, 10 parameters, RMSE, NN-CP HALS (1.333); faces" in text
-    assert "| faces | 10 | 2 | 1.5 NN-CP HALS | 0 of 1 | 2 | 1.5 NN-CP HALS | 0 of 1 |" in text
+    assert "| faces | 10 | 2 | 1.5 NN-CP HALS | 0/1 | 2 | 1.5 NN-CP HALS | 0/1 |" in text
     assert "| NN-CP HALS | 1.5 |" in text
     assert text.count("No rows yet.") == 6

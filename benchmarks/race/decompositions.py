@@ -16,12 +16,9 @@ from .entrants import Case, Discipline, Entrant, Fitted, Floats, errors
 from .rows import OURS
 
 RULES = """\
-At least as many parameters as the package: the smallest such rank. There is no common residual, since the models
-differ; RMSE and KL are computed from each reconstruction; KL is infinite where that is 0 or less and X is not.
-Squared error: HALS, Tucker, CP-ALS (which may be negative). Divergence: the package, CP-APR, GCP with the Poisson
-loss. One random start, seed 0; the results page has several. TensorLy stops when the relative error changes by less
-than 1e-7, CP-APR at a KKT violation of 1e-4 or after 20 s, L-BFGS at its own tolerance, all after 500 iterations at
-most. *unordered*: levels of modes that have no order of their own are arranged first, which is timed too.
+Others have the smallest rank with at least as many parameters, one random start and at most 500 iterations. HALS,
+Tucker and CP-ALS minimise the squared error; the package, CP-APR and GCP the divergence. KL is infinite where a
+reconstruction is 0 or less and X is not. *unordered*: levels without an order are arranged first, which is timed too.
 """
 
 

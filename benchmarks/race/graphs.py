@@ -25,12 +25,10 @@ TOL = 1e-9
 BLOCKS, PATIENCE = 4000, 40.0
 """Blocks of 50 steps, and seconds, after which mbi is stopped."""
 RULES = """\
-10^5 rows, drawn from a member of the model: all single columns and the pairs that are joined in a graph. *residual*
-is max|eta - eta_hat|, computed here from the fitted margin of each pair; above 1e-9 a row is NOT REACHED. Counting
-the rows is part of the time. mbi (MirrorDescent on the L2 loss in float64, which of four estimators got there on
-every graph when all were tried) takes steps in blocks of 50 until the margins are right; it compiles for every new
-graph, so that its first call is what a single fit costs. pyAgrum fits Bayesian networks: a chain is one, and has a
-closed form; a lattice is not, and pyAgrum has no fit of a Markov random field.
+10^5 rows, drawn from a member of the model: all single columns and the pairs that are joined in a graph. The residual
+max|eta - eta_hat| must be at most 1e-9. Counting the rows is part of the time. mbi (MirrorDescent on the L2 loss in
+float64, the one of four estimators that got there on every graph) takes steps in blocks of 50; it compiles for every
+new graph, so that its first call is what a single fit costs. pyAgrum fits Bayesian networks: a chain is one.
 """
 
 

@@ -17,10 +17,8 @@ TOL = 1e-9
 RULES = """\
 The Poisson regression of the counts on all effects of one mode, `interactions(1)`, or of all pairs of modes,
 `interactions(2)`: one model, one answer. Others get the table as a data frame of one row a cell, made beforehand.
-*residual* is max|eta - eta_hat|, from each library's fitted values: the largest error of a sum over the cells at or
-above one, in any margin of the model, as a share of the total. A row above 1e-9 is NOT REACHED. pyfixest has the
-pairs as interacted fixed effects (`a^b`), which it sweeps out and does not list; glum and statsmodels estimate all
-coefficients, glum by sparse categorical columns, statsmodels by a dense design matrix.
+The residual max|eta - eta_hat|, from each library's fitted values, must be at most 1e-9. pyfixest has the pairs as
+interacted fixed effects (`a^b`), which it sweeps out and does not list; glum and statsmodels estimate all coefficients.
 """
 LETTERS = "abcd"
 

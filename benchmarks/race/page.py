@@ -17,33 +17,25 @@ from .rows import OURS, Row
 from .worker import LIMIT
 
 PAGE = ROOT / "docs" / "background" / "race.md"
-COLUMNS = ("problem", "method", "params", "status", "steps", "residual", "RMSE", "KL", "seconds", "/ legendre",
-           "first call", "peak MB")  # fmt: skip
+COLUMNS = ("problem", OURS, "fastest other", "other with the least KL", "did not get there")
 
 INTRODUCTION = f"""\
 # The race
 
 The package compared with the strongest libraries for each of its tasks, each with its best settings. Written
-by `make race` from the rows in `benchmarks/results/race.csv`; do not edit. It takes about twenty minutes on two
-quiet cores, and continues where it was interrupted. Every row is a process of its own with one thread for everybody
-and at most {LIMIT} s of processor time; times are processor time, which a busy machine disturbs less than the clock.
-Cases in which others do better come first.
+by `make race` from the rows in `benchmarks/results/race.csv`; do not edit. Every row is a process of its own with one
+thread and at most {LIMIT} s of processor time, in which times are measured. Cases in which others do better come first.
 """
 
 READING = """\
 ## How to read the numbers
 
-- *seconds*: the time of a call in a process that has made one before, the fastest of up to seven. */ legendre*: that
-  time divided by the package's on the same problem.
-- *first call*: import and first call in a fresh process. Code that an earlier process compiled is on disk. JAX
-  compiles in every process. [The first fit](first_use.md) has more on first use.
-- *residual*, *RMSE* and *KL* are computed here from what each library fitted, never its own report.
-- *peak MB*: peak resident memory beyond what the process held when the data were made; the library itself, with its
-  compiled code, is part of it.
-- NOT REACHED: it ended above the tolerance. TIME LIMIT, SKIPPED (a smaller problem took too long), CANNOT (the library
-  cannot do this), NOT INSTALLED, NO DATA, ERROR: the reason is given beside it.
-- pygenten's `gcp_opt` with the Poisson loss ended at its first step from every start that was tried, so its stochastic
-  solver is used.
+- Times are those of a call in a process that has made one before, the fastest of up to seven. A *first call* is
+  import and first call in a fresh process; JAX compiles in every process. See [the first fit](first_use.md).
+- Residuals, RMSE and KL are computed here from what each library fitted, never its own report.
+- *peak memory* is what a process holds beyond its data; the library itself is part of it.
+- *did not get there*: it ended above the tolerance, or ran out of time or memory. Libraries that cannot do a task are
+  not listed. The rows have the reasons, and everybody's steps, parameters and residuals.
 """
 
 
@@ -106,12 +98,9 @@ def _grouped(lines: list[list[str]]) -> list[list[str]]:
 
 
 def _discipline(discipline: Discipline, rows: Sequence[Row]) -> list[str]:
+    """Table a discipline, a line for each problem; the rows have every entrant."""
     here = [row for row in rows if row.discipline == discipline.name]
-    mine = {row.problem: row for row in here if row.method == OURS and row.counts}
-    lines = []
-    for case in discipline.cases:
-        found = {row.method: row for row in here if row.problem == case.name}
-        lines += [_cells(found[e.name], mine.get(case.name)) for e in discipline.entrants if e.name in found]
+    lines = [_line(found) for case in discipline.cases if (found := [row for row in here if row.problem == case.name])]
     return [f"## {discipline.title}", discipline.rules, _filled(lines) if lines else "No rows yet."]
 
 
@@ -121,20 +110,22 @@ def _filled(lines: list[list[str]]) -> str:
     return markdown([COLUMNS[k] for k in kept], [[line[k] for k in kept] for line in lines])
 
 
-def _cells(row: Row, ours: Row | None) -> list[str]:
-    ratio = row.seconds / ours.seconds if ours and row is not ours and row.seconds and ours.seconds else None
-    missing = row.seconds is None and row.note
+def _line(rows: Sequence[Row]) -> list[str]:
+    """Put the rows of ours beside the fastest and the closest of the others, and those that did not get there."""
+    mine, others = [row for row in rows if row.ours], [row for row in rows if not row.ours]
+    there = sorted((row for row in others if row.counts), key=lambda row: row.seconds or 0.0)
+    close = [row for row in there if row.tol is None and row.kl is not None]
+    late = [row.method for row in others if not row.counts and row.status != "CANNOT"]
     return [
-        row.problem,
-        row.method + (f" ({row.setting})" if row.setting and not row.ours else ""),
-        "" if row.params is None else f"{row.params:,}",
-        f"{row.status}: {row.note}" if missing else row.status,
-        "" if row.steps is None else f"{row.steps:,}",
-        number(row.residual, ".0e"),
-        number(row.rmse),
-        number(row.kl),
-        number(row.seconds),
-        number(ratio),
-        number(row.first_seconds),
-        number(row.peak_mb),
+        rows[0].problem,
+        "; ".join(_said(row) for row in mine),
+        _said(there[0]) if there else "",
+        _said(min(close, key=lambda row: row.kl or 0.0)) if close else "",
+        ", ".join(late),
     ]
+
+
+def _said(row: Row) -> str:
+    """Write the time of a row and, where models differ, its errors."""
+    errors = f", KL {number(row.kl)}, RMSE {number(row.rmse)}" if row.tol is None else ""
+    return f"{row.method.removeprefix(OURS).strip(', ')} {number(row.seconds)} s{errors}".strip()

@@ -14,11 +14,9 @@ from .entrants import Cannot, Case, Discipline, Entrant, Fitted, Floats, errors
 from .rows import OURS
 
 RULES = """\
-Every method gets the same X and margins, and is asked for margins that are right to 1e-10 of their largest entry; the
-residual is that error, computed here from the answer. POT and ott-jax get `-log X`, computed beforehand, as cost with
-regularisation 1, POT in each of its methods (`sinkhorn`, `sinkhorn_stabilized`, `sinkhorn_log`; two thresholds),
-ott-jax in float64 with sums of logarithms and with plain sums: the fastest that gets there, or else the most exact.
-At most 20,000 sweeps. Only the package says whether there is an answer, and which cells have to vanish.
+Margins must be right to 1e-10 of their largest entry, after at most 20,000 sweeps. POT and ott-jax get `-log X`,
+computed beforehand, as cost with regularisation 1, each in the fastest of its methods that gets there. Only the package
+says whether there is an answer, and which cells have to vanish.
 """
 SIZES = (300, 1000, 3000)
 EARLIER = (
