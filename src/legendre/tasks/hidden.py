@@ -311,7 +311,7 @@ def hidden(
         return result
 
 
-def _to_incomplete_rows(data: Dense, added: Modes) -> Incomplete:
+def _to_incomplete_rows(data: Dense, added: Shape) -> Incomplete:
     """Turn X into counts of rows that all lack the hidden modes, whose numbers of levels are `added`.
 
     The sample space and the base measure are those of X, repeated for every hidden level. The entries of `space`, X
