@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from numpy.typing import ArrayLike
-
-from legendre.basis.basis import Basis, cells
+from legendre.basis.basis import Basis, BasisLike, cells
 from legendre.core.arguments import check_int, check_name
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import IntArray
@@ -56,8 +54,8 @@ class Adaptive(Basis):
 def adaptive(
     n: int | Criterion,
     *,
-    include: Basis | str | ArrayLike = "empty",
-    candidates: Basis | str | ArrayLike | None = None,
+    include: BasisLike = "empty",
+    candidates: BasisLike | None = None,
     swaps: int | None = None,
     folds: int = 5,
     max_params: int | None = None,
@@ -131,7 +129,7 @@ def adaptive(
     return Adaptive(n, _read_cells(include), among, swaps, folds, max_params)
 
 
-def boxes(n: int | Literal["aic", "bic"], *, include: Basis | str | ArrayLike = "empty") -> Basis:
+def boxes(n: int | Literal["aic", "bic"], *, include: BasisLike = "empty") -> Basis:
     """Let the data choose boxes of cells, products of intervals, each with a factor on its probability.
 
     A parameter acts on the cells ``lo <= v < hi``, where either end may be left out; one of `adaptive` acts on all
@@ -169,7 +167,7 @@ def boxes(n: int | Literal["aic", "bic"], *, include: Basis | str | ArrayLike = 
     return Adaptive(_read_size("boxes", n, ("aic", "bic")), _read_cells(include), boxed=True)
 
 
-def _read_cells(basis: Basis | str | ArrayLike) -> Basis | str:
+def _read_cells(basis: BasisLike) -> Basis | str:
     """Check a basis that a recipe contains; a string is kept as it is, and read when the basis grows."""
     return basis if isinstance(basis, (str, Basis)) else cells(basis)
 

@@ -80,6 +80,9 @@ class Basis(ABC):
         return Pair(self, sign, other if isinstance(other, Basis) else cells(other))
 
 
+BasisLike = Basis | str | ArrayLike  # what `as_basis` reads
+
+
 class TieableBasis(Basis):
     """A basis whose parameters may act on several cells at once: it defines `terms`, and `select` follows."""
 

@@ -6,11 +6,9 @@ import ast
 from collections.abc import Callable
 from functools import lru_cache
 
-from numpy.typing import ArrayLike
-
 from legendre.basis import ties
 from legendre.basis.adaptive import adaptive, boxes
-from legendre.basis.basis import B1, B2, B3, Basis, Sign, cells, empty, full
+from legendre.basis.basis import B1, B2, B3, Basis, BasisLike, Sign, cells, empty, full
 from legendre.basis.graph import graph
 from legendre.basis.interactions import interactions
 from legendre.core.arguments import check_name
@@ -25,7 +23,7 @@ BUILDERS: dict[str, Callable[..., Basis]] = {
 """The functions and classes that a string may call, by name."""
 
 
-def as_basis(basis: Basis | str | ArrayLike) -> Basis:
+def as_basis(basis: BasisLike) -> Basis:
     """Read a `Basis`, a string or index vectors.
 
     Strings hold builder names with their arguments, joined by ``+`` or ``|`` (union), ``&`` and ``-``, with

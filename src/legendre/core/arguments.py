@@ -10,6 +10,8 @@ import numpy as np
 
 from legendre.core.errors import InvalidSetting, LegendreError, unknown_name
 
+Rng = int | np.random.Generator | None  # a seed, a generator, or None for a seed at random
+
 
 def check_installed(caller: str, packages: Iterable[str], source: str) -> None:
     """Raise an error if one of some packages is not installed; `source` is what pip installs to get them.
@@ -52,7 +54,7 @@ def entries(value: object) -> list[Any] | None:
         return None
 
 
-def generator_from(rng: int | np.random.Generator | None, error: type[Exception]) -> np.random.Generator:
+def generator_from(rng: Rng, error: type[Exception]) -> np.random.Generator:
     """Return a caller's generator of random numbers, or make one from a seed; ``None`` seeds it at random."""
     if not (rng is None or isinstance(rng, np.random.Generator) or is_whole(rng, 0)):
         raise error(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")

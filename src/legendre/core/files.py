@@ -14,6 +14,8 @@ import numpy as np
 
 from legendre.core.errors import InvalidFile, LegendreError, TooLarge
 
+PathName = str | os.PathLike[str]
+
 
 def check_path(path: Any, example: str = "fit.npz") -> Path:
     """Return the name of a file as a path; refuse what cannot be one. `example` is a name that the error shows."""
@@ -23,7 +25,7 @@ def check_path(path: Any, example: str = "fit.npz") -> Path:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterator[IO[bytes]]:
+def replacing(path: PathName, example: str = "fit.npz") -> Iterator[IO[bytes]]:
     """Yield a stream to a temporary file next to `path`, which replaces `path` when the block ends without an error.
 
     If the block fails, or the machine stops, the old file is as it was. A path that cannot be written to is refused at
@@ -55,7 +57,7 @@ def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterato
 
 
 @contextmanager
-def numpy_file(path: str | os.PathLike[str], advice: str = "") -> Iterator[Any]:
+def numpy_file(path: PathName, advice: str = "") -> Iterator[Any]:
     """Open a .npy or .npz file: yield an array, or NumPy's mapping from names to arrays.
 
     Pickled objects are refused, because reading one can run any code. Every error of reading, also inside the block

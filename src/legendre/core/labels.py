@@ -26,6 +26,8 @@ from legendre.core.errors import InvalidLabels, InvalidQuery, InvalidSamples, Le
 from legendre.core.types import AnyArray, IntArray, Shape, frozen
 
 Mode = int | str  # a mode, counted from 0 or by its name
+Event = Mapping[Any, Any]  # some modes and a level of each, as a caller names them
+Fixed = Mapping[int, int]  # the same by numbers: some modes and the place of a level of each
 Orders = Sequence[IntArray | None]  # for each mode the index in X of the level at each place; None: those of X
 
 

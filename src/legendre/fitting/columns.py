@@ -27,7 +27,7 @@ import numpy as np
 from legendre.basis.graph import Graph
 from legendre.core.cells import cell_keys
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples
-from legendre.core.labels import Labels
+from legendre.core.labels import Fixed, Labels
 from legendre.core.memory import check_room
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Shape, frozen
@@ -503,7 +503,7 @@ class Mixture:
             out[rows] = part.complete(columns.take(rows), generator)
         return out
 
-    def _list_rows(self, at: Mapping[int, int], kept: Sequence[int] = ()) -> tuple[IntArray, FloatArray]:
+    def _list_rows(self, at: Fixed, kept: Sequence[int] = ()) -> tuple[IntArray, FloatArray]:
         """Make a row for each combination of levels of the columns `kept`, in C order; return them and their log p.
 
         All rows have the levels `at` of other columns, and lack the rest, -1. An event of probability 0 is refused.
@@ -517,13 +517,13 @@ class Mixture:
             raise ImpossibleEvent("the event has probability 0")
         return rows, logs
 
-    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+    def marginal(self, kept: list[int], at: Fixed) -> FloatArray:
         """Return the distribution of the columns `kept`, an axis for each, given levels `at` of others."""
         from scipy.special import softmax
 
         return np.asarray(softmax(self._list_rows(at, kept)[1])).reshape([self.shape[k] for k in kept])
 
-    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
+    def sample(self, n: int, generator: np.random.Generator, at: Fixed) -> IntArray:
         """Draw n rows (n x columns), with the levels `at` of some columns given: complete rows that lack the rest."""
         row, _ = self._list_rows(at)
         return self.complete(Columns.of(row.repeat(n, axis=0), None, self.shape), generator)

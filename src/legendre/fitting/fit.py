@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, Cells
+from legendre.basis.basis import Basis, BasisLike, Cells
 from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core import limits
@@ -145,7 +145,7 @@ class Plan:
 
 def plan(
     X: TensorLike,
-    basis: Basis | str | ArrayLike,
+    basis: BasisLike,
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
@@ -499,7 +499,7 @@ def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[
 
 def decompose(
     X: TensorLike,
-    basis: Basis | str | ArrayLike | None = None,
+    basis: BasisLike | None = None,
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,

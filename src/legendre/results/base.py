@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import numpy as np
 
 from legendre.core.arguments import check_installed
 from legendre.core.errors import LegendreError
+from legendre.core.files import PathName
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.text import Table, fragment, latex, markdown, shorten
@@ -60,7 +60,7 @@ class Printed(ABC):
 class Storable(Printed):
     """A result that can also be written to a file, which `legendre.load` reads."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         """Write the result to an npz file, which `legendre.load` reads; if writing fails, an existing file is kept.
 
         X itself is not written, unless it is part of the result. A result that is read from a file has NumPy arrays.
@@ -115,7 +115,7 @@ class Result(Storable):
         """Return the certificate in words and the tables of the summary, for a notebook."""
         return fragment(self.tables(), [self.certificate().text()])
 
-    def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
+    def report(self, path: PathName, data: TensorLike | None = None) -> None:
         """Write one HTML page with everything about the result; it needs no network and opens in any browser.
 
         It shows the settings and results, the certificate in words, effects, slices of X and Q, the worst residuals,

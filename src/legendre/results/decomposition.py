@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import check_flag, is_whole
+from legendre.core.arguments import Rng, check_flag, is_whole
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSetting
-from legendre.core.labels import Mode, ordered_parts_bits
+from legendre.core.labels import Event, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text import NamedValues, Table, shape_name, shorten
@@ -357,7 +357,7 @@ class Decomposition(ModelResult):
         """
         return self._distribution.log_prob(queries.read_cells(self.labels, cells, "log_prob", indices))
 
-    def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
+    def marginal(self, modes: Mode | Sequence[Mode], *, given: Event | None = None) -> Any:
         """Return the probabilities over some modes, in the order given: Q summed over all other modes.
 
         Parameters
@@ -376,7 +376,7 @@ class Decomposition(ModelResult):
         """
         return self._probabilities(queries.find_modes(self.labels, modes, "marginal"), given)
 
-    def condition(self, given: Mapping[Any, Any]) -> Any:
+    def condition(self, given: Event) -> Any:
         """Return the probabilities of the other modes, given the levels of some: ``{mode: level, ...}``.
 
         Examples
@@ -387,7 +387,7 @@ class Decomposition(ModelResult):
         """
         return self._probabilities(None, given)
 
-    def _probabilities(self, modes: list[int] | None, given: Mapping[Any, Any] | None) -> Any:
+    def _probabilities(self, modes: list[int] | None, given: Event | None) -> Any:
         """Return probabilities over `modes`, by default all that are not in `given`, in the type of X.
 
         It is the common part of `marginal` and `condition`.
@@ -418,9 +418,7 @@ class Decomposition(ModelResult):
         """
         return queries.expectation(self._distribution, self.labels, f, modes)
 
-    def sample(
-        self, n: int, rng: int | np.random.Generator | None = None, given: Mapping[Any, Any] | None = None
-    ) -> Any:
+    def sample(self, n: int, rng: Rng = None, given: Event | None = None) -> Any:
         """Draw n cells from Q, or from Q given levels of some modes; the same integer `rng` gives the same cells.
 
         Returns an array of indices, n x N; for a labelled X a data frame with a column of labels for each mode.

@@ -21,10 +21,10 @@ import numpy as np
 from legendre.basis.basis import check_cells
 from legendre.basis.features import tabulate
 from legendre.core import limits
-from legendre.core.arguments import check_flag, entries, generator_from, is_whole
+from legendre.core.arguments import Rng, check_flag, entries, generator_from, is_whole
 from legendre.core.cells import cell_name, entries_at, first_cell
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery, LegendreError
-from legendre.core.labels import Labels, Mode
+from legendre.core.labels import Event, Fixed, Labels, Mode
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import read_array
 from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, IntArray, Shape, frozen
@@ -75,7 +75,7 @@ class GridDistribution:
             inside = inside & model.carries(boxes, self.alive)
         return np.where(inside, log_q, -np.inf)
 
-    def _form_table(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
+    def _form_table(self, at: Fixed) -> tuple[FloatArray, list[FloatArray]]:
         """Form the table of log q that marginals, samples and the most probable cell are computed from.
 
         An entry is the log probability of one cell. On a full grid without a base measure it stands for all cells of a
@@ -97,7 +97,7 @@ class GridDistribution:
             log_q, lengths[k] = log_q.take([entry], axis=k), np.ones(1)
         return log_q, lengths
 
-    def _weigh_boxes(self, at: Mapping[int, int]) -> tuple[FloatArray, list[FloatArray]]:
+    def _weigh_boxes(self, at: Fixed) -> tuple[FloatArray, list[FloatArray]]:
         """Compute the probability, up to a common factor, of each merged box (or cell) of the table.
 
         The second value is that of `_form_table`: how many levels each index of a mode stands for.
@@ -109,12 +109,12 @@ class GridDistribution:
                 q *= sides
         return q, lengths
 
-    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+    def marginal(self, kept: list[int], at: Fixed) -> FloatArray:
         """Return the probabilities over the modes `kept`, in that order, given the event `at`."""
         q, lengths = self._weigh_boxes(at)
         return _divide_among_cells(sum_others(q, kept) / q.sum(), [lengths[k] for k in kept])
 
-    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
+    def sample(self, n: int, generator: np.random.Generator, at: Fixed) -> IntArray:
         """Draw n cells (n x N) given the event `at`: first a box, then one of its cells, which are equally probable."""
         q, lengths = self._weigh_boxes(at)
         drawn = _draw(q.reshape(1, -1), np.zeros(n, dtype=np.int64), generator)
@@ -138,17 +138,17 @@ class ListDistribution(GridDistribution):
         points = self.model.support.cells()
         return points, self.log_prob(points)
 
-    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+    def marginal(self, kept: list[int], at: Fixed) -> FloatArray:
         """Return the probabilities over the modes `kept`, in that order, given the event `at`."""
         points, q = self._list_given(at)
         return sum_cells(points, q / q.sum(), self.model.support.shape, kept)
 
-    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
+    def sample(self, n: int, generator: np.random.Generator, at: Fixed) -> IntArray:
         """Draw n cells of the list (n x N) given the event `at`."""
         points, q = self._list_given(at)
         return np.asarray(points[_draw(q[None], np.zeros(n, dtype=np.int64), generator)])
 
-    def _list_given(self, at: Mapping[int, int]) -> tuple[IntArray, FloatArray]:
+    def _list_given(self, at: Fixed) -> tuple[IntArray, FloatArray]:
         """Return the cells of the list in the event `at`, and their probabilities up to a common factor."""
         points, log_q = self.listed
         inside = (points[:, list(at)] == list(at.values())).all(axis=1)
@@ -206,7 +206,7 @@ class CliqueDistribution:
             sums[~self.tables.alive] = -np.inf
         return self.tables.at(sums, cells) - self.beliefs[0]
 
-    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+    def marginal(self, kept: list[int], at: Fixed) -> FloatArray:
         """Return the probabilities over the modes `kept`, in that order, given the event `at`.
 
         They are read from the table of a clique that holds these modes. If there is none, a junction tree is built that
@@ -235,7 +235,7 @@ class CliqueDistribution:
             joint = sum_others(table, [clique.modes.index(k) for k in coupled]).reshape(joint.shape)
         return _divide_among_cells(joint, [quotient.lengths[k] for k in kept])
 
-    def restrict(self, at: Mapping[int, int]) -> CliqueDistribution:
+    def restrict(self, at: Fixed) -> CliqueDistribution:
         """Return Q given the event `at`: merged cells without the fixed levels get probability 0.
 
         A fixed level may share its merged level with others, among which Q is uniform. That does not change Q on the
@@ -251,7 +251,7 @@ class CliqueDistribution:
             raise ImpossibleEvent("the event has probability 0")
         return q
 
-    def sample(self, n: int, generator: np.random.Generator, at: Mapping[int, int]) -> IntArray:
+    def sample(self, n: int, generator: np.random.Generator, at: Fixed) -> IntArray:
         """Draw n cells (n x N) given the event `at`: ancestral sampling along the junction tree, then within boxes."""
         beliefs = (self.restrict(at) if at else self).beliefs[1]
         boxes = self._choose_boxes(beliefs.given, n, lambda q, rows: _draw(q, rows, generator))
@@ -380,9 +380,7 @@ def _draw(q: FloatArray, rows: IntArray, generator: np.random.Generator) -> IntA
     return low
 
 
-def _draw_within(
-    boxes: IntArray, lengths: Sequence[FloatArray], generator: np.random.Generator, at: Mapping[int, int]
-) -> IntArray:
+def _draw_within(boxes: IntArray, lengths: Sequence[FloatArray], generator: np.random.Generator, at: Fixed) -> IntArray:
     """Draw a cell of each merged box (N x n, changed in place), each with the same probability; return n x N indices.
 
     `lengths` has the number of levels of each interval, mode by mode. A mode that is fixed by `at` gets its index.
@@ -461,7 +459,7 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
     return found
 
 
-def read_event(labels: Labels, given: Mapping[Any, Any] | None, caller: str = "condition") -> dict[int, int]:
+def read_event(labels: Labels, given: Event | None, caller: str = "condition") -> dict[int, int]:
     """Read an event, ``{mode: level}``; return the index at which each mode is fixed, by the number of the mode.
 
     ``None`` is the event without conditions. `caller` is named in errors.
@@ -480,7 +478,7 @@ def read_event(labels: Labels, given: Mapping[Any, Any] | None, caller: str = "c
 
 
 def marginal(
-    q: Distribution, labels: Labels, modes: list[int] | None, given: Mapping[Any, Any] | None
+    q: Distribution, labels: Labels, modes: list[int] | None, given: Event | None
 ) -> tuple[list[int], FloatArray]:
     """Return probabilities over `modes` given the levels of other modes; and the modes, by default all not given.
 
@@ -527,7 +525,7 @@ def expectation(q: Distribution, labels: Labels, f: Any, modes: Mode | Sequence[
     return float(np.sum(table * np.where(table > 0, values, 0.0)))
 
 
-def sample(q: Distribution, n: int, rng: int | np.random.Generator | None, at: Mapping[int, int]) -> IntArray:
+def sample(q: Distribution, n: int, rng: Rng, at: Fixed) -> IntArray:
     """Check what a caller of `Decomposition.sample` asks for, and draw n cells (n x N) given the indices `at`."""
     if not is_whole(n, 0):
         raise InvalidQuery(f"sample({n!r}): the number of cells must be an integer >= 0.")

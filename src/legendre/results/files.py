@@ -13,7 +13,6 @@ class method ``_restore(**fields)``.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import date, datetime, time
@@ -26,7 +25,7 @@ import numpy as np
 
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidFile, LegendreError
-from legendre.core.files import numpy_file, replacing
+from legendre.core.files import PathName, numpy_file, replacing
 from legendre.core.labels import as_objects, level_text
 from legendre.core.types import AnyArray
 from legendre.data.dask import is_dask
@@ -54,7 +53,7 @@ DATES = (datetime, date, time)
 """Types of labels that files preserve, in addition to numbers and strings."""
 
 
-def save(result: Any, path: str | os.PathLike[str]) -> None:
+def save(result: Any, path: PathName) -> None:
     """Write a result to an npz file; if writing fails, an existing file is kept as it was."""
     arrays: dict[str, Any] = {}
     head = {"format": "legendre", "version": VERSION, "result": _encode(result, "", arrays)}
@@ -62,7 +61,7 @@ def save(result: Any, path: str | os.PathLike[str]) -> None:
         np.savez_compressed(stream, content=np.array(json.dumps(head)), **arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: PathName) -> Any:
     """Read a result from the file that its `save` wrote: the same type, with the same numbers.
 
     X is not in the file, so compute what needs it (`inference`, `at`) before saving. For a decomposition, eta, psi and

@@ -6,7 +6,7 @@ matplotlib is imported when a picture is drawn, because it is optional and slow 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,7 +36,7 @@ from legendre.core.figures import (
     set_factor_ticks,
     set_integer_ticks,
 )
-from legendre.core.labels import Labels, Mode
+from legendre.core.labels import Event, Labels, Mode
 from legendre.core.text import list_words, shorten
 from legendre.core.types import BoolArray, FloatArray, Modes, Shape, frozen
 from legendre.results.distribution import find_modes
@@ -403,7 +403,7 @@ class FitPlots(Plots):
         self,
         first: Mode,
         second: Mode,
-        given: Mapping[Any, Any] | None = None,
+        given: Event | None = None,
         *,
         ax: Axes | None = None,
     ) -> Axes:

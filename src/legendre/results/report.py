@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.figures import is_ordered
-from legendre.core.files import replacing
+from legendre.core.files import PathName, replacing
 from legendre.core.labels import Labels
 from legendre.core.sums.quotient import Quotient
 from legendre.core.text import fragment, shorten
@@ -86,7 +85,7 @@ def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> Report
     )
 
 
-def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
+def write_page(path: PathName, content: ReportContent) -> None:
     """Write the page: its template with every ``{{name}}`` replaced. If that fails, an existing file is kept.
 
     All are replaced in a single pass, so that a label of the user's that looks like ``{{name}}`` is not replaced.

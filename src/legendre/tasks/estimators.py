@@ -21,6 +21,7 @@ from legendre.basis.graph import Graph
 from legendre.basis.interactions import blocks, interactions, list_subsets, look_up_modes, mode_sets
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import (
+    Rng,
     check_choice,
     check_int,
     check_name,
@@ -39,7 +40,7 @@ from legendre.core.errors import (
     LegendreError,
     NotFitted,
 )
-from legendre.core.labels import Labels, read_levels
+from legendre.core.labels import Event, Labels, read_levels
 from legendre.core.origin import Origin, read_array
 from legendre.core.types import AnyArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Observation, beyond_memory
@@ -250,8 +251,8 @@ class Estimator(ABC):
     def sample(
         self,
         n_samples: int = 1,
-        rng: int | np.random.Generator | None = None,
-        given: Mapping[Any, Any] | None = None,
+        rng: Rng = None,
+        given: Event | None = None,
     ) -> AnyArray:
         """Draw independent rows, n x columns of values, possibly given the values of some columns.
 
@@ -265,9 +266,7 @@ class Estimator(ABC):
         """Return the values that rows of codes stand for, n x columns; within a bin a value is drawn uniformly."""
         return _stack([column.draw(cells[:, k], source) for k, column in enumerate(self.columns_)])
 
-    def conditional(
-        self, given: Mapping[Any, Any] | None = None, of: Hashable | Sequence[Hashable] | None = None
-    ) -> FloatArray:
+    def conditional(self, given: Event | None = None, of: Hashable | Sequence[Hashable] | None = None) -> FloatArray:
         """Return the joint distribution of the levels of some columns given values of others; the rest is summed out.
 
         Parameters
@@ -569,7 +568,7 @@ class LegendreDensity(Estimator):
             network = counted.with_pseudo_counts(alpha)
         self.mixture_ = Mixture(np.zeros(1), [network])
 
-    def impute(self, X: Rows, *, draw: bool = False, rng: int | np.random.Generator | None = None) -> AnyArray:
+    def impute(self, X: Rows, *, draw: bool = False, rng: Rng = None) -> AnyArray:
         """Fill in the missing values of rows, given the others, if values are missing at random.
 
         Numbers are filled in by their conditional mean, other values by the most probable one; with `draw`, all missing

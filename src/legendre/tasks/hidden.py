@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, Cells
+from legendre.basis.basis import Basis, BasisLike, Cells
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import check_int, entries, generator_from, is_whole
+from legendre.core.arguments import Rng, check_int, entries, generator_from, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
 from legendre.core.labels import Labels
 from legendre.core.origin import Origin
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
-from legendre.core.types import AnyArray, FloatArray, IntArray, Modes, Shape, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.observation import beyond_memory
 from legendre.data.partial_table import Pattern
@@ -205,7 +205,7 @@ class HiddenDecomposition(Result):
 
 def hidden(
     X: TensorLike,
-    basis: Basis | str | ArrayLike,
+    basis: BasisLike,
     sizes: int | Sequence[int] = 2,
     *,
     support: str | ArrayLike = "all",
@@ -213,7 +213,7 @@ def hidden(
     names: Names = None,
     levels: Levels = None,
     restarts: int = 10,
-    rng: int | np.random.Generator | None = 0,
+    rng: Rng = 0,
     tol: float = 1e-8,
     max_iter: int | None = None,
     progress: bool | None = None,

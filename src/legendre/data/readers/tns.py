@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -10,13 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from legendre.core.errors import InvalidFile
-from legendre.core.files import check_path
+from legendre.core.files import PathName, check_path
 from legendre.data.sparse_tensor import SparseTensor, assemble
 
 FORM = "Every line lists the indices of a cell and its value, separated by blanks."
 
 
-def read_tns(path: str | os.PathLike[str], shape: Sequence[int] | None = None) -> SparseTensor:
+def read_tns(path: PathName, shape: Sequence[int] | None = None) -> SparseTensor:
     r"""Read a tensor from a text file, which may be compressed (.gz).
 
     Each line lists the indices of a cell and its value, separated by blanks, as in the files of FROSTT; ``#`` begins a

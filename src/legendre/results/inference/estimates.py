@@ -28,7 +28,7 @@ from legendre.core import limits
 from legendre.core.arguments import check_choice, check_name, check_number
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery
-from legendre.core.labels import Labels, Mode
+from legendre.core.labels import Event, Fixed, Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.sums.linalg import factorise, limit_blas
@@ -118,7 +118,7 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
 # --- combinations ----------------------------------------------------------------------------------------------------
 
 
-def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any] | None) -> Combinations:
+def coefficients_of(fit: Decomposition, coding: str, reference: Event | None) -> Combinations:
     """Write the coefficients of `coef` as combinations of the constant and theta: the intercept first, then by term.
 
     `coding` is one of `Coding`, and `reference` names levels for treatment contrasts.
@@ -180,7 +180,7 @@ def _sort_basis(basis: IntArray) -> IntArray:
 
 
 def _code_levels(
-    labels: Labels, k: int, coding: str, reference: Mapping[int, int], *, against: bool = False
+    labels: Labels, k: int, coding: str, reference: Fixed, *, against: bool = False
 ) -> tuple[FloatArray, list[str]]:
     """Return the weights of the n levels of variable k in its n - 1 effects (n x n), and the names of the effects.
 
@@ -532,7 +532,7 @@ class Estimates(Storable):
         self,
         contrasts: Coding = "treatment",
         *,
-        reference: Mapping[Any, Any] | None = None,
+        reference: Event | None = None,
         exp: bool = False,
         confidence: float = 0.95,
         profile: bool = False,
@@ -677,7 +677,7 @@ class Estimates(Storable):
         self,
         first: Mode,
         second: Mode,
-        given: Mapping[Any, Any] | None = None,
+        given: Event | None = None,
         *,
         contrasts: Literal["local", "treatment"] = "local",
         confidence: float = 0.95,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from legendre.core.arguments import check_choice, check_int, check_number, generator_from
+from legendre.core.arguments import Rng, check_choice, check_int, check_number, generator_from
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import NamedValues, Table, list_words, shape_name, shorten
@@ -170,7 +170,7 @@ class Inference(Estimates):
     def bootstrap(
         self,
         n: int = 999,
-        rng: int | np.random.Generator | None = None,
+        rng: Rng = None,
         *,
         conditional: bool = False,
     ) -> Bootstrap:

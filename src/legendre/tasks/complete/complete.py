@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, TieableBasis
+from legendre.basis.basis import Basis, BasisLike, TieableBasis
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import check_choice, check_int, check_number, generator_from
+from legendre.core.arguments import Rng, check_choice, check_int, check_number, generator_from
 from legendre.core.cells import freeze
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
-from legendre.core.labels import Labels, Mode
+from legendre.core.labels import Event, Labels, Mode
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, frozen
@@ -32,7 +32,7 @@ from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Solver, Status
-from legendre.tasks.complete.crossval import CrossValidation, HoldOut, Rng, deal, extrapolate, read_modes, select
+from legendre.tasks.complete.crossval import CrossValidation, HoldOut, deal, extrapolate, read_modes, select
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 
 if TYPE_CHECKING:
@@ -129,15 +129,15 @@ class Completion(Result):
         fit = fit_recipe(observe(self.values, "all", self.values), as_basis("empty"), Settings())
         return replace(fit, origin=self.fit.origin)
 
-    def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
+    def marginal(self, modes: Mode | Sequence[Mode], *, given: Event | None = None) -> Any:
         """Return the shares of the filled tensor over some modes; see `Decomposition.marginal`."""
         return self.filled.marginal(modes, given=given)
 
-    def condition(self, given: Mapping[Any, Any]) -> Any:
+    def condition(self, given: Event) -> Any:
         """Return the shares of the filled tensor, given the levels of some modes; see `Decomposition.condition`."""
         return self.filled.condition(given)
 
-    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
+    def sample(self, n: int, rng: Rng = None) -> Any:
         """Draw cells of the filled tensor, each as often as its share; see `Decomposition.sample`."""
         return self.filled.sample(n, rng)
 
@@ -252,7 +252,7 @@ def _name_empty_slices(seen: BoolArray, labels: Labels, named: int = 8) -> list[
 
 def complete(
     X: TensorLike,
-    basis: Basis | str | ArrayLike | Sequence[Basis | str] | None = None,
+    basis: BasisLike | Sequence[Basis | str] | None = None,
     *,
     support: str | ArrayLike = "all",
     names: Names = None,
@@ -406,7 +406,7 @@ class OnGrid(TieableBasis):
         return repr(self.recipe)
 
 
-def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: int | None) -> list[Basis]:
+def read_bases(basis: BasisLike | Sequence[Basis | str], folds: int | None) -> list[Basis]:
     """Read the argument `basis` of `complete`: one basis, or candidates, which need `folds` to choose among them.
 
     A list without a basis or a string in it is one basis, given by its cells. Each basis is laid out on all cells.

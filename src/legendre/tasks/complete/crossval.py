@@ -17,6 +17,7 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
+from legendre.core.arguments import Rng
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
@@ -31,7 +32,6 @@ from legendre.results.views import deviance_terms
 from legendre.solvers.structure.identifiability import identify
 
 HoldOut = Mode | Sequence[Mode] | None  # "cells", the modes of the fibres that are held out, or None: like the gaps
-Rng = int | np.random.Generator | None  # with an integer folds are always the same, with ``None`` different each time
 
 
 @frozen
