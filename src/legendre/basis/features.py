@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from sys import float_info
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -133,7 +134,7 @@ def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
     """
     inverse = moebius(table)
     # differences below this are the rounding errors of the table's values
-    rounding = 8 * float(np.finfo(np.float64).eps) * float(np.abs(table).max(initial=0.0))
+    rounding = 8 * float_info.epsilon * float(np.abs(table).max(initial=0.0))
     inverse[np.abs(inverse) <= rounding] = 0.0
     cells = np.argwhere(inverse)
     return cells.astype(np.int64), inverse[tuple(cells.T)]

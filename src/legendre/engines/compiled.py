@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from sys import float_info
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +155,7 @@ class Vecchia:
         events would not count. At first the old log variances are NaN, so both are done.
         """
         ref = point.eta[self.order]
-        log_variance = np.log(np.maximum(ref * (1.0 - ref), np.finfo(float).tiny))
+        log_variance = np.log(np.maximum(ref * (1.0 - ref), float_info.min))
         if not np.abs(log_variance - self.selected_at).mean() <= reselect:
             self.select(eta, ref)
             self.selected_at, self.factored_at = log_variance, np.full(ref.size, np.nan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from sys import float_info
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,7 +51,7 @@ class Diagonal:
     @classmethod
     def inverting(cls, variance: FloatArray) -> Diagonal:
         """Invert the variances of the features; constant features, whose variance is 0, get 0: they never move."""
-        smallest = np.finfo(np.float64).tiny  # smaller variances have no finite inverse
+        smallest = float_info.min  # smaller variances have no finite inverse
         return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance >= smallest))
 
     def apply(self, vector: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from sys import float_info
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -321,7 +322,7 @@ class Plots:
         'residual'
         """
         ax, history, tol = axes_for("plot.history", ax), self.result.history, self.result.tol
-        residuals = [max(step.residual, np.finfo(np.float64).tiny) for step in history]  # 0 has no logarithm
+        residuals = [max(step.residual, float_info.min) for step in history]  # 0 has no logarithm
         ax.semilogy([step.iteration for step in history], residuals, "o-", color=BLUE, markersize=5, linewidth=2)
         ax.axhline(tol, color=ORANGE, linewidth=1.5)
         ax.text(0, tol, f"tol = {tol:g}", va="bottom", color=ORANGE, fontsize=SMALL)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import float_info
 from typing import Any, TypeVar
 
 import numpy as np
@@ -84,6 +85,6 @@ def search(
 
     # the rounding error of the objective psi - theta . eta_hat is proportional to the absolute sum of its terms
     size = abs(point.psi) + float(np.abs(point.theta) @ target.problem.eta_hat) + 1.0
-    noise = 8 * float(np.finfo(np.float64).eps) * size
+    noise = 8 * float_info.epsilon * size
     found = backtrack(phi, float(point.gradient @ direction), first=first, noise=noise)
     return None if found is None else State(found[1], memory, found[0])

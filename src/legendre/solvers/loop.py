@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
+from sys import float_info
 from typing import Any, ClassVar
 
 import numpy as np
@@ -336,7 +337,7 @@ def run(
             elif idle < solver.patience and (following := solver.advance(target, state)) is not None:
                 state, after, idle = following, following.point, idle + 1
                 # progress: the objective falls by more than its rounding error, or the residual by 0.1 %
-                noise = 4 * float(np.finfo(np.float64).eps) * (abs(mark.objective) + 1.0)
+                noise = 4 * float_info.epsilon * (abs(mark.objective) + 1.0)
                 if after.objective < mark.objective - noise or after.residual < 0.999 * mark.residual:
                     mark, idle = after, 0  # the mark stays otherwise, so that small steps can add up to progress
                 best = state if after.residual < best.point.residual else best

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from sys import float_info
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -127,7 +128,7 @@ def _bound_gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
     margins = [(margin, q.sum(axis=margin.others, keepdims=True)) for margin in scales.margins]
     a = np.zeros_like(q)
     first = 0.0
-    rounding = np.finfo(np.float64).eps * np.sqrt(q.size)  # of a sum of this many probabilities
+    rounding = float_info.epsilon * np.sqrt(q.size)  # of a sum of this many probabilities
     for _ in range(max_cycles):
         missing = 0.0
         for margin, current in margins:

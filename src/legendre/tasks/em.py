@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
+from sys import float_info
 
 import numpy as np
 
@@ -101,7 +102,7 @@ class Incomplete:
         """E and M step: fit the table that is expected if cells have the probabilities q; `theta` is a warm start."""
         values = self.expect(q)[self.inside]
         # positive entries are raised until their share of the total is a normal float64: subnormal ones lose digits
-        least = 4 * float(np.finfo(np.float64).tiny) * self.total
+        least = 4 * float_info.min * self.total
         values = np.where(values > 0, np.maximum(values, least), 0.0)
         completed = replace(with_counts(self.space, values), origin=self.space.origin)
         return fit_on(completed, basis, Settings(tol=tol), start=theta)
@@ -261,7 +262,7 @@ class Likelihood:
 
 def rounding_noise(log_likelihood: float) -> float:
     """Return by how much rounding may change a log-likelihood: a smaller rise or fall means nothing."""
-    return 8 * float(np.finfo(np.float64).eps) * abs(log_likelihood)
+    return 8 * float_info.epsilon * abs(log_likelihood)
 
 
 @frozen

@@ -8,6 +8,8 @@ with this property decide about all cells at once: with probability 1, each diff
 
 from __future__ import annotations
 
+from sys import float_info
+
 import numpy as np
 
 from legendre.core import limits
@@ -103,7 +105,7 @@ def from_covariance(
     functions = np.empty((len(draws), *seen.shape))
     for function, draw in zip(functions, draws, strict=True):
         theta = np.zeros(len(g))
-        theta[lost] = draw / np.maximum(sizes[lost], np.finfo(np.float64).tiny)
+        theta[lost] = draw / np.maximum(sizes[lost], float_info.min)
         for _ in range(2):  # the second solve removes the rounding error of the first
             theta[kept] -= factor.solve(g[kept] @ theta)
         function[...] = model.below(theta)
