@@ -146,6 +146,16 @@ def test_filled_cells_are_those_of_brute_force(seed: int) -> None:
     assert (rough.value - point.value) / total <= rough.gap + 1e-12
 
 
+def test_a_large_system_is_solved_twice_alike() -> None:
+    """NumPy overwrote the preconditioner from 65,536 cells on, and conjugate gradients ended after one product."""
+    x = np.random.default_rng(0).random((300, 250))
+    waves = Waves.cosine(x.shape)
+    problem = PenalisedProblem(waves, np.where(waves.terms, 0.05, 0.0), 10.0, x, x > 0.3)
+    point = problem.at(np.zeros(x.shape))
+    first, second = (point.solve(-point.gradient, 0.01) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
 def test_posterior_draws_have_the_inverse_hessian_as_covariance() -> None:
     X = planted(3)
     seen = ~np.isnan(X)

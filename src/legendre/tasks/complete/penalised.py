@@ -506,7 +506,8 @@ class PenalisedPoint:
             """Multiply y by the Hessian: to cells, times w m, back to waves."""
             return y + spread * waves.to_waves(weights * waves.to_cells(spread * y))
 
-        return apply, scale.__mul__
+        # not `scale.__mul__`: NumPy may take an array that only a bound method holds for a temporary, and overwrite it
+        return apply, lambda z: scale * z
 
     def solve(self, right: FloatArray, accuracy: float) -> FloatArray:
         """Solve ``Hessian y = right`` by conjugate gradients until a share `accuracy` of the right-hand side is left.
