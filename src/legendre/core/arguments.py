@@ -88,21 +88,20 @@ def check_number(
     name: str,
     least: float = -np.inf,
     *,
-    most: float = np.inf,
     above: float = -np.inf,
     below: float = np.inf,
     error: type[LegendreError] = InvalidSetting,
 ) -> float:
-    """Return a caller's finite number, from `least` to `most`, and strictly above `above` and below `below`.
+    """Return a caller's finite number, which is at least `least`, and strictly above `above` and below `below`.
 
-    The error message lists those of the four bounds that are finite.
+    The error message lists those of the three bounds that are finite.
 
     >>> check_number(0.95, "confidence", above=0, below=1)
     0.95
     """
-    if is_real(value) and np.isfinite(value) and least <= value <= most and above < value < below:
+    if is_real(value) and np.isfinite(value) and least <= value and above < value < below:
         return float(value)
-    bounds = [(">=", least), (">", above), ("<=", most), ("<", below)]
+    bounds = [(">=", least), (">", above), ("<", below)]
     range_ = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if np.isfinite(bound))
     raise error(f"{name} must be a finite number{f' {range_}' if range_ else ''}, got {value!r}.")
 

@@ -74,7 +74,7 @@ class Dense(Observation):
         """Sum X on Omega over each box, or over each of some `boxes` (m x N); see `Observation.merged`."""
         mask = self.support.mask
         sums = quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
-        return sums if boxes is None else np.asarray(sums[tuple(boxes.T)])
+        return sums if boxes is None else sums[tuple(boxes.T)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X at or above each box; a mask is not needed, because this is called only if Omega is the full grid."""

@@ -83,7 +83,7 @@ class Engine(Protocol):
         By default G is formed. Engines for large bases override this, and do without it.
         """
         g = self.fisher(point)
-        return np.asarray(g @ vector)
+        return g @ vector
 
     def swing(self, vector: FloatArray) -> float:
         """Return an upper bound on the largest minus the smallest value of ``zeta(vector)`` over the sample space.

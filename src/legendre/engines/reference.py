@@ -132,7 +132,7 @@ class ReferenceEngine(CellListEngine):
 
     def _on_basis(self, sums: FloatArray) -> FloatArray:
         """Read sums above every merged cell at the cells of B."""
-        return np.asarray(sums.ravel()[self.model.places])
+        return sums.ravel()[self.model.places]
 
     def fisher(self, point: Point, out: FloatArray | None = None, block: int = 64) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5).

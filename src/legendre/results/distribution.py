@@ -146,7 +146,7 @@ class ListDistribution(GridDistribution):
     def sample(self, n: int, generator: np.random.Generator, at: Fixed) -> IntArray:
         """Draw n cells of the list (n x N) given the event `at`."""
         points, q = self._list_given(at)
-        return np.asarray(points[_draw(q[None], np.zeros(n, dtype=np.int64), generator)])
+        return points[_draw(q[None], np.zeros(n, dtype=np.int64), generator)]
 
     def _list_given(self, at: Fixed) -> tuple[IntArray, FloatArray]:
         """Return the cells of the list in the event `at`, and their probabilities up to a common factor."""

@@ -99,7 +99,7 @@ class Parameters(Printed):
     def factor(self) -> FloatArray:
         """The factor by which each parameter multiplies the probability of the cells at or above its own."""
         with np.errstate(over="ignore"):
-            return np.asarray(np.exp(self.theta))
+            return np.exp(self.theta)
 
     def sorted_by(self, column: str) -> Parameters:
         """Return the same rows, those with the largest absolute values in a column first, those without one last.

@@ -190,7 +190,7 @@ def residuals_of(pair: Pair, x: FloatArray, q: FloatArray) -> FloatArray:
     Deviance residuals are signed square roots of the terms of the deviance, see `signed_roots`. Arrays of any shape.
     """
     if not pair.counts:
-        return np.asarray(x - q)
+        return x - q
     roots = signed_roots(x, q)
     return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: infinite, so no colour scale could show it
 
@@ -214,7 +214,7 @@ def signed_roots(x: FloatArray, q: FloatArray) -> FloatArray:
     >>> signed_roots(np.array([2.0, 3.0, 1.0]), np.array([2.0, 1.0, 2.0])).round(4).tolist()
     [0.0, 1.6099, -0.7834]
     """
-    return np.asarray(np.sign(x - q) * np.sqrt(deviance_terms(x, q)))
+    return np.sign(x - q) * np.sqrt(deviance_terms(x, q))
 
 
 def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> IntArray:
@@ -228,7 +228,7 @@ def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> I
     places = np.flatnonzero(sizes > least)
     if len(places) > most:  # select before sorting, because there may be millions of cells
         places = np.sort(places[np.argpartition(-sizes[places], most)[:most]])
-    return np.asarray(places[np.argsort(-sizes[places], kind="stable")])
+    return places[np.argsort(-sizes[places], kind="stable")]
 
 
 def margin_of(data: Observation, modes: Modes) -> FloatArray:
@@ -273,7 +273,7 @@ def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) 
     for axis, k in enumerate(effect.modes):
         margin = np.add.reduceat(margin, fit.model.quotient.cuts[k], axis=axis)
     if fit.n_vanishing and fit.data is not None and fit.data.counts:
-        few = np.asarray(margin * fit.total < FEW_COUNTS - 0.5)  # Q need not be an integer: 4.5 rounds to 5
+        few = margin * fit.total < FEW_COUNTS - 0.5  # Q need not be an integer: 4.5 rounds to 5
         if not few.all():  # of a table with few counts in all, everything would be left out
             return few
     return np.asarray(margin == 0)
@@ -290,7 +290,7 @@ def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray,
         kept = min(n, most)
         shown.append(np.arange(kept) * n // kept)
         index.append(np.searchsorted(np.cumsum(lengths), shown[-1], side="right"))
-    return np.asarray(merged[np.ix_(*index)]), shown
+    return merged[np.ix_(*index)], shown
 
 
 def slice_modes(shape: Shape, along: int | None = None) -> Modes:

@@ -225,7 +225,7 @@ class Likelihood:
         Louis (1982): the observed information is that of complete rows minus this. Rows that lack nothing miss none.
         """
         parts = [self._covariance(share(q, *part), part[0]) for part in self.data.parts if part[0]]
-        return np.asarray(sum(parts, np.zeros((self.fit.n_params,) * 2)) / self.data.total)
+        return sum(parts, np.zeros((self.fit.n_params,) * 2)) / self.data.total
 
     def find_shares(self, q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return which shares of the information of complete rows these rows have, and along which axes.

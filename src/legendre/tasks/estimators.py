@@ -77,8 +77,8 @@ class Levels:
     def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
         """Return a value for each code; within a bin it is drawn uniformly."""
         if self.edges is None:
-            return np.asarray(self.values[codes])
-        return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
+            return self.values[codes]
+        return self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes]
 
 
 @frozen
@@ -307,7 +307,7 @@ class Estimator(ABC):
                 f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so "
                 f"nothing follows for {labels.mode(k)!r}. With alpha > 0 every state has a probability."
             )
-        return np.asarray(softmax(log_q, axis=1))
+        return softmax(log_q, axis=1)
 
     @property
     def plot(self) -> FitPlots:

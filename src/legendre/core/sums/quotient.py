@@ -107,7 +107,7 @@ def _sum_intervals(grid: AnyArray, cuts: IntArray, axis: int, large: int = 1 << 
     as NumPy's reduceat along any mode but the last.
     """
     if grid.size < large or axis == grid.ndim - 1:
-        return np.asarray(np.add.reduceat(grid, cuts, axis=axis, dtype=np.float64))
+        return np.add.reduceat(grid, cuts, axis=axis, dtype=np.float64)
     slabs, ends = np.moveaxis(grid, axis, 0), [*cuts[1:].tolist(), grid.shape[axis]]
     out = np.empty((*grid.shape[:axis], len(cuts), *grid.shape[axis + 1 :]))
     for start, end, target in zip(cuts.tolist(), ends, np.moveaxis(out, axis, 0), strict=True):
@@ -141,4 +141,4 @@ class BoxTotals:
 
 def volumes(quotient: Quotient) -> FloatArray:
     """Count the cells of each box, as floats on the merged grid: the outer product of the lengths of all modes."""
-    return np.asarray(reduce(np.multiply.outer, quotient.lengths))
+    return reduce(np.multiply.outer, quotient.lengths)

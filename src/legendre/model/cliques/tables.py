@@ -197,7 +197,7 @@ class Tables:
             # reverse the modes by slices: np.flip does the same in ten times the time
             modes = [slice(None, None, -1)] * (stack.ndim - out.ndim)
             accumulate(stack[(slice(None),) * out.ndim + tuple(modes)], first=out.ndim)
-        return np.asarray(out[self.positions])
+        return out[self.positions]
 
     def _stacks(self, tables: FloatArray) -> Iterator[FloatArray]:
         """View the tables of each shape as one array: vectors if there are several, tables, then the modes."""
@@ -272,7 +272,7 @@ def theta_of(tables: Tables, out: FloatArray) -> FloatArray:
             above = matrices[link.above].reshape(link.parent)
             bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
             above[bottom] += table[:, 0].reshape(link.kept)
-    return np.asarray(out[tables.positions])
+    return out[tables.positions]
 
 
 def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float, float]:

@@ -794,7 +794,7 @@ class Estimates(Storable):
 
         def slack_gradient(x: FloatArray) -> FloatArray:
             """Return the gradient of `slack`, which the solver needs."""
-            return np.asarray((counts - mu * np.exp(design @ x)) @ design)
+            return (counts - mu * np.exp(design @ x)) @ design
 
         ends, solve = np.empty((len(targets), 2)), cast(Any, minimize)
         with limit_blas(fit.n_params):
