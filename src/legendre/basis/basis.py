@@ -182,7 +182,7 @@ class Full(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List all cells of Omega but the bottom."""
-        check_room(data.support.n_cells, ROOM * len(data.shape), "full: a basis", "Use interactions(...).")
+        check_room(data.support.n_cells, ROOM * data.n_modes, "full: a basis", "Use interactions(...).")
         cells = data.support.cells()
         return cells[cells.any(axis=1)]
 
@@ -258,7 +258,7 @@ class B1(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells of the axes that are in the support: each mode is run through while the others are 0."""
-        return _list_lines(data, [{k: None} for k in range(len(data.shape))])
+        return _list_lines(data, [{k: None} for k in range(data.n_modes)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -280,7 +280,7 @@ class _Sliced(Basis):
 
     def _slices(self, labels: Labels) -> int:
         """Return the mode that numbers the slices, counted from 0."""
-        order = len(labels.shape)
+        order = labels.n_modes
         if not isinstance(self.axis, str) and -order <= self.axis < order:
             return int(self.axis) % order
         return labels.find_mode(self.axis, f"{type(self).__name__}: axis={self.axis!r}", InvalidBasis)

@@ -44,7 +44,7 @@ class Tied(TieableBasis):
         on all of their levels equally. With `within`, each combination of levels of those modes gets parameters of its
         own: the features are multiplied by the indicator of that combination.
         """
-        order, labels = len(data.shape), data.labels
+        order, labels = data.n_modes, data.labels
         modes = look_up_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
         part = replace(
             labels.part(modes), names=tuple(map(labels.mode, modes))
@@ -146,7 +146,7 @@ def tabulate(f: Feature, labels: Labels, name: str, error: type[LegendreError] =
     It reads features, and what `Decomposition.expectation` takes the mean of. The table has the modes' internal order
     of levels, which may differ from that of the caller's X. Errors, of type `error`, call the caller's value `name`.
     """
-    shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(len(labels.shape)))
+    shape, table, modes = labels.shape, f, ", ".join(labels.mode(k) for k in range(labels.n_modes))
     if callable(f):  # with the levels of mode k along axis k, so that the results broadcast
         levels = [labels.levels_of(k) for k in range(len(shape))]
         try:

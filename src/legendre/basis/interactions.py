@@ -34,7 +34,7 @@ class Interactions(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells of the basis in C order, k x N."""
-        shape, order = data.shape, len(data.shape)
+        shape, order = data.shape, data.n_modes
         if not isinstance(self.sets, int):
             groups, most = look_up_modes("interactions", self.sets, order, data.origin.labels), order
         elif self.sets <= order:  # an order: the subsets of all modes, up to that size

@@ -102,6 +102,11 @@ class Labels:
         return replace(modes, levels=checked if any(level is not None for level in checked) else None)
 
     @property
+    def n_modes(self) -> int:
+        """The number of modes."""
+        return len(self.shape)
+
+    @property
     def given(self) -> bool:
         """Whether there are any labels."""
         return self.names is not None or self.levels is not None
@@ -146,7 +151,7 @@ class Labels:
         (-1, 1, 0)
         """
         found = []
-        for k, levels in enumerate(self.levels or (None,) * len(self.shape)):
+        for k, levels in enumerate(self.levels or (None,) * self.n_modes):
             keys: list[Any] = []  # names and objects have none: an empty list counts as rising
             if levels is not None and all(isinstance(label, str) for label in levels):
                 keys = sort_keys(levels.tolist()) or []
@@ -252,15 +257,17 @@ class Labels:
 
         `door` is the public function or argument where the caller named it; the error message begins with it.
         """
-        n_modes, start = len(self.shape), f"{door}: " if door else ""
-        if is_whole(key, 0) and key < n_modes:
+        start = f"{door}: " if door else ""
+        if is_whole(key, 0) and key < self.n_modes:
             return int(key)
         if self.names is not None and not is_whole(key):
             if isinstance(key, str) and key in self.names:
                 return self.names.index(key)
             raise error(start + unknown_name("mode", str(key), self.names[:12]))
         hint = " They have no names: pass names=." if isinstance(key, str) else ""
-        raise error(f"{start}{key!r} is not a mode of X, which has {n_modes}, counted from 0 to {n_modes - 1}.{hint}")
+        raise error(
+            f"{start}{key!r} is not a mode of X, which has {self.n_modes}, counted from 0 to {self.n_modes - 1}.{hint}"
+        )
 
     def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the place of a level that a caller names.
@@ -289,7 +296,7 @@ class Labels:
         Objects such as dates and periods are found by their strings too, so that a caller can type them.
         """
         found: list[dict[Hashable, int] | None] = []
-        for levels in self.levels or (None,) * len(self.shape):
+        for levels in self.levels or (None,) * self.n_modes:
             places = {} if levels is None else {_as_python(label): i for i, label in enumerate(levels.tolist())}
             texts = {level_text(label): i for label, i in places.items() if not isinstance(label, (str, Number))}
             found.append(None if levels is None else texts | places)

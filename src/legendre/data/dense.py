@@ -84,7 +84,7 @@ class Dense(Observation):
         """Sum X over the intervals of each mode: from the sums that the first pass found, or by reading X again."""
         if self.by_mode:
             return super().margins(quotient)
-        return self.tables(quotient, [(k,) for k in range(len(self.shape))])
+        return self.tables(quotient, [(k,) for k in range(self.n_modes)])
 
     def tables(self, quotient: Quotient, groups: Sequence[Modes]) -> list[FloatArray]:
         """Sum X onto each of some sets of modes, and there over the boxes: one table for each set.
@@ -98,7 +98,7 @@ class Dense(Observation):
         if len(groups) > 1 and math.prod(self.shape[k] for k in modes) * limits.MERGING > self.values.size:
             half = len(groups) // 2
             return self.tables(quotient, groups[:half]) + self.tables(quotient, groups[half:])
-        others = tuple(k for k in range(len(self.shape)) if k not in modes)
+        others = tuple(k for k in range(self.n_modes) if k not in modes)
         # modes that no set needs keep length 1, so that axes keep their numbers
         sums, out = self.values.sum(axis=others, dtype=np.float64, keepdims=True), []
         for group in groups:

@@ -119,6 +119,11 @@ class Observation(ABC):
         return self.support.shape
 
     @property
+    def n_modes(self) -> int:
+        """The number of modes."""
+        return len(self.shape)
+
+    @property
     def labels(self) -> Labels:
         """What the modes and their levels are called."""
         return self.origin.of(self.shape)

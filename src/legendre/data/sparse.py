@@ -103,7 +103,7 @@ class Sparse(Observation):
         chosen = largest_entries(self.cells, self.values, axis, count)
         if not self.support.full:
             return chosen
-        n_slices, order = self.shape[axis], len(self.shape)
+        n_slices, order = self.shape[axis], self.n_modes
         count = min(count, math.prod(self.shape) // n_slices)  # no slice has more cells
         check_room(n_slices * count, 32 * order, "a basis", "Number slices by a shorter mode.")
         first = np.searchsorted(chosen[:, axis], np.arange(n_slices + 1))  # where each slice begins in `chosen`

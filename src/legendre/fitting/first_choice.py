@@ -68,11 +68,11 @@ def first_fit(data: Observation, recipe: Basis, settings: Settings, say: Say, *,
     """
     if recipe.growing is None:
         what = "each pair of levels" if recipe == interactions(2) else "each level"
-        size = f"{size_name(math.prod(data.shape))} cells, {len(data.shape)} modes"
+        size = f"{size_name(math.prod(data.shape))} cells, {data.n_modes} modes"
         why = f"X is too large to grow a basis on within a minute ({size}): this one keeps the sum over {what} as it is"
         return replace(fit_recipe(data, recipe, settings, say), reason=f"{why}.")
     fit = _fit_grown(data, recipe.growing, settings, say)
-    levels = data.labels.levels or (None,) * len(data.shape)
+    levels = data.labels.levels or (None,) * data.n_modes
     bare = [k for k, own in enumerate(levels) if own is None] if hint and data.whole else []
     if not (mixed := [k for k in bare if look_unordered(data, k)]):
         return fit
@@ -135,7 +135,7 @@ def why_none_held_out(data: Dense) -> str | None:
     """
     if count_nonzero(data) < LEAST_HELD_OUT * FOLDS:
         return "X has too few cells that are not 0 to hold some out."
-    if math.prod(data.shape) * len(data.shape) > limits.FIRST_HELD_OUT:
+    if math.prod(data.shape) * data.n_modes > limits.FIRST_HELD_OUT:
         return "No cells were held out, which would take more than some seconds for an X of this size."
     return None
 

@@ -439,16 +439,16 @@ def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -
     """
     framed = isinstance(cells, Mapping) or is_frame(cells)
     if framed:
-        table = read_table(cells, "cells").by_name([labels.mode(k) for k in range(len(labels.shape))], "cells")
+        table = read_table(cells, "cells").by_name([labels.mode(k) for k in range(labels.n_modes)], "cells")
         array = np.stack([table.column(name).rows() for name in table.names], axis=1)
     else:
         array = read_array(cells, "cells", InvalidBasis)
     # rows of the wrong length are checked as indices too: `check_cells` raises an error with the right length
-    if check_flag(indices, "indices") or labels.levels is None or array.shape[-1:] != (len(labels.shape),):
+    if check_flag(indices, "indices") or labels.levels is None or array.shape[-1:] != (labels.n_modes,):
         return labels.places(check_cells(array, labels.shape))
     if not framed:
         table = read_table([cells] if array.ndim == 1 else cells, "cells")
-    found = np.empty((table.n, len(labels.shape)), dtype=np.int64)
+    found = np.empty((table.n, labels.n_modes), dtype=np.int64)
     for k, name in enumerate(table.names):
         column = table.column(name)
         if column.mark_absent().any():  # the code of a missing value is -1, the smallest
@@ -485,7 +485,7 @@ def marginal(
     It is the query behind `Decomposition.marginal` and `condition`: it checks what the caller asks for.
     """
     at = read_event(labels, given)
-    kept = [k for k in range(len(labels.shape)) if k not in at] if modes is None else modes
+    kept = [k for k in range(labels.n_modes) if k not in at] if modes is None else modes
     for k in kept:
         if k in at:
             raise InvalidQuery(f"marginal: {labels.mode(k)} is asked for and given.")
@@ -509,7 +509,7 @@ def expectation(q: Distribution, labels: Labels, f: Any, modes: Mode | Sequence[
 
     f is evaluated on the grid of the modes that it depends on, and summed with the marginal of Q over these.
     """
-    kept = list(range(len(labels.shape))) if modes is None else find_modes(labels, modes, "expectation")
+    kept = list(range(labels.n_modes)) if modes is None else find_modes(labels, modes, "expectation")
     if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
     part = labels.part(kept)

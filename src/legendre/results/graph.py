@@ -137,7 +137,7 @@ class InteractionGraph(Printed):
         import networkx as nx
 
         out = nx.Graph()
-        out.add_nodes_from(self.labels.key(k) for k in range(len(self.labels.shape)))
+        out.add_nodes_from(self.labels.key(k) for k in range(self.labels.n_modes))
         out.add_edges_from((e.a, e.b, {"gain": e.gain, "df": e.df, "p_value": e.p_value}) for e in self.edges)
         return out
 
@@ -154,6 +154,6 @@ class InteractionGraph(Printed):
         cliques = self.cliques
         widest = max(map(len, cliques), default=0)
         return (
-            f"<InteractionGraph of {len(self.labels.shape)} modes: {len(self.ends)} edges, {len(cliques)} cliques of "
+            f"<InteractionGraph of {self.labels.n_modes} modes: {len(self.ends)} edges, {len(cliques)} cliques of "
             f"up to {widest} modes, {math.fsum(self.gains):.4g} nats gained>"
         )

@@ -126,7 +126,7 @@ class Parameters(Printed):
         """Return the table as a pandas data frame, with a column for the level of each mode (up to 32 modes)."""
         pandas = import_pandas("parameters().to_frame()")
         columns: dict[str, Any] = {"parameter": list(self.names)}
-        if len(self.labels.shape) <= limits.MOST_AXES:
+        if self.labels.n_modes <= limits.MOST_AXES:
             for k, cells in enumerate(self.cells.T):
                 levels = self.labels.levels_of(k)[cells]
                 # tied parameters have no single cell: -1, which has no level

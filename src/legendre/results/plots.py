@@ -109,9 +109,9 @@ class Plots:
         """
         pair, labels = self.pair, self.pair.labels
         check_int(most, "plot.slices: most", 1, InvalidQuery)
-        if len(labels.shape) == 1:
+        if labels.n_modes == 1:
             raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
-        if len(labels.shape) == 2 and mode is not None:
+        if labels.n_modes == 2 and mode is not None:
             raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
         modes = slice_modes(labels.shape, None if mode is None else labels.find_mode(mode, "plot.slices"))
         # slices x rows x columns; a matrix is a single slice
@@ -126,7 +126,7 @@ class Plots:
         unit, spread = ("count", "standard deviations") if pair.counts else ("entry", "difference")
         # a column of panels for each: its name, the slices, the colours, and the unit at the colour bar
         parts = [(pair.seen, x, values, unit), (pair.made, q, values, unit), ("residual", residuals, shades, spread)]
-        if pair.width is not None and len(modes) == len(labels.shape) and np.isfinite(pair.width).any():
+        if pair.width is not None and len(modes) == labels.n_modes and np.isfinite(pair.width).any():
             width = pair.width.transpose(modes).reshape(-1, *x.shape[1:])
             parts.append(("width of 90 % interval", width[chosen], _colours(width), unit))
         figure, axes = make_panels("plot.slices", len(parts) * len(chosen), len(parts), (4.6, 3.3))
@@ -148,7 +148,7 @@ class Plots:
             if column:  # X has the colours of Q
                 beyond = "both" if name == "residual" else "neither"
                 add_colour_bar(column_axes, image, of, extend=beyond, pad=0.02, aspect=40)
-        summed = [labels.mode(k) for k in range(len(labels.shape)) if k not in modes]
+        summed = [labels.mode(k) for k in range(labels.n_modes) if k not in modes]
         notes = [
             f"{pair.seen.capitalize()}, {pair.made} and residual",
             f"summed over {', '.join(summed) if len(summed) <= 3 else f'{len(summed)} other modes'}" if summed else "",
@@ -278,7 +278,7 @@ class Plots:
         from matplotlib.patches import Rectangle
 
         pair = self.pair
-        kept = tuple(find_modes(pair.labels, range(len(pair.labels.shape)) if modes is None else modes, "plot.mosaic"))
+        kept = tuple(find_modes(pair.labels, range(pair.labels.n_modes) if modes is None else modes, "plot.mosaic"))
         labels = pair.labels.part(kept)
         if len(kept) > 4 or math.prod(labels.shape) > 600:
             raise InvalidQuery(

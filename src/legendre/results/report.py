@@ -298,8 +298,8 @@ def shape_line(labels: Labels) -> str:
 
     More would not fit in a line.
     """
-    if len(labels.shape) > 8:
-        return f"order {len(labels.shape)}"
+    if labels.n_modes > 8:
+        return f"order {labels.n_modes}"
     return " × ".join(f"{labels.mode(k)} ({n:,})" for k, n in enumerate(labels.shape))
 
 

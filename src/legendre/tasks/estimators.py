@@ -296,7 +296,7 @@ class Estimator(ABC):
         from scipy.special import softmax
 
         labels = self._labels()
-        k = len(labels.shape) - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
+        k = labels.n_modes - 1 if of is None else labels.find_mode(of, "of", InvalidSamples)
         codes = self._encode(X, skip=k)
         log_q = np.empty((len(codes), labels.shape[k]))
         for level in range(labels.shape[k]):  # the joint probability of the other columns with each level
@@ -715,7 +715,7 @@ class BoltzmannMachine(Estimator):
         Single columns are left out, because every column has a bias. `data` are the rows, from which ``ld.graph()``
         finds the sets.
         """
-        n = len(labels.shape)
+        n = labels.n_modes
         if isinstance(self.edges, Iterator):  # a second fit would find it empty
             raise InvalidBasis(f"edges={self.edges!r}: pass a list, such as [(0, 1), (1, 2)].")
         if isinstance(self.edges, Graph):
@@ -735,7 +735,7 @@ class BoltzmannMachine(Estimator):
         """
         del valid
         labels = self._labels()
-        shape, keys = labels.shape, labels.names or range(len(labels.shape))
+        shape, keys = labels.shape, labels.names or range(labels.n_modes)
         data = observe_rows(codes, weights, shape, check_number(self.alpha, "alpha", 0))
         groups = [*((k,) for k in range(len(shape))), *self._read_edges(data, labels)]
         fit = fit_on(data, Cells(blocks(shape, groups)), Settings.read(tol=self.tol))

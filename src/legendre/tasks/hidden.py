@@ -269,7 +269,7 @@ def hidden(
         generators = generator_from(rng, InvalidSetting).spawn(restarts)
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
         rows = _to_incomplete_rows(data, added)
-        n_visible = len(data.shape)
+        n_visible = data.n_modes
         cells = _select_cells(recipe, rows.space, n_visible)
         # which cells vanish depends only on the zeros of X, so a rough fit from any q finds them for all starts
         likelihood = Likelihood(rows, rows.fit(rows.even, Cells(cells), 1e-6))
@@ -329,7 +329,7 @@ def _to_incomplete_rows(data: Dense, added: Shape) -> Incomplete:
     even = repeat(data.values / math.prod(added))
     space = observe(even, "all" if mask is None else repeat(mask), None if base is None else repeat(base))
     seen = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), 0.0)
-    pattern = Pattern(tuple(range(len(data.shape))), seen)
+    pattern = Pattern(tuple(range(data.n_modes)), seen)
     return Incomplete(replace(space, origin=_with_hidden(data.origin, shape)), (pattern,))
 
 
@@ -337,7 +337,7 @@ def _with_hidden(origin: Origin, shape: Shape) -> Origin:
     """Append "hidden 0", "hidden 1", ... to the names of X's modes, if these have names; `shape` has all modes."""
     if (labels := origin.labels) is None:
         return origin
-    more = [f"hidden {k}" for k in range(len(shape) - len(labels.shape))]
+    more = [f"hidden {k}" for k in range(len(shape) - labels.n_modes)]
     names = labels.names and (*labels.names, *more)
     levels = labels.levels and (*labels.levels, *[None] * len(more))
     own_names = origin.own_names and (*origin.own_names, *more)

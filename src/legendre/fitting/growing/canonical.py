@@ -76,7 +76,7 @@ def order_modes(hashes: list[Hashes]) -> list[int]:
 def sort_modes(data: Dense) -> tuple[Dense, list[int]]:
     """Return X with its modes in the order of `order_modes`, and that order; cells of it have columns in that order."""
     # the lengths decide unless two are equal; only then is X hashed
-    axes = order_modes(hash_levels(data, rounds=2 if len(set(data.shape)) < len(data.shape) else 0))
+    axes = order_modes(hash_levels(data, rounds=2 if len(set(data.shape)) < data.n_modes else 0))
     if axes == sorted(axes):
         return data, axes
 

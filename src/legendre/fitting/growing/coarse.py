@@ -51,7 +51,7 @@ def coarsen(data: Observation, recipe: Adaptive) -> tuple[Dense, Adaptive, BoxTo
     """
     if not divisible(data.shape):
         raise InvalidBasis(
-            f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
+            f"{recipe!r}: candidates are scored on a grid, and one of {data.n_modes} modes has too many cells. "
             "Name the basis: interactions(...) or an array of cells."
         )
     start = as_basis(recipe.include).select(data)
@@ -151,7 +151,7 @@ def _cut_by_mass(data: Observation, fixed: Quotient) -> Quotient:
     of more than `limits.LONG_MODE` levels, cuts are made only at levels that occur.
     """
     levels = [np.arange(n) for n in data.shape if n <= limits.LONG_MODE or data.entries is None]
-    if len(levels) < len(data.shape) and data.entries is not None:
+    if len(levels) < data.n_modes and data.entries is not None:
         levels = [np.unique(np.append(column, 0)).astype(np.int64) for column in data.entries.cells.T]
     finest = Quotient(data.shape, tuple(levels))
     margins = data.margins(finest)

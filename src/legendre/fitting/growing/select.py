@@ -63,8 +63,8 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say = show_nothing) -> 
         )
     if recipe.boxed:
         dense = in_memory(data, "boxes", "adaptive(n) and bases that you name take it as it is")
-        if len(data.shape) > 8:
-            raise InvalidBasis(f"{recipe!r} on {len(data.shape)} modes: boxes grow on up to 8 modes. Sum modes out.")
+        if data.n_modes > 8:
+            raise InvalidBasis(f"{recipe!r} on {data.n_modes} modes: boxes grow on up to 8 modes. Sum modes out.")
     elif too_large(data):
         boxes, recipe, totals = coarsen(data, recipe)
         growth = _grow(recipe, boxes, data.labels, counts, say)

@@ -55,7 +55,7 @@ def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) ->
         return data
     say("arranging levels")
     if not data.whole and data.entries is None:
-        data = data.reorder([None] * len(data.shape))  # in the same order, but in memory: reordering needs that
+        data = data.reorder([None] * data.n_modes)  # in the same order, but in memory: reordering needs that
     # sort the levels by hashes first, so that the order in which X has them does not matter, then seriate
     hashes = hash_levels(data, modes)
     axes = order_modes(hashes)
@@ -90,7 +90,7 @@ def _read_orders(labels: Labels, orders: Mapping[Any, Any]) -> list[IntArray | N
 
     A mode's levels are given by labels or by indices, and each must occur once.
     """
-    found: list[IntArray | None] = [None] * len(labels.shape)
+    found: list[IntArray | None] = [None] * labels.n_modes
     for mode, given in orders.items():
         k = labels.find_mode(mode, "unordered", InvalidSetting)
         levels = entries(given) or []
@@ -210,7 +210,7 @@ def _slices(data: Observation, mode: int, axes: Sequence[int] | None = None) -> 
     The matrix has at most 2^22 entries (32 MiB), unless the mode alone has more levels. If X has more cells, the
     longest of the other modes is cut into half as many pieces, again and again, and X is summed over these.
     """
-    axes, room, pieces = axes or range(len(data.shape)), max(1, (1 << 22) // data.shape[mode]), list(data.shape)
+    axes, room, pieces = axes or range(data.n_modes), max(1, (1 << 22) // data.shape[mode]), list(data.shape)
     pieces[mode] = 1
     while np.prod([float(n) for n in pieces]) > room:
         longest = max(axes, key=lambda k: pieces[k])

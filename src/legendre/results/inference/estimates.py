@@ -132,7 +132,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Event | None) ->
         raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
     labels, cells, titles = fit.labels, fit.model.terms.own_cells(), fit.model.terms.titles()
     given = read_event(labels, reference, "reference")
-    modes = range(len(labels.shape))
+    modes = range(labels.n_modes)
     tables, names = zip(*(_code_levels(labels, k, coding, given) for k in modes), strict=True)
     columns = _find_untied_terms(cells, titles, labels.shape)
     others = np.setdiff1d(np.arange(fit.n_params), columns)

@@ -166,8 +166,8 @@ def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
     if isinstance(hold_out, str) and hold_out == "cells":
         return ()
     modes = find_modes(labels, hold_out, "hold_out (None, 'cells', a mode or several modes)", InvalidSetting)
-    if not 0 < len(modes) < len(labels.shape):
-        every = len(labels.shape)
+    if not 0 < len(modes) < labels.n_modes:
+        every = labels.n_modes
         raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {every}.")
     return tuple(sorted(modes))
 
