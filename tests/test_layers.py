@@ -153,7 +153,7 @@ def test_fitting_a_positive_tensor_is_light() -> None:
 
 PUBLIC = """
     B1 B2 B3 Basis adaptive boxes features full graph interactions
-    decompose Decomposition plan load
+    decompose Decomposition plan load save warm
     loglinear anova
     SparseTensor from_coords from_rows read_tns
     balance compare complete hidden

@@ -42,8 +42,10 @@ _PLACES = {
     "plan": "fitting.fit",
     "read_tns": "data.readers.tns",
     "results": "results",
+    "save": "results.files",
     "solvers": "solvers",
     "ties": "basis.ties",
+    "warm": "tasks.warm",
 }
 """The module of each public name, which is imported when the name is first used: importing the package is quick."""
 

@@ -26,6 +26,7 @@ from legendre.fitting.fit import plan as plan
 from legendre.model import dual as dual
 from legendre.results.decomposition import Decomposition as Decomposition
 from legendre.results.files import load as load
+from legendre.results.files import save as save
 from legendre.tasks import geometry as geometry
 from legendre.tasks.balance import balance as balance
 from legendre.tasks.compare import compare as compare
@@ -35,6 +36,7 @@ from legendre.tasks.estimators import LegendreDensity as LegendreDensity
 from legendre.tasks.hidden import hidden as hidden
 from legendre.tasks.loglinear.anova import anova as anova
 from legendre.tasks.loglinear.loglinear import loglinear as loglinear
+from legendre.tasks.warm import warm as warm
 
 __version__: str
 __all__: list[str]

@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import legendre as ld
+import legendre.cli
 
 Command = Callable[..., tuple[int, str, str]]
 X = np.random.default_rng(0).poisson(5.0, (4, 5, 3)) + 1.0
@@ -123,7 +124,8 @@ REFUSED: dict[str, str] = {
     "fit two.npz -b B1": "holds 2 arrays: X, other. Choose one with --variable.",
     "fit two.npz -b B1 --variable othre": "did you mean 'other'?",
     "fit rows.csv -b B1 --columns a,b": "rows.fit.npz is there already. To overwrite it, or to write elsewhere, give",
-    "fit rows.csv --columns a,nonsense": "rows.csv: unknown column 'nonsense'",  # the file in the way came first
+    "fit rows.csv --columns a,nonsense": "rows.fit.npz is there already",  # a large file would be read in vain
+    "fit rows.csv --columns a,nonsense -o new.npz": "rows.csv: unknown column 'nonsense'",
     "show fit.npz -t Q.csv": "with --tensor FILE.npy.",
     "show tests.npz -t Q.npy": "holds a Inference, which has no tensor.",
     "report no.npz": "cannot read no.npz: No such file or directory.",
@@ -199,6 +201,24 @@ def test_the_demo_prints_tables_and_writes_pictures(command: Command, monkeypatc
     axes = {ax.get_title().split(":")[0]: ax for ax in figures[-1].axes}
     ticks = axes["carrier"].get_xticklabels()
     assert {"AA", "UA"} <= {tick.get_text() for tick in ticks}
+
+
+def test_warm_says_where_compiled_code_is(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.cli.app.warm", lambda: "/here")
+    assert command("warm") == (0, "compiled code is in /here\n", "")
+    monkeypatch.setattr("legendre.cli.app.warm", lambda: None)
+    code, _, err = command("warm")
+    assert code == 2
+    assert "compiled code cannot be kept" in err
+
+
+def test_the_command_names_what_it_needs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Typer and rich are an extra."""
+    monkeypatch.setattr("legendre.core.arguments.find_spec", lambda name: None if name == "typer" else name)
+    with pytest.raises(SystemExit) as ended:
+        legendre.cli.main()
+    assert ended.value.code == 2
+    assert "the command legendre needs typer. Install it with: pip install 'legendre[cli]'" in capsys.readouterr().err
 
 
 def test_the_demo_names_what_it_needs(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,14 @@ def test_arrays_of_other_programs(name: str, tmp_path: Path) -> None:
         read_input(two, asked(variable="sped"))
 
 
+def test_a_large_zarr_array_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.core.limits.LARGEST_HELD", 3)
+    zarr.save_array(tmp_path / "x.zarr", DENSE)
+    x = read_input(tmp_path / "x.zarr")
+    assert not isinstance(x, np.ndarray)
+    np.testing.assert_array_equal(x.compute(), DENSE)
+
+
 def test_single_arrays(tmp_path: Path) -> None:
     X = np.array([[1.0, 2.0, np.nan], [4.0, 0.5, 6.0]])
     zarr.save_array(tmp_path / "one.zarr", X)
@@ -178,7 +186,7 @@ REFUSED: dict[str, tuple[str, str, Options, str]] = {
     "a column twice": ("x.csv", EVENTS, asked("dest,dest"), "columns must be a list of different columns"),
     "counts that are texts": ("x.csv", EVENTS, asked("dest", "tail"), "line 2, column 'tail': 'a' is not a number."),
     "a gap in a mode": ("x.csv", "a,n\nx,1\n,2\n", asked("a", "n"), GAP),
-    "no rows": ("x.csv", "a,b\n", asked("a"), "there are no rows in any of the tables"),
+    "no rows": ("x.csv", "a,b\n", asked("a"), "there are no rows or no columns"),
     "a header with a name twice": ("x.csv", "a,a\n1,2\n", asked("a"), "two columns are called 'a'"),
     "the same labels twice": ("x.csv", "r,p\nA,1\nA,2\n", asked(wide=True), "every line needs its own labels in r"),
     "a label that is missing": ("x.csv", "r,p\nA,1\n,2\n", asked(wide=True), "every line needs its own labels in r"),

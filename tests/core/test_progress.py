@@ -50,6 +50,16 @@ def test_a_long_block_shows_what_it_does_and_how_long_it_takes(monkeypatch: pyte
     assert "0:00:0" in shown
 
 
+def test_without_rich_nothing_is_shown_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("progress", "arguments"):
+        monkeypatch.setattr(f"legendre.core.{place}.find_spec", lambda _: None)
+    a_terminal(monkeypatch)
+    with show_progress(None, None) as (_, say):
+        assert say is show_nothing
+    with pytest.raises(ld.errors.InvalidSetting, match=r"progress=True needs rich.*'legendre\[cli\]'"):
+        ld.decompose([[1, 2], [3, 4]], "B1", progress=True)
+
+
 def test_progress_is_shown_where_asked_for_and_on_terminals_where_nobody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     for wanted, terminal in ((True, True), (False, True), (None, True), (None, False)):

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -142,6 +143,14 @@ def test_large_grids_are_not_written_out() -> None:
         x.toarray()
     with pytest.raises(ld.errors.InvalidQuery, match="33 modes"):
         ld.from_coords(np.zeros((1, 33), dtype=int)).toarray()
+
+
+def test_a_sparse_tensor_is_saved_and_loaded(tmp_path: Path) -> None:
+    x = ld.from_rows({"day": ["Mon", "Tue", "Mon"], "n": [7, 8, 8]})
+    ld.save(x, tmp_path / "x.npz")
+    again = ld.load(tmp_path / "x.npz")
+    check_form(again)
+    assert (as_dict(again), again.names, levels_of(again)) == (as_dict(x), x.names, levels_of(x))
 
 
 BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -340,8 +349,8 @@ BAD_ROWS: dict[str, tuple[Any, dict[str, Any], str]] = {
         r"'y' holds 'c' in row 1, which its",
     ),
     "uneven": ({"y": [0, 1], "z": [0]}, {}, r"column 'z' has 1 rows, the table has 2"),
-    "no_rows": (pd.DataFrame({"y": []}), {}, r"the table has no rows or no columns"),
-    "lazy": (pl.LazyFrame({"y": [1]}), {}, r"table is a LazyFrame, .*\.collect\(\) it first"),
+    "no_rows": (pd.DataFrame({"y": []}), {}, "there are no rows or no columns"),
+    "lazy": (nw.from_native(pl.LazyFrame({"y": [1]})), {}, r"table is a LazyFrame, .*\.collect\(\) it first"),
     "twice": (pd.DataFrame([[1, 2]], columns=["y", "y"]), {}, r"two columns of the same name. Rename one .*'y'"),
     "unknown": (
         {"year": [1]},
@@ -415,10 +424,38 @@ def test_batches_of_parquet_and_dask(tmp_path: Path) -> None:
         ld.from_rows(read, counts="weight"),
         ld.from_rows(dd.from_pandas(table, npartitions=11), counts="weight"),
         ld.from_rows(pyarrow.dataset.dataset(tmp_path / "events.parquet"), counts="weight"),
+        ld.from_rows(pl.scan_parquet(tmp_path / "events.parquet"), ["where", "hour"], counts="weight"),
     ):
         assert_array_equal(found.cells, whole.cells)
         assert_array_equal(found.values, whole.values)
         assert levels_of(found)[0] == ["ATL", "BOS", "LAX", "SFO"]
+    with pytest.raises(ld.errors.InvalidSamples, match="unknown column 'huor'; did you mean 'hour'"):
+        ld.from_rows(pl.scan_parquet(tmp_path / "events.parquet"), ["huor"])
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 20])
+def test_what_is_left_out_of_parts_is_added_up(pieces: int, rng: np.random.Generator) -> None:
+    """Each part had a note of its own; and a part in which nothing was left raised an error."""
+    import dask.dataframe as dd
+
+    table = events(rng, 60).astype({"where": object})
+    table.loc[rng.random(60) < 0.2, "where"] = None
+    table.loc[30:33, "where"] = None
+    whole = ld.from_rows(table, ["where", "hour"], missing="drop")
+    frame = dd.from_pandas(table, npartitions=pieces)
+    for parts in (
+        [table[k : k + 60 // pieces] for k in range(0, 60, 60 // pieces)],
+        frame,
+        pl.from_pandas(table).lazy(),
+    ):
+        found = ld.from_rows(iter(parts) if isinstance(parts, list) else parts, ["where", "hour"], missing="drop")
+        assert (found.notes, as_dict(found)) == (whole.notes, as_dict(whole))
+    with pytest.raises(
+        ld.errors.InvalidSamples, match=r"no row is left\. Left out: 4 of 4 rows, which lack a value of"
+    ):
+        ld.from_rows(table[30:34], ["where"], missing="drop")
+    with pytest.raises(ld.errors.InvalidSamples, match=r"part 1 of the rows: column 'where' has no value in any row"):
+        ld.from_rows([{"where": ["BOS"]}, table[30:34]], ["where"])
 
 
 def test_levels_of_arrays_in_batches_are_those_of_all_of_them() -> None:
@@ -430,7 +467,7 @@ def test_levels_of_arrays_in_batches_are_those_of_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("batches", "arguments", "error", "text"),
     [
-        (iter(()), {}, ld.errors.InvalidSamples, "there are no rows in any of the tables"),
+        (iter(()), {}, ld.errors.InvalidSamples, "there are no rows or no columns"),
         ([{"a": [0]}, {"b": [0]}], {}, ld.errors.InvalidSamples, r"different columns: \('a',\) first, then \('b',\)"),
         (
             [{"a": [0]}, {"a": ["x"]}],

@@ -88,6 +88,26 @@ print(ld.__file__, fit.status.name, _scan_rows._run.stats.cache_path)
 """
 
 
+WARM = """
+import pkgutil
+from importlib import import_module
+import legendre as ld
+import legendre.core.sums.kernels as kernels
+
+ld.warm()
+for name in (module.name for module in pkgutil.iter_modules(kernels.__path__)):
+    for key, function in vars(import_module(f"{kernels.__name__}.{name}")).items():
+        found = getattr(function, "_run", function)
+        if hasattr(found, "signatures") and found._cache.cache_path and not found.signatures:
+            print(name, key)
+"""
+
+
+def test_warm_reaches_every_compiled_function() -> None:
+    ended = run("-c", WARM)
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+
+
 @pytest.fixture
 def installation(tmp_path: Path) -> Path:
     """Copy the package, without anything compiled."""

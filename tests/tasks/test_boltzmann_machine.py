@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,20 @@ def test_rows_of_labels() -> None:
         machine.score_samples(frame.assign(survived="no"))
 
 
+def test_a_value_never_seen_and_a_file(tmp_path: Path, rng: np.random.Generator) -> None:
+    codes = rng.integers(0, 3, (60, 2))
+    machine = ld.BoltzmannMachine([(0, 1)], handle_unknown="-inf").fit(codes)
+    assert machine.n_levels_ == (3, 3)  # up to the largest number
+    ld.save(machine, tmp_path / "machine.npz")
+    again = ld.load(tmp_path / "machine.npz")
+    assert_array_equal(again.score_samples([[0, 1], [3, 1]]), [machine.score([[0, 1]]), -np.inf])
+    assert again.weights_.keys() == machine.weights_.keys() == {(0, 1)}
+    with pytest.raises(ld.errors.InvalidSamples, match="column 0 holds 2 in row"):  # in fit it is an error
+        ld.BoltzmannMachine(n_levels=2, handle_unknown="-inf").fit(codes)
+    with pytest.raises(ld.errors.InvalidSamples, match="column 0 has 1,000,000,000 cells"):
+        ld.BoltzmannMachine().fit([[0], [10**9 - 1]])
+
+
 def test_a_hundred_columns_are_not_joined_in_one_table(rng: np.random.Generator) -> None:
     machine = ld.BoltzmannMachine([(k, k + 1) for k in range(99)], alpha=20.0).fit(ising(rng, 300, 100))
     assert machine.conditional({0: 1}, of=[3, 2]).sum() == pytest.approx(1.0, abs=1e-12)
@@ -209,7 +224,7 @@ def test_a_hundred_columns_are_not_joined_in_one_table(rng: np.random.Generator)
 
 ROWS = [[0, 1], [1, 0], [1, 1], [0, 0]]
 TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
-    ({}, [[0, 1], [2, 0]], "column 0 holds 2 in row 1, which .* Numbers are levels counted from 0"),
+    ({"n_levels": 2}, [[0, 1], [2, 0]], "column 0 holds 2 in row 1, which .* Numbers are levels counted from 0"),
     ({}, [[0, -1], [1, 1]], r"column 1 holds -1 in row 0.*pass \(X \+ 1\) // 2"),
     ({}, [[0, 0.5]], "column 1 holds 0.5 in row 0.*bin continuous"),
     ({}, [["a", "b"]], "column 0 has 1 levels, 'a', where at least 2 are expected. Leave it out."),
@@ -271,7 +286,9 @@ def test_questions_out_of_place(
 def test_scikit_learn_conventions(rng: np.random.Generator) -> None:
     edges = [(0, 1), (1, 2)]
     machine = ld.BoltzmannMachine(edges, alpha=1.0)
-    assert machine.get_params() == {"alpha": 1.0, "edges": edges, "n_levels": None, "tol": 1e-10}
+    assert machine.get_params() == {
+        "alpha": 1.0, "edges": edges, "handle_unknown": "error", "n_levels": None, "tol": 1e-10,
+    }  # fmt: skip
     assert repr(machine) == "BoltzmannMachine(edges=[(0, 1), (1, 2)], alpha=1.0)"
     rows = ising(rng, 400, 3)
     assert machine.fit(rows) is machine

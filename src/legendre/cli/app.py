@@ -30,6 +30,7 @@ from legendre.fitting.fit import decompose
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
 from legendre.tasks.compare import COMPARED, Comparison, Row, run_fits
+from legendre.tasks.warm import warm
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
@@ -102,14 +103,15 @@ def fit(
     options = Options(variable, columns, counts, wide, separator, missing)
     target = Path(f"{tensor.stem}.fit.npz") if output is None else output
     _check_output(target, tensor)
-    recipe = None if basis is None else as_basis(basis)  # a wrong name is reported before a large file is read
+    # what is wrong here is reported before a large file is read
+    if output is None and target.exists():  # the user did not name this file, so it is not overwritten
+        raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
+    recipe = None if basis is None else as_basis(basis)
     X = read_input(tensor, options)
     names = (unwrap(X)[1].labels or Labels(())).names or ()
     modes = None if unordered is None else [word.strip() for word in unordered.split(",") if unordered.strip()]
     # a word of digits is the number of a mode, unless a mode has that name
     numbered = None if modes is None else [int(m) if m.isdecimal() and m not in names else m for m in modes]
-    if output is None and target.exists():  # the user did not name this file, so it is not overwritten
-        raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
@@ -122,6 +124,16 @@ def fit(
     typer.echo(f"{result.summary()}\nwritten to {target}")
     if not result.converged:
         raise typer.Exit(1)
+
+
+@app.command("warm")
+def warm_up() -> None:
+    """Compile what large fits need, and keep it on disk: when an image is built, say."""
+    with line("compiling", sys.stderr.isatty()):
+        folder = warm()
+    if folder is None:
+        raise InvalidFile("compiled code cannot be kept: no folder can be written to. Set NUMBA_CACHE_DIR to one.")
+    typer.echo(f"compiled code is in {folder}")
 
 
 @app.command()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.arguments import check_installed, check_name
 from legendre.core.cells import first_cell
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError, unknown_name
@@ -147,19 +148,24 @@ def _read_xarray(path: Path, options: Options, _say: Say, **engine: Any) -> Any:
 
 
 def _read_zarr(path: Path, options: Options, say: Say) -> Any:
-    """Read a zarr array, or an array of a zarr group.
+    """Read a zarr array, or an array of a zarr group; one that is too large to be held, as a dask array.
 
     A group whose arrays name their dimensions was written by xarray, which also reads its coordinates.
     """
     import zarr
 
-    store = zarr.open(path, mode="r")
-    if isinstance(store, zarr.Array):
-        return np.asarray(store[...])
-    arrays = dict(store.arrays())
-    if any(array.metadata.dimension_names for array in arrays.values()):
-        return _read_xarray(path, options, say, engine="zarr", consolidated=False)
-    return np.asarray(_choose(path, arrays, options)[...])
+    array: Any = zarr.open(path, mode="r")
+    if not isinstance(array, zarr.Array):
+        arrays = dict(array.arrays())
+        if any(array.metadata.dimension_names for array in arrays.values()):
+            return _read_xarray(path, options, say, engine="zarr", consolidated=False)
+        array = _choose(path, arrays, options)
+    if array.size <= limits.LARGEST_HELD:
+        return np.asarray(array[...])
+    check_installed(f"{path}: reading an array of {array.size:,} cells", ["dask"], "'legendre[dask]'")
+    from dask.array import from_zarr
+
+    return from_zarr(array)
 
 
 def _read_hdf5(path: Path, options: Options, _say: Say) -> AnyArray:

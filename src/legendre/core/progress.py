@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from threading import Timer
 from typing import Protocol
 
@@ -24,12 +25,12 @@ def line(text: str, wanted: bool = True, *, after: float = 2.0) -> Iterator[Say]
     """Show a line of text on standard error while the block runs; call what is yielded to change the text.
 
     The line appears `after` some seconds, so that short work shows nothing. With ``wanted=False`` it never appears, and
-    what is yielded does nothing.
+    what is yielded does nothing; so it is where rich, of the extra ``cli``, is not installed.
 
     >>> with line("fitting", wanted=False) as say:
     ...     say("fold 1 of 5", 0.2)
     """
-    if not wanted:
+    if not wanted or find_spec("rich") is None:
         yield show_nothing
         return
     from rich.console import Console

@@ -14,7 +14,7 @@ from legendre.core.memory import size_name
 from legendre.core.origin import Origin
 from legendre.core.types import AnyArray, IntArray, Modes, Shape, frozen
 from legendre.data.observation import beyond_memory
-from legendre.data.readers.encode import Missing, Table, encode, read_table
+from legendre.data.readers.encode import Missing, Table, encode, note_lost, read_table
 from legendre.data.readers.rows import frame_origin, row_counts
 
 
@@ -52,6 +52,8 @@ def count_cases(
     given = None if isinstance(counts, str) and counts == "rows" and counts not in source.names else counts
     names = source.choose(columns, given)
     found = encode(source, names, levels, missing)
+    if not found.codes:
+        raise InvalidSamples(f"no row is left. {note_lost(names, found.tally)[0]}")
     if (why := beyond_memory(found.shape)) is not None:
         raise InvalidTensor(
             f"{size_name(math.prod(found.shape))} cells are too many for a table that is written out: it {why}. Name "

@@ -21,7 +21,7 @@ from legendre.basis.basis import Basis, BasisLike, Cells
 from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.arguments import check_flag, check_int, is_real
+from legendre.core.arguments import check_flag, check_installed, check_int, is_real
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
@@ -484,7 +484,9 @@ def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[
     text. With ``progress=None`` it is shown only if standard error is a terminal.
     """
     shown = sys.stderr.isatty() if progress is None else progress
-    if not check_flag(shown, "progress"):
+    if check_flag(shown, "progress") and progress:
+        check_installed("progress=True", ["rich"], "'legendre[cli]'")
+    if not shown:
         yield callback, show_nothing
         return
     with line("reading X") as say:

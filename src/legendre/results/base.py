@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from legendre.core.arguments import check_installed
-from legendre.core.errors import LegendreError
+from legendre.core.arguments import check_installed, check_int
+from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.files import PathName
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -106,6 +106,30 @@ class Result(Storable):
         result: Any = self  # a dataclass with an origin
         labels: Labels = result.origin.of(result.shape)
         return labels
+
+    def worst_cells(self, most: int = 20) -> Any:
+        """List the cells where Q differs most from X, as a pandas data frame: their levels, X, Q and the residual.
+
+        For counts the residual is in standard deviations (the signed square root of the cell's term of the deviance),
+        otherwise it is ``X - Q``. The largest comes first. `plot.residuals` draws the same.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[18, 7], [6, 19]], "B1", names=["sex", "vote"]).worst_cells(2).round(2)
+           sex  vote  observed  fitted  residual
+        0    1     0       6.0    12.0     -1.92
+        1    0     1       7.0    13.0     -1.83
+        """
+        from legendre.results.views import find_worst
+
+        result: Any = self
+        pair, labels, pandas = result.plot.pair, self.labels, import_pandas("worst_cells()")
+        found = pair.cells()
+        places, residuals = find_worst(pair, found, check_int(most, "worst_cells: most", 0, InvalidQuery))
+        cells = [labels.values_at(found.cell(i)) for i in places.tolist()]
+        frame = pandas.DataFrame(cells, columns=[labels.key(k) for k in range(len(labels.shape))])
+        return frame.assign(observed=found.x[places], fitted=found.q[places], residual=residuals[places])
 
     @abstractmethod
     def certificate(self) -> Certificate:

@@ -23,6 +23,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from legendre.basis.parse import as_basis
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidFile, LegendreError
 from legendre.core.files import PathName, numpy_file, replacing
@@ -37,7 +38,15 @@ MODULES = {
     "Labels": "core.labels",
     "Origin": "core.origin",
     "Ties": "core.tied_parameters",
+    "Basis": "basis.parse",  # written as text, which `as_basis` reads
+    "BoltzmannMachine": "tasks.estimators",
+    "LegendreDensity": "tasks.estimators",
+    "Levels": "tasks.estimators",
+    "Mixture": "fitting.columns",
+    "Network": "fitting.columns",
+    "SparseTensor": "data.sparse_tensor",
     "Support": "data.observation",
+    "Tried": "fitting.columns",
     "Pattern": "data.partial_table",
     "Model": "model.model",
     "Decomposition": "results.decomposition",
@@ -54,7 +63,32 @@ DATES = (datetime, date, time)
 
 
 def save(result: Any, path: PathName) -> None:
-    """Write a result to an npz file; if writing fails, an existing file is kept as it was."""
+    """Write a result, an estimator or a sparse tensor to an npz file, which `load` reads.
+
+    If writing fails, an existing file is kept as it was.
+
+    Parameters
+    ----------
+    result
+        Any result, as its own method `save`; a `LegendreDensity` or a `BoltzmannMachine`, fitted or not; or a
+        `SparseTensor`.
+    path
+        The name of an npz file.
+
+    See Also
+    --------
+    load : Read the file.
+
+    Examples
+    --------
+    >>> import legendre as ld, tempfile, pathlib
+    >>> machine = ld.BoltzmannMachine(1).fit([[0, 1], [1, 1], [0, 1], [0, 0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ld.save(machine, pathlib.Path(folder) / "machine.npz")
+    ...     again = ld.load(pathlib.Path(folder) / "machine.npz")
+    >>> again.conditional(of=1).round(6).tolist()
+    [0.25, 0.75]
+    """
     arrays: dict[str, Any] = {}
     head = {"format": "legendre", "version": VERSION, "result": _encode(result, "", arrays)}
     with replacing(path) as stream:
@@ -64,8 +98,8 @@ def save(result: Any, path: PathName) -> None:
 def load(path: PathName) -> Any:
     """Read a result from the file that its `save` wrote: the same type, with the same numbers.
 
-    X is not in the file, so compute what needs it (`inference`, `at`) before saving. For a decomposition, eta, psi and
-    the residual are recomputed from theta, and the residual decides whether the fit has converged.
+    X is not in the file of a fit, so compute what needs it (`inference`, `at`) before saving. For a decomposition, eta,
+    psi and the residual are recomputed from theta, and the residual decides whether the fit has converged.
 
     Parameters
     ----------
@@ -74,11 +108,12 @@ def load(path: PathName) -> Any:
 
     Returns
     -------
-    Decomposition, or a class of `legendre.results`
+    Decomposition, a class of `legendre.results`, an estimator or a SparseTensor
         Whatever was saved.
 
     See Also
     --------
+    save : Write an estimator, a sparse tensor or a result.
     Decomposition : The result of `decompose`.
 
     Examples
@@ -138,8 +173,10 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
     kind = next((base for base in type(value).__mro__ if base.__name__ in MODULES), None)
     if kind is None:
         raise TypeError(f"{name}: a file cannot hold a {type(value).__name__}.")
+    if kind.__name__ == "Basis":
+        return {"$class": "Basis", "text": repr(value)}
     prefix = f"{name}." if name else ""
-    parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in _stored_fields(kind)}
+    parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in _stored_fields(kind, value)}
     return {"$class": kind.__name__, **parts}
 
 
@@ -166,12 +203,16 @@ def _decode_label(found: Any) -> Any:
     return label.replace(tzinfo=ZoneInfo(found["zone"])) if found["zone"] else label
 
 
-def _stored_fields(kind: Any) -> tuple[str, ...]:
-    """List the fields of a class that are stored: those in its `_stored`, or all.
+def _stored_fields(kind: Any, value: Any) -> tuple[str, ...]:
+    """List the fields of an object that are stored: those in the `_stored` of its class, or all.
 
-    `Origin.device`, X's array library and its device, is not stored: a result that is read has NumPy arrays.
+    An estimator stores all of its attributes. `Origin.device`, X's array library and its device, is not stored: a
+    result that is read has NumPy arrays.
     """
-    return tuple(getattr(kind, "_stored", [part.name for part in fields(kind) if part.name != "device"]))
+    known = (
+        vars(value) if hasattr(kind, "set_params") else [part.name for part in fields(kind) if part.name != "device"]
+    )
+    return tuple(getattr(kind, "_stored", known))
 
 
 def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
@@ -194,6 +235,8 @@ def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
         return {_decode(key, arrays): _decode(part, arrays) for key, part in found["$dict"]}
     if "$enum" in found:
         return _find_class(found["$enum"])[found["name"]]
+    if found["$class"] == "Basis":
+        return as_basis(found["text"])
     cls = _find_class(found["$class"])
     parts = {key: _decode(part, arrays) for key, part in found.items() if key != "$class"}
     make = cls.of if cls.__name__ == "Model" else getattr(cls, "_restore", cls)  # `of` chooses the kind of model

@@ -43,10 +43,11 @@ from legendre.core.types import BoolArray, FloatArray, Modes, Shape, frozen
 from legendre.results.distribution import find_modes
 from legendre.results.effects import Effect, center_log_means, notes_of
 from legendre.results.views import (
+    EXACT,
     FEW_COUNTS,
     Pair,
     PairTable,
-    largest_places,
+    find_worst,
     residuals_of,
     scarce_levels,
     slice_modes,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
     from legendre.results.inference.result import Inference
 
-EXACT = 1e-6  # residuals up to this are rounding errors; in standard deviations (counts), or relative to the largest X
 By = Literal["gain", "share", "kl"]
 Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
 QUANTITIES = {
@@ -176,9 +176,8 @@ class Plots:
         pair = self.pair
         check_int(most, "plot.residuals: most", 0, InvalidQuery)
         found = pair.cells()
-        residuals = residuals_of(pair, found.x, found.q)
-        least = EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
-        worst = largest_places(np.abs(residuals), most, least).tolist()
+        places, residuals = find_worst(pair, found, most)
+        worst = places.tolist()
         ax = axes_for("plot.residuals", ax, (10.5, 5.2))
         ax.use_sticky_edges = False  # the worst cells lie at the edges
         step = -(-len(found.x) // max_dots) or 1  # draw every step-th cell, at most max_dots

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
     from legendre.results.effects import Effect
 
+EXACT = 1e-6  # residuals up to this are rounding errors; in standard deviations (counts), or relative to the largest X
 FEW_COUNTS = 5  # fitted counts: where cells vanish, a level with fewer is not drawn with its factor
 
 
@@ -193,6 +194,13 @@ def residuals_of(pair: Pair, x: FloatArray, q: FloatArray) -> FloatArray:
         return x - q
     roots = signed_roots(x, q)
     return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: infinite, so no colour scale could show it
+
+
+def find_worst(pair: Pair, found: PairCells, most: int) -> tuple[IntArray, FloatArray]:
+    """Find the `most` cells with the largest residuals, the largest first; also return all residuals."""
+    residuals = residuals_of(pair, found.x, found.q)
+    least = EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
+    return largest_places(np.abs(residuals), most, least), residuals
 
 
 def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:

@@ -45,8 +45,9 @@ from legendre.core.origin import Origin, read_array
 from legendre.core.types import AnyArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.readers.encode import Column, Table, levels_by_column, read_table
+from legendre.data.readers.rows import from_rows, has_parts
 from legendre.data.sparse import observe_rows
-from legendre.data.sparse_tensor import check_values
+from legendre.data.sparse_tensor import SparseTensor, check_values
 from legendre.fitting.columns import (
     Columns,
     Mixture,
@@ -134,6 +135,13 @@ class Estimator(ABC):
             setattr(self, name, value)
         return self
 
+    @classmethod
+    def _restore(cls, **attributes: Any) -> Self:
+        """Make an estimator of the attributes that a file holds."""
+        made = cls()
+        vars(made).update(attributes)
+        return made
+
     def __repr__(self) -> str:
         usual = type(self)()
         changed = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(getattr(usual, k))]
@@ -153,7 +161,9 @@ class Estimator(ABC):
     def fit(self, X: Rows, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the distribution of n rows, each of which counts once or `sample_weight` times.
 
-        For a table X of counts, the rows are its positive cells: ``fit(np.argwhere(X), sample_weight=X[X > 0])``.
+        Rows may be counted already, by `from_rows`, or come in parts, as there: a dask data frame, a polars lazy frame,
+        a pyarrow dataset, batches. For a table X of counts, the rows are its positive cells: ``fit(np.argwhere(X),
+        sample_weight=X[X > 0])``.
         """
         del y
         return self._fit(X, sample_weight, None)
@@ -164,13 +174,18 @@ class Estimator(ABC):
         Errors in the rows or settings that show before `_learn` keep the earlier fit. If `_learn` fails, the estimator
         is not fitted.
         """
+        X = from_rows(X) if has_parts(X) else X
+        if isinstance(X, SparseTensor):
+            if sample_weight is not None:
+                raise InvalidSetting("the rows of X are counted already, so there can be no sample_weight.")
+            sample_weight = X.values
         table = read_rows(X)
         read = table.complete_columns(table.names, gaps=self._takes_gaps)
         weights = read_weights(sample_weight, table.n)
         if weights is not None:  # rows of weight 0 are left out, so that values which occur only there are no levels
             read, weights = [column.take(weights > 0) for column in read], weights[weights > 0]
         columns = self._learn_levels(read, weights, table.names)
-        codes = self._find_codes(read, columns, table.names)
+        codes = self._find_codes(read, columns, table.names, strict=True)
         for name in ("decomposition_", "feature_names_in_", "mixture_"):
             self.__dict__.pop(name, None)
         self.columns_, self.n_features_in_ = columns, len(columns)
@@ -347,15 +362,17 @@ class Estimator(ABC):
             held = list(table.held)
             held[skip] = self.columns_[skip].values[:1].repeat(table.n)
             table = replace(table, held=held)
-        return self._find_codes(table.complete_columns(names, gaps=self._takes_gaps), self.columns_, names)
+        strict = self.handle_unknown != "-inf" and not self._smooths
+        return self._find_codes(table.complete_columns(names, gaps=self._takes_gaps), self.columns_, names, strict)
 
-    def _find_codes(self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable]) -> IntArray:
+    def _find_codes(
+        self, columns: Sequence[Column], levels: Sequence[Levels], names: Sequence[Hashable], strict: bool
+    ) -> IntArray:
         """Return the code of each row in each column, n x columns: `MISSING` where there is no value.
 
-        A value that is not a level is `UNKNOWN` if `handle_unknown` permits it, and refused otherwise. `names` are the
-        columns' names in errors.
+        A value that is not a level is refused if `strict`, and otherwise `UNKNOWN`. `names` are the columns' names in
+        errors.
         """
-        strict = self.handle_unknown != "-inf" and not self._smooths
         found = []
         for name, column, own in zip(names, columns, levels, strict=True):
             if own.edges is None:
@@ -376,7 +393,17 @@ class Estimator(ABC):
 
 
 def read_rows(X: Any) -> Table:
-    """Read rows of observations; refuse an empty table, in the words that scikit-learn's checks expect."""
+    """Read rows of observations; refuse an empty table, in the words that scikit-learn's checks expect.
+
+    The rows of a `SparseTensor` are its entries.
+    """
+    if isinstance(X, SparseTensor):
+        levels = X.levels or (None,) * len(X.shape)
+        held = [
+            Column(np.arange(n) if own is None else own, codes, ordered=True)
+            for n, own, codes in zip(X.shape, levels, X.cells.T, strict=True)
+        ]
+        return Table(X.names or range(len(held)), X.nnz, held)
     table = read_table(X, "X")
     shape = table.n, len(table.names)
     if 0 in shape:
@@ -419,8 +446,9 @@ class LegendreDensity(Estimator):
         list and its order. Or one entry for each column, as a list or a mapping of columns: a list of all its levels in
         their order, or None.
     n_bins
-        Cut columns that hold fractions into this many bins of about equal size. Default: every value is a level. The
-        log-likelihood is then that of a density, and values beyond those seen are moved to the nearest value seen.
+        Cut columns of floats that hold fractions, or more different values than this, into this many bins of about
+        equal size. Default: every value is a level. The log-likelihood is then that of a density, and values beyond
+        those seen are moved to the nearest value seen.
     alpha
         Observations added to the data, spread evenly over all cells: a pseudo-count. Default: none; for ``ld.graph``
         the power of 2 that best predicts each row from all others, so that rows never seen have a probability.
@@ -599,8 +627,8 @@ class LegendreDensity(Estimator):
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:
     """Decide the levels of a column: those that the caller has `given`, bins, or the values that it holds.
 
-    Bins are made if `n_bins` is set and some value is not an integer. They hold about equal numbers of rows: their
-    edges are quantiles, of which equal ones are merged. `label` names the column in errors.
+    Bins are made of floats if `n_bins` is set and they hold fractions or more different values. Bins hold about equal
+    numbers of rows: their edges are quantiles, of which equal ones are merged. `label` names the column in errors.
     """
     if (absent := column.mark_absent()).all():
         raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
@@ -610,7 +638,8 @@ def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None
         levels = read_levels(given, label)
         column.codes_in(levels, label, "levels does not list")  # raises an error for a value that is not listed
         return Levels(levels)
-    if n_bins is None or values.dtype.kind != "f" or (values == np.rint(values)).all():
+    whole = values.dtype.kind != "f" or (values == np.rint(values)).all()
+    if n_bins is None or (whole and (values.dtype.kind != "f" or len(np.unique(values)) <= n_bins)):
         return Levels(column.levels(label))
     cuts, each = np.linspace(0, 1, n_bins + 1), np.ones(len(values)) if weights is None else weights
     edges = np.unique(np.quantile(values, cuts, method="inverted_cdf", weights=each))  # a row of weight 2 is two rows
@@ -636,11 +665,13 @@ class BoltzmannMachine(Estimator):
         An order (2: all pairs; 1: biases alone), or sets of columns such as ``[(0, 1), (1, 2), (0, 1, 2)]``, by
         number or by name; or ``ld.graph()``, which finds them. Every column has a bias.
     n_levels
-        How many levels the columns have, one number for all or one each. Default 2. A column with L levels 0, ...,
-        L-1 has L-1 biases, and the k-th counts once ``x_i >= k``; so for weights, ``w[a-1, b-1]`` counts once
-        ``x_i >= a`` and ``x_j >= b``.
+        How many levels the columns have, one number for all or one each. Default: up to the largest number in the
+        column, at least 2. A column with L levels 0, ..., L-1 has L-1 biases, and the k-th counts once ``x_i >= k``; so
+        for weights, ``w[a-1, b-1]`` counts once ``x_i >= a`` and ``x_j >= b``.
     alpha
         Observations added to the data, spread evenly over all states: a pseudo-count. Default none.
+    handle_unknown
+        Whether a value that is not a level is an ``"error"``, or has a log-likelihood of ``"-inf"``.
     tol
         As in `decompose`.
 
@@ -677,11 +708,12 @@ class BoltzmannMachine(Estimator):
     _: KW_ONLY
     n_levels: int | Sequence[int] | None = None
     alpha: float = 0.0
+    handle_unknown: Literal["error", "-inf"] = "error"
     tol: float = 1e-10
 
     _advice = (
-        "Numbers are levels counted from 0. Set n_levels for more than two, pass (X + 1) // 2 for -1 and +1, and bin "
-        "continuous columns first"
+        "Numbers are levels counted from 0, n_levels of them: pass (X + 1) // 2 for -1 and +1, and bin continuous "
+        "columns first"
     )
 
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
@@ -690,6 +722,7 @@ class BoltzmannMachine(Estimator):
         A column needs two levels at least: a parameter belongs to each level but the first.
         """
         del weights
+        check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
         n_columns, given = len(columns), 2 if self.n_levels is None else self.n_levels
         sizes: Any = [given] * n_columns if is_whole(given) else entries(given)
         if sizes is None or len(sizes) != n_columns or not all(is_whole(size, 2) for size in set(sizes)):
@@ -698,6 +731,10 @@ class BoltzmannMachine(Estimator):
             )
         out = []
         for column, name, size in zip(columns, names, sizes, strict=True):
+            if self.n_levels is None and column.numeric:
+                size = max(2, int(column.values.max()) + 1)
+                if (trouble := beyond_memory((size,))) is not None:
+                    raise InvalidSamples(f"column {name!r} {trouble}. {self._advice}.")
             levels = np.arange(size) if column.numeric else column.levels(f"column {name!r}")
             n = len(levels)
             if n < 2 or (self.n_levels is not None and n != size):

@@ -109,11 +109,13 @@ class Table:
 
     names: Sequence[Hashable]  # of the columns; a range if they have none
     n: int  # the number of rows
-    held: Sequence[Any]  # the columns: NumPy arrays, lists, or series of a data frame
+    held: Sequence[Any]  # the columns: NumPy arrays, lists, series of a data frame, or columns that have been read
 
     def column(self, name: Hashable) -> Column:
         """Read a column: find its different values and the code of each row."""
         held, label = self.held[self.names.index(name)], f"column {name!r}"
+        if isinstance(held, Column):
+            return held
         if isinstance(held, np.ndarray):
             return _read_values(np.asarray(unmask(held)), label)
         if not isinstance(held, (list, tuple)):
@@ -185,12 +187,20 @@ class Table:
 class Encoded:
     """What `encode` returns; `codes`, `levels` and `shape` have an item for each column."""
 
-    codes: list[AnyArray]  # the index of the level of each row that is left; -1 where a missing value is kept
+    # the index of the level of each row that is left, -1 where a missing value is kept; [] if no row is left
+    codes: list[AnyArray]
     levels: tuple[AnyArray | None, ...]  # in order; None for a column of indices whose number of levels the caller gave
     shape: Shape  # the number of levels
     ranked: Modes  # the columns whose levels are ordered categories
-    kept: BoolArray | None = None  # True for each row of the table that is left; None: all
-    notes: tuple[str, ...] = ()  # a sentence that says how many rows were left out
+    kept: BoolArray | None  # True for each row of the table that is left; None: all
+    tally: IntArray  # the rows of the table, those that were left out, and those that lack each column's value
+
+
+def note_lost(columns: Sequence[Hashable], tally: IntArray) -> tuple[str, ...]:
+    """Return a sentence that says how many rows were left out, if any were; `tally` is as in `Encoded`."""
+    n, lost, *counts = tally.tolist()
+    which = ", ".join(f"{name} ({count:,})" for name, count in zip(columns, counts, strict=True) if count)
+    return (f"Left out: {lost:,} of {n:,} rows, which lack a value of {which}.",) if lost else ()
 
 
 def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missing: Missing = "error") -> Encoded:
@@ -202,18 +212,18 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
 
     >>> table = read_table({"a": ["y", None, "x"], "b": [7, 8, 7]})
     >>> found = encode(table, ["a", "b"], missing="drop")
-    >>> [codes.tolist() for codes in found.codes], found.notes
+    >>> [codes.tolist() for codes in found.codes], note_lost(["a", "b"], found.tally)
     ([[1, 0], [0, 0]], ('Left out: 1 of 3 rows, which lack a value of a (1).',))
     """
     given = levels_by_column(levels, columns)
     read = {name: table.column(name) for name in columns}
     kept: BoolArray | None = None
-    notes: tuple[str, ...] = ()
+    tally = np.array([table.n, *[0] * (1 + len(read))])
     if missing == "drop" and (absent := np.array([column.mark_absent() for column in read.values()])).any():
-        lost, counts = np.asarray(absent.any(axis=0)), absent.sum(axis=1)  # rows that lack a value; how many, by column
-        which = ", ".join(f"{name} ({count:,})" for name, count in zip(columns, counts, strict=True) if count)
-        notes = (f"Left out: {int(lost.sum()):,} of {table.n:,} rows, which lack a value of {which}.",)
-        kept = ~lost
+        kept = np.asarray(~absent.any(axis=0))
+        tally[1:] = table.n - np.count_nonzero(kept), *absent.sum(axis=1)
+        if not kept.any():
+            return Encoded([], (), (), (), kept, tally)
         read = {name: column.take(kept) for name, column in read.items()}
     codes, level_lists, shape = [], [], []
     for name, column in read.items():
@@ -232,7 +242,7 @@ def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missin
         level_lists.append(labels)
         shape.append(size)
     ranked = tuple(k for k, name in enumerate(columns) if read[name].ordered or have_rank(given[name]))
-    return Encoded(codes, tuple(level_lists), tuple(shape), ranked, kept, notes)
+    return Encoded(codes, tuple(level_lists), tuple(shape), ranked, kept, tally)
 
 
 def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice
+from legendre.core.cells import index_type
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import Labels, sorted_levels
+from legendre.core.memory import check_room
 from legendre.core.origin import Origin, read_array
-from legendre.core.types import AnyArray
-from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table
+from legendre.core.types import AnyArray, IntArray
+from legendre.data.readers.encode import Column, Encoded, Table, encode, note_lost, read_table
 from legendre.data.sparse_tensor import SparseTensor, check_values, merge
 
 
@@ -39,7 +41,8 @@ def from_rows(
         names to columns; or an array with a row for each event. Or several of these, of which only a few are in memory
         at a time: an iterator or a list, such as the batches of a parquet file (``pyarrow.parquet.ParquetFile(path)
         .iter_batches()``) and the pieces of a CSV file (``pandas.read_csv(path, chunksize=100_000)``), a pyarrow
-        dataset, or a dask data frame, whose parts are counted by dask's scheduler.
+        dataset, a polars lazy frame (of polars 1.34 or newer), or a dask data frame, whose parts are counted by dask's
+        scheduler. They are read once, and only the columns that are needed.
     columns
         Which columns are modes, and in which order: names, or numbers for an array. ``None``: all columns except
         `counts`.
@@ -91,29 +94,30 @@ def from_rows(
     SparseTensor: 1,000 entries > 0 of 1,099,511,627,776 cells (2 x 2 x 2 x 2 x ... x 2, 40 modes), int64
     """
     check_choice(missing, "missing", ("error", "drop"))
-    if hasattr(data, "to_batches") and not hasattr(data, "column_names"):  # a dataset of pyarrow
-        data = data.to_batches()
-    if not _has_parts(data):
-        if (found := _count(data, columns, counts, levels, missing)) is None:
-            raise InvalidSamples("the table has no rows or no columns: there is nothing to count.")
-        return found
-    if counts is not None and not isinstance(counts, str):
+    if not has_parts(data):
+        counted = _count(data, columns, counts, levels, missing)
+    elif counts is not None and not isinstance(counts, str):
         raise InvalidSetting(f"counts of tables that come in parts are a column's name, got {type(counts).__name__}.")
-    parts: list[SparseTensor] = []
-    for part in _count_parts(data, columns, counts, levels, missing):
-        if part is None:
-            continue
-        parts.append(part)
-        # Joining takes time in proportion to all entries. If it waits until the new parts have as many entries as the
-        # old ones, each entry is joined a logarithmic number of times only.
-        if sum(some.nnz for some in parts[1:]) >= parts[0].nnz:
-            parts = [_join(parts)]
-    if not parts:
-        raise InvalidSamples("there are no rows in any of the tables: there is nothing to count.")
-    return _join(parts) if len(parts) > 1 else parts[0]
+    else:
+        counted = _count_parts(data, columns, counts, levels, missing)
+    if counted is None:
+        raise InvalidSamples("there are no rows or no columns: there is nothing to count.")
+    names = range(len(counted.tally) - 2) if counted.names is None else counted.names
+    notes = note_lost(names, counted.tally)
+    if counted.found is None:
+        raise InvalidSamples(f"no row is left. {notes[0]}")
+    return replace(counted.found, origin=replace(counted.found.origin, notes=notes))
 
 
-def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> SparseTensor | None:
+class Counted(NamedTuple):
+    """What was counted in a table, or in several parts of one."""
+
+    names: tuple[str, ...] | None  # of the modes
+    tally: IntArray  # how many rows were left out, see `Encoded`
+    found: SparseTensor | None  # None: all of them
+
+
+def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> Counted | None:
     """Count the rows of one table; ``None`` if it has none. The arguments are those of `from_rows`."""
     source = read_table(data)
     if not source.names or not source.n:
@@ -121,7 +125,10 @@ def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> S
     modes = source.choose(columns, counts)
     found = encode(source, modes, levels, missing)
     names = None if isinstance(source.names, range) else tuple(map(str, modes))
-    return merge(found.codes, row_counts(source, counts, found), found.shape, frame_origin(data, names, found))
+    if not found.codes:
+        return Counted(names, found.tally, None)
+    origin = frame_origin(data, names, found)
+    return Counted(names, found.tally, merge(found.codes, row_counts(source, counts, found), found.shape, origin))
 
 
 def frame_origin(data: Any, names: tuple[str, ...] | None, found: Encoded) -> Origin:
@@ -133,7 +140,8 @@ def frame_origin(data: Any, names: tuple[str, ...] | None, found: Encoded) -> Or
     root = type(data).__module__.partition(".")[0]
     form: Any = {"pandas": "series", "polars": "rows", "pyarrow": "rows"}.get(root, "array")
     library = root if form == "rows" else "pandas"
-    return Origin(labels, form=form, library=library, notes=found.notes, ranked=found.ranked)
+    notes = note_lost(names or range(len(found.shape)), found.tally)
+    return Origin(labels, form=form, library=library, notes=notes, ranked=found.ranked)
 
 
 def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
@@ -152,46 +160,94 @@ def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
 # --- tables that come in parts ---------------------------------------------------------------------------------------
 
 
-def _has_parts(data: Any) -> bool:
-    """Whether the data are several tables: an iterator, a dask data frame, or a list of tables.
+def has_parts(data: Any) -> bool:
+    """Whether the data are several tables: an iterator, a list of tables, or a frame whose rows are not in memory.
 
     A list whose first item is a mapping, a frame or a matrix holds tables; any other list holds rows.
     """
     if isinstance(data, (list, tuple)) and data:
         first = data[0]
         return isinstance(first, Mapping) or hasattr(first, "columns") or getattr(first, "ndim", 0) == 2
-    return isinstance(data, Iterator) or hasattr(data, "to_delayed")
+    return isinstance(data, Iterator) or _column_names(data) is not None
 
 
-def _count_parts(data: Any, *arguments: Any, together: int = 8) -> Iterator[SparseTensor | None]:
-    """Count the rows of one table after the other; ``None`` for a table without rows.
-
-    Parts of a dask data frame are counted by dask, `together` at a time, because the counts of all parts may not fit
-    in memory. `arguments` are the further ones of `_count`.
-    """
+def _column_names(data: Any) -> list[Any] | None:
+    """List the columns of a dask data frame, a pyarrow dataset or a polars lazy frame; ``None`` for anything else."""
     if hasattr(data, "to_delayed"):
-        import dask
-
-        count = dask.delayed(_count, pure=False)
-        parts = [count(part, *arguments) for part in data.to_delayed()]
-        for start in range(0, len(parts), together):
-            yield from dask.compute(*parts[start : start + together])
-    else:
-        yield from (_count(table, *arguments) for table in data)
+        return list(data.columns)
+    if hasattr(data, "to_batches") and hasattr(data, "schema") and not hasattr(data, "column_names"):
+        return list(data.schema.names)
+    return data.collect_schema().names() if hasattr(data, "collect_batches") else None
 
 
-def _join(parts: list[SparseTensor]) -> SparseTensor:
-    """Add up tensors with the same modes, counted from parts of a table.
+def _count_parts(data: Any, columns: Any, *arguments: Any, together: int = 8) -> Counted | None:
+    """Count the rows of one table after the other, or let dask do it where they are; `_count` has the arguments.
+
+    Only the columns that are needed are read. The counts of dask's parts are joined where they are, `together` at a
+    time: a tree, so that no process holds those of all parts.
+    """
+    if (names := _column_names(data)) is not None:
+        counts = arguments[0]
+        columns = Table(names, 0, ()).choose(columns, counts)
+        wanted = columns if counts is None else [*columns, counts]
+        if hasattr(data, "to_delayed"):
+            import dask
+
+            count, join = dask.delayed(_count_part, pure=False), dask.delayed(_join, pure=False)
+            parts = [count(k, part, columns, *arguments) for k, part in enumerate(data[wanted].to_delayed())]
+            while len(parts) > 1:
+                parts = [join(parts[first : first + together]) for first in range(0, len(parts), together)]
+            found: Counted | None = dask.compute(*parts)[0]
+            return found
+        # few batches at a time are read ahead
+        if hasattr(data, "to_batches"):
+            data = data.to_batches(columns=wanted, batch_readahead=2, fragment_readahead=1)
+        else:
+            data = data.select(wanted).collect_batches(chunk_size=1 << 18)
+    parts = []
+    for k, table in enumerate(data):
+        parts.append(_count_part(k, table, columns, *arguments))
+        # Joining takes time in proportion to all entries. If it waits until the new parts have as many entries as the
+        # old ones, each entry is joined a logarithmic number of times only.
+        sizes = [0 if part is None or part.found is None else part.found.nnz for part in parts]
+        if sum(sizes[1:]) >= sizes[0]:
+            parts = [_join(parts)]
+    return _join(parts)
+
+
+def _count_part(k: int, table: Any, *arguments: Any) -> Counted | None:
+    """Count the rows of part k; errors in rows name the part."""
+    try:
+        return _count(table, *arguments)
+    except InvalidSamples as problem:
+        raise InvalidSamples(f"part {k} of the rows: {problem}") from None
+
+
+def _join(counted: Sequence[Counted | None]) -> Counted | None:
+    """Add up the counts of parts of a table; ``None`` if there are no rows.
 
     A mode whose levels differ between parts gets the levels of all parts, sorted, and codes are changed accordingly.
     """
-    first = parts[0]
-    for part in parts[1:]:
-        if part.names != first.names or len(part.shape) != len(first.shape):
+    some = [part for part in counted if part is not None]
+    if not some:
+        return None
+    names = some[0].names
+    for part in some:
+        if part.names != names or len(part.tally) != len(some[0].tally):
             raise InvalidSamples(
-                f"the tables have different columns: {first.names or len(first.shape)} first, then "
-                f"{part.names or len(part.shape)}. Name those that are modes: columns=[...]."
+                f"the tables have different columns: {names or len(some[0].tally) - 2} first, then "
+                f"{part.names or len(part.tally) - 2}. Name those that are modes: columns=[...]."
             )
+    tables = [part.found for part in some if part.found is not None]
+    found = _add(tables) if len(tables) > 1 else next(iter(tables), None)
+    return Counted(names, np.sum([part.tally for part in some], axis=0), found)
+
+
+def _add(parts: Sequence[SparseTensor]) -> SparseTensor:
+    """Add up tensors with the same modes, whose levels may differ."""
+    first, size = parts[0], sum(part.nnz for part in parts)
+    # codes and counts, the same sorted, and an order
+    check_room(size, 2 * (first.cells.itemsize * len(first.shape) + 16), "a table of counts", "Name fewer columns.")
     columns, levels, ranked = [], [], []
     for k, places in enumerate(zip(*(part.cells.T for part in parts), strict=True)):
         listed: list[Any] = [part.levels[k] for part in parts if part.levels is not None]
@@ -207,10 +263,10 @@ def _join(parts: list[SparseTensor]) -> SparseTensor:
             name = k if first.names is None else first.names[k]
             joined = sorted_levels(all_levels, f"column {name!r} of several tables")
             codes = Column(all_levels, codes + np.repeat(before, [part.nnz for part in parts])).codes_in(joined)
+            codes = codes.astype(index_type((len(joined),)))
         columns.append(codes)
         levels.append(joined)
     shape = tuple(size if joined is None else len(joined) for size, joined in zip(first.shape, levels, strict=True))
     labels = Labels(shape, first.names, None if first.levels is None else tuple(levels))
-    notes = tuple(note for part in parts for note in part.notes)
-    origin = replace(first.origin, labels=labels, ranked=tuple(ranked), notes=notes)
+    origin = replace(first.origin, labels=labels, ranked=tuple(ranked))
     return merge(columns, np.concatenate([part.values for part in parts]), shape, origin)
