@@ -52,8 +52,8 @@ def test_rows_that_are_counted_or_come_in_parts(basis: Any, rng: np.random.Gener
     frame = pandas.DataFrame({"a": rng.choice(["x", "y", "z"], 200), "b": rng.integers(0, 3, 200)})
     density = ld.LegendreDensity(basis).fit(frame)
     counted = ld.from_rows(frame)
-    parts = (frame[:90], frame[90:])
-    for rows in (counted, dd.from_pandas(frame, npartitions=3), polars.from_pandas(frame).lazy(), iter(parts)):
+    parts: list[Any] = [counted, dd.from_pandas(frame, npartitions=3), polars.from_pandas(frame).lazy()]
+    for rows in (*parts, iter((frame[:90], frame[90:]))):
         other = ld.LegendreDensity(basis).fit(rows)
         assert_allclose(other.score_samples(frame), density.score_samples(frame), rtol=1e-12)
     assert_array_equal(density.score_samples(counted), [density.score(cell) for cell in named_cells(counted)])
