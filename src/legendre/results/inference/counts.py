@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import chdtrc, gammaln, xlogy
 
 from legendre.core import limits
 from legendre.core.cells import cell_name, find
@@ -73,15 +74,11 @@ class Counts:
 
         It is that of Poisson counts, less the log-probability that their sum, with mean N, is N.
         """
-        from scipy.special import gammaln, xlogy
-
         total = float(self.n.sum())
         return self.poisson_log_likelihood() + float(gammaln(total + 1) - xlogy(total, total) + total)
 
     def poisson_log_likelihood(self) -> float:
         """Return the log-likelihood of independent Poisson counts, whose sum N is random, with all constants."""
-        from scipy.special import gammaln
-
         return float(self.n @ self.log_mu - gammaln(self.n + 1).sum() - self.mu.sum()) - self.rest
 
 
@@ -132,8 +129,6 @@ def chi_square_p(statistic: float, df: int) -> float:
     >>> round(chi_square_p(3.841459, 1), 6), chi_square_p(1e6, 2**2000)
     (0.05, 1.0)
     """
-    from scipy.special import chdtrc
-
     # more than 10^300 degrees of freedom: a finite statistic is far below its mean, as it is for 10^300
     return float(chdtrc(float(min(df, 10**300)), statistic)) if df > 0 else float("nan")
 
@@ -251,8 +246,6 @@ def add_criteria(path: Sequence[GrowthStep], fit: Decomposition) -> Iterator[Gro
     the fit itself. Parameters that depend on others, which a basis may start from, have no penalty. The constant is
     left out if X does not hold counts or is not in memory.
     """
-    from scipy.special import gammaln, xlogy
-
     data, values, more = fit.data, np.empty(0), 0.0  # more: parameters to penalise beyond those of a round
     if data is not None and data.counts:
         if data.entries is not None:

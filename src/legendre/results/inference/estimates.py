@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_name, check_number
@@ -445,15 +446,11 @@ class Coefficients(Printed):
 
 def two_sided_p(z: FloatArray) -> FloatArray:
     """Return the probability that a standard normal variable is at least as far from 0 as z: Wald's p-value."""
-    from scipy.special import ndtr
-
     return 2.0 * np.asarray(ndtr(-np.abs(z)), dtype=np.float64)
 
 
 def normal_quantile(confidence: float) -> float:
     """Return how many standard errors a Wald interval reaches to each side: 1.96 for a confidence of 0.95."""
-    from scipy.special import ndtri
-
     return float(ndtri((1.0 + confidence) / 2.0))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.special import chdtr, gammaln
 
 from legendre.core.arguments import Rng, check_choice, check_int, check_number, generator_from
 from legendre.core.errors import InvalidQuery
@@ -249,8 +250,6 @@ class Inference(Estimates):
         >>> round(both.evidence() - alone.evidence(), 3)      # the log Bayes factor for an association
         3.639
         """
-        from scipy.special import gammaln
-
         self._check_table("evidence")
         check_number(alpha, "evidence: alpha, the weight of the prior in cases,", above=0, error=InvalidQuery)
         fit = self.fit
@@ -515,7 +514,6 @@ def _compute_log_integral(counts: FloatArray, margins: list[Modes]) -> float:
     separator, the modes it shares with the cliques before it (Dawid and Lauritzen 1993). The gamma function of the
     total cancels in these ratios, except where a separator is empty.
     """
-    from scipy.special import gammaln
 
     def sum_log_gamma(modes: set[int]) -> float:
         """Sum log gamma over the margin of some modes; of no modes, it is that of the total."""
@@ -538,8 +536,6 @@ def _warn_of_small_dispersion(tests: Inference, surely: float = 1e-4, least: int
     That is so if X2 / df is below a half and so small an X2 has a probability below `surely`. With fewer than `least`
     degrees of freedom X2 is too noisy to decide. A user who asked for another dispersion knows it already.
     """
-    from scipy.special import chdtr
-
     ratio = tests.dispersion  # NaN where it is not known
     if tests.scale == 1.0 and tests.df >= least and ratio < 0.5 and chdtr(float(tests.df), tests.x2) < surely:
         return [
