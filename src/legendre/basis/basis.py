@@ -364,7 +364,7 @@ def _list_lines(data: Observation, lines: list[Line]) -> IntArray:
     support, shape = data.support, data.support.shape
     parts = [np.empty((0, len(shape)), dtype=np.int64)]
     for line in lines:
-        levels: dict[int, Any] = {}
+        levels = {}
         for k, values in line.items():
             free = range(shape[k]) if support.points is None else np.unique(support.points[:, k])
             levels[k] = free if values is None else values

@@ -156,7 +156,7 @@ def tabulate(f: Feature, labels: Labels, name: str, error: type[LegendreError] =
                 f"{name} is called with the levels of {modes}, {len(shape)} in all ({problem}). Name the modes that it "
                 "depends on."
             ) from problem
-    found: AnyArray = read_array(align_with(table, Origin(labels.restore_order()), name), name, error)
+    found = read_array(align_with(table, Origin(labels.restore_order()), name), name, error)
     if found.dtype.kind not in "biuf":
         raise error(f"{name} has dtype {found.dtype}; it must hold real numbers.")
     try:

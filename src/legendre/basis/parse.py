@@ -73,7 +73,7 @@ def _build(node: ast.expr, text: str) -> Basis:
 def _literal(node: ast.expr, text: str) -> object:
     """Read an argument of a builder, which must be a literal: no code is executed."""
     try:
-        value: object = ast.literal_eval(node)
+        value = ast.literal_eval(node)
     except (ValueError, TypeError):
         raise InvalidBasis(f"{ast.unparse(node)!r} in the basis {text!r} is not a number or a list of modes.") from None
     return value

@@ -200,7 +200,7 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
     >>> fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
     ('level 2', 2.011)
     """
-    table: AnyArray = read_array(levels, "topological: levels", InvalidBasis)
+    table = read_array(levels, "topological: levels", InvalidBasis)
     if table.dtype.kind not in "iu" or table.ndim == 0 or table.size == 0:
         raise InvalidBasis(
             f"topological: levels must be a table of whole numbers, got shape {table.shape}, dtype {table.dtype}."
@@ -253,7 +253,7 @@ def _read_scores(name: str, labels: Labels, k: int, given: Any) -> FloatArray:
     """
     if given is None:
         return np.arange(labels.shape[k], dtype=np.float64)
-    values: AnyArray = read_array(given, f"{name}: scores of {labels.mode(k)}", InvalidBasis)
+    values = read_array(given, f"{name}: scores of {labels.mode(k)}", InvalidBasis)
     if values.shape != (labels.shape[k],) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         raise InvalidBasis(
             f"{name}: scores of {labels.mode(k)}, which has {labels.shape[k]} levels, must be one finite number for "

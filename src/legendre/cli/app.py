@@ -190,7 +190,7 @@ def show(
         if tensor.suffix != ".npy":
             raise InvalidSetting("the tensor is a NumPy array: say where to write it with --tensor FILE.npy.")
         _check_output(tensor, decomposition)
-    result: Any = load(decomposition)
+    result = load(decomposition)
     if tensor is not None:
         if not hasattr(result, "tensor"):  # files hold results of every kind
             raise InvalidSetting(f"{decomposition} holds a {type(result).__name__}, which has no tensor.")

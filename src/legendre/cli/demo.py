@@ -8,7 +8,6 @@ uniform distribution on them.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from legendre.basis.adaptive import adaptive
 from legendre.basis.interactions import interactions
 from legendre.core.arguments import check_installed
 from legendre.core.figures import new_figure
-from legendre.core.types import FloatArray
 from legendre.data.datasets import digits, flights
 from legendre.fitting.fit import decompose
 from legendre.tasks.compare import compare
@@ -44,7 +42,7 @@ def run_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
 
     The tensor is rows x columns x images; images are sorted by digit, with equally many of each.
     """
-    X: FloatArray = digits().toarray().astype(np.float64)
+    X = digits().toarray().astype(np.float64)
     title = f"{X.shape[2]} images of handwritten digits, a tensor of {' x '.join(map(str, X.shape))} cells"
     found = compare(X, sizes, support="nonzero", peers=("cp-random",), n_starts=5, hold_out=0.0)
     print(f"{title}\n{found}\n{DIGITS_REMARK}")
@@ -53,7 +51,7 @@ def run_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
         pictures[f"{n} parameters"] = decompose(X, adaptive(n), support="nonzero").tensor()
     # a line of ten images for the original and for each size: the first of every tenth of the images is a new digit
     made = new_figure("the demo", (11, 1.05 * len(pictures) + 0.3))
-    axes: Any = made.subplots(len(pictures), 10)
+    axes = made.subplots(len(pictures), 10)
     for (name, images), line in zip(pictures.items(), axes, strict=True):
         for digit, axis in enumerate(line):
             axis.imshow(images[:, :, digit * X.shape[2] // 10], cmap="gray_r", vmin=0, vmax=X.max())

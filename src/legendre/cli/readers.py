@@ -173,7 +173,7 @@ def _read_hdf5(path: Path, options: Options, _say: Say) -> AnyArray:
     import h5py
 
     with h5py.File(path, "r") as file:
-        found: dict[str, Any] = {}
+        found = {}
         file.visititems(lambda name, item: found.update({name: item} if isinstance(item, h5py.Dataset) else {}))
         return np.asarray(_choose(path, found, options)[()])
 
@@ -214,9 +214,9 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
     """
     import pandas as pd
 
-    source: Any = sys.stdin.buffer if path == STDIN else path
+    source = sys.stdin.buffer if path == STDIN else path
     separator = options.separator or ("\t" if ".tsv" in path.name.lower() else ",")
-    form: Any = {"sep": separator, "header": None, "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
+    form = {"sep": separator, "header": None, "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
     with pd.read_csv(source, chunksize=1 << 18, **form) as pieces:
         first = next(pieces)
         line_1 = first.iloc[0].fillna("").str.strip()
@@ -250,7 +250,7 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
                         f"{path}: line {place + 1} lacks a label of {', '.join(modes)}. Leave such lines out with "
                         "--missing drop."
                     )
-                rows: dict[str, Any] = {name: table[name].str.strip() for name in modes}
+                rows = {name: table[name].str.strip() for name in modes}
                 if options.counts is not None:
                     rows[options.counts] = _read_numbers(path, table[[options.counts]])[:, 0]
                 yield rows

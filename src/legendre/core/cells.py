@@ -90,7 +90,7 @@ def merged_cells(columns: Sequence[AnyArray], values: AnyArray | None, shape: Sh
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))  # where a new cell begins; keys are >= 0
     if values is None:
-        sums: AnyArray = np.diff(np.append(first, len(order)))
+        sums = np.diff(np.append(first, len(order)))
     else:
         sums = values[order]
         if len(first) < len(order):  # some cells are equal
@@ -116,6 +116,6 @@ def entries_at(array: Any, cells: IntArray) -> AnyArray:
 def cells_in_slices(place: AnyArray, number: AnyArray, shape: Shape, axis: int) -> IntArray:
     """Turn n places in C order within slices of mode `axis`, and the slices' numbers, into cells (n x N)."""
     in_slice = shape[:axis] + shape[axis + 1 :]
-    columns: list[Any] = list(np.unravel_index(place, in_slice)) if in_slice else []
+    columns = list(np.unravel_index(place, in_slice)) if in_slice else []
     columns.insert(axis, number)
     return np.stack(columns, axis=1).astype(np.int64)

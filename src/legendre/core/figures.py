@@ -140,7 +140,7 @@ def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    along: Any = ax.xaxis if axis == "x" else ax.yaxis
+    along = ax.xaxis if axis == "x" else ax.yaxis
     ax.set(**{f"{axis}scale": "log"})
     low, high = along.get_view_interval()
     decades = math.log10(high / low)

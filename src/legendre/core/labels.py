@@ -85,7 +85,7 @@ class Labels:
                 f"names must hold a different, non-empty name for each of the {len(shape)} modes of X; got {names!r}."
             )
         modes = cls(shape, mode_names)  # with names, without levels: enough to look modes up
-        listed: list[Any] = list(own.levels or (None,) * len(shape))
+        listed = list(own.levels or (None,) * len(shape))
         if isinstance(levels, Mapping):
             for key, given in levels.items():
                 listed[modes.find_mode(key, "levels", InvalidLabels)] = given
@@ -152,7 +152,7 @@ class Labels:
         """
         found = []
         for k, levels in enumerate(self.levels or (None,) * self.n_modes):
-            keys: list[Any] = []  # names and objects have none: an empty list counts as rising
+            keys = []  # names and objects have none: an empty list counts as rising
             if levels is not None and all(isinstance(label, str) for label in levels):
                 keys = sort_keys(levels.tolist()) or []
             elif levels is not None and levels.dtype.kind != "O":
@@ -295,7 +295,7 @@ class Labels:
 
         Objects such as dates and periods are found by their strings too, so that a caller can type them.
         """
-        found: list[dict[Hashable, int] | None] = []
+        found = []
         for levels in self.levels or (None,) * self.n_modes:
             places = {} if levels is None else {_as_python(label): i for i, label in enumerate(levels.tolist())}
             texts = {level_text(label): i for label, i in places.items() if not isinstance(label, (str, Number))}

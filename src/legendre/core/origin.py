@@ -255,7 +255,7 @@ class Origin:
         found, library = {}, _import_library(self.library)
         for k, places in enumerate(columns):
             own = self.labels.levels_of(k)
-            column: Any = own[places]
+            column = own[places]
             if k in self.ranked and self.library == "pandas":
                 column = library.Categorical(column, own, ordered=True)
             elif k in self.ranked and self.library == "polars" and all(isinstance(label, str) for label in own):

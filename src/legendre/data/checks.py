@@ -154,7 +154,7 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
         check_support_name(support)
         if support == "all":
             return None if missing is None else ~missing
-        mask: BoolArray = values > 0  # NaN > 0 is False: missing cells stay out
+        mask = values > 0  # NaN > 0 is False: missing cells stay out
         if not mask.any():
             raise InvalidTensor("X has no entry > 0, so support='nonzero' leaves no cell: there is nothing to fit.")
         return None if mask.all() else mask

@@ -238,7 +238,7 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     length = rows.shape[1]
     if count >= length:
         return np.ones(rows.shape, dtype=np.bool_)
-    chosen: BoolArray = np.zeros(rows.shape, dtype=np.bool_)
+    chosen = np.zeros(rows.shape, dtype=np.bool_)
     if count == 1:  # one pass, which takes the first of equal entries
         chosen[np.arange(len(rows)), rows.argmax(axis=1)] = True
         return chosen

@@ -241,7 +241,7 @@ def check_values(values: Any, n: int, name: str, error: type[ValueError], column
 
     `name` begins the error; `columns` has a column of indices for each mode, from which it names the cell.
     """
-    numbers: AnyArray = np.asarray(values)
+    numbers = np.asarray(values)
     if numbers.dtype.kind not in "iuf":
         hint = " If True counts as 1, pass it .astype(int)." if numbers.dtype.kind == "b" else ""
         raise error(f"{name} has dtype {numbers.dtype}; it must hold real numbers >= 0.{hint}")

@@ -70,7 +70,7 @@ class JunctionEngine(Engine):
         tables, beliefs = self.tables, self._find_beliefs(point)
         inside = tables.sums_below(vector)
         matrices, given, margins = (tables.matrices(part) for part in (inside, beliefs.given, beliefs.margins))
-        means: list[FloatArray] = [np.empty(0)] * len(matrices)
+        means = [np.empty(0)] * len(matrices)
         for c, link in reversed(list(enumerate(tables.links))):
             # s: cells of the shared modes, r: cells of the clique's own modes, ...: columns of `vector`
             means[c] = np.einsum("sr,sr...->s...", given[c], matrices[c])
@@ -86,8 +86,7 @@ class JunctionEngine(Engine):
 
     def _find_beliefs(self, point: Point) -> Beliefs:
         """Return the distributions on the cliques that `at` kept; compute them for a point read from a file."""
-        found: Beliefs = propagate(self.tables, point.theta)[1] if point.cache is None else point.cache
-        return found
+        return propagate(self.tables, point.theta)[1] if point.cache is None else point.cache
 
     def probabilities(self, point: Point) -> FloatArray:
         """Compute the probability of each merged cell; refuse a grid that cannot be formed.

@@ -401,7 +401,7 @@ def _collect_closed(model: Model) -> set[Modes]:
     """
     shape = model.quotient.merged_shape
     complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
-    closed: set[Modes] = set()
+    closed = set()
     # by size: if all subsets with one mode less are closed, so are the smaller subsets, which they contain
     for s in sorted(complete, key=len):
         if all(part in closed for part in combinations(s, len(s) - 1) if part):

@@ -468,7 +468,7 @@ def read_event(labels: Labels, given: Event | None, caller: str = "condition") -
         return {}
     if not isinstance(given, Mapping):
         raise InvalidQuery(f"{caller}({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
-    at: dict[int, int] = {}
+    at = {}
     for key, level in given.items():
         k = labels.find_mode(key, caller)
         if k in at:
@@ -597,7 +597,7 @@ def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray |
 
     `rows` is a slice of the first mode. Cells that are not in `visible`, a mask of X's shape, are 0.
     """
-    q: FloatArray = model.quotient.spread(boxes, rows)
+    q = model.quotient.spread(boxes, rows)
     if model.base is not None:
         with np.errstate(over="ignore", invalid="ignore"):  # outside Omega the base may be anything
             q = q * (np.asarray(model.base[rows]) / model.largest_base)

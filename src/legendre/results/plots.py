@@ -493,7 +493,7 @@ class FitPlots(Plots):
             places = networkx.spring_layout(graph, seed=0, iterations=200)
         pairs = sorted(edges, key=edges.__getitem__)  # the strongest are drawn last
         strengths = np.array([edges[pair] for pair in pairs]) / (max(edges.values(), default=0.0) or 1.0)
-        style: dict[str, Any] = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
+        style = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
         networkx.draw_networkx_edges(graph, places, pairs, ax=ax, **style)
         if len(edges) <= 15:
             texts = {pair: f"{100 * v:.1f} %" if unit == "share" else f"{v:.3g}" for pair, v in edges.items()}
@@ -778,7 +778,7 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
     ax.set_yticks([])
     # for each variable the tiles along its side of the picture: all, the leftmost, the topmost, the rightmost; their
     # first axis is the variable, for the third and fourth after the one that it splits again; then later variables
-    beside: tuple[Any, ...] = (), (0,), (slice(None), 0), (-1, slice(None), -1)
+    beside = (), (0,), (slice(None), 0), (-1, slice(None), -1)
     for k, n in enumerate(labels.shape):
         side = k % 2  # 0: the variable splits across, with names along x; 1: downwards, along y
         owner: Any = ax

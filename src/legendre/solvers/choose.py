@@ -40,7 +40,7 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     come Newton steps: with the Fisher matrix, or by conjugate gradients for many parameters.
     """
     model = problem.model
-    newton: Solver = Natural() if len(problem.eta_hat) <= limits.LARGEST_MATRIX else NaturalCG()
+    newton = Natural() if len(problem.eta_hat) <= limits.LARGEST_MATRIX else NaturalCG()
     if model.ties is not None:  # closed forms and scaling fit margins, which tied parameters do not
         return [newton]
     # the margins of P decide, not `seen`: a positive entry of X may be too small to count as a share of its sum

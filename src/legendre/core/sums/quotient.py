@@ -81,7 +81,7 @@ class Quotient:
 
         If no cells are merged, a float64 array is returned itself, not a copy.
         """
-        out: AnyArray = grid
+        out = grid
         # the mode that shrinks most goes first, so that the later sums run over less
         for axis in sorted(range(len(self.cuts)), key=lambda k: len(self.cuts[k]) / self.shape[k]):
             if len(self.cuts[axis]) < self.shape[axis]:

@@ -39,7 +39,7 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     The values are not checked here; a file name and a table of rows are refused.
     """
     root, kind = type(X).__module__.partition(".")[0], type(X).__name__
-    held: Any = X
+    held = X
     if isinstance(X, (str, PathLike)):
         raise InvalidTensor(
             f"X is the name of a file, {str(X)!r}. Read it first: np.load, ld.read_tns, pandas.read_csv."

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legendre.core.origin import PLAIN
-from legendre.core.types import AnyArray, BoolArray
+from legendre.core.types import AnyArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation, Support
 
@@ -84,7 +84,7 @@ def sort_modes(data: Dense) -> tuple[Dense, list[int]]:
         """Put the modes of an array over the grid in canonical order."""
         return np.ascontiguousarray(array.transpose(axes))
 
-    mask: BoolArray | None = data.support.mask
+    mask = data.support.mask
     return replace(
         data,
         support=Support(tuple(data.shape[k] for k in axes), None if mask is None else move(mask)),

@@ -59,9 +59,7 @@ def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) ->
     # sort the levels by hashes first, so that the order in which X has them does not matter, then seriate
     hashes = hash_levels(data, modes)
     axes = order_modes(hashes)
-    order: list[IntArray | None] = [
-        np.argsort(own, kind="stable") if k in modes else None for k, own in enumerate(hashes)
-    ]
+    order = [np.argsort(own, kind="stable") if k in modes else None for k, own in enumerate(hashes)]
     known = data.reorder(order)
     order = [None if by is None else by[seriate(known, k, axes)] for k, by in enumerate(order)]
     return _add_note(_orient(data, order, [k for k in axes if k in modes]), "by the data")

@@ -106,7 +106,7 @@ class DataGrid:
     def of(cls, data: Dense, *, boxes: bool = False) -> DataGrid:
         """Read X into the sums that growing needs, once for all rounds; `boxes` adds the border that boxes need."""
         p, mask = probabilities(data), data.support.mask
-        log_measure: FloatArray = np.zeros(p.shape)
+        log_measure = np.zeros(p.shape)
         with np.errstate(divide="ignore"):
             if data.base is not None:
                 log_measure = np.log(data.base)
@@ -266,7 +266,7 @@ class DataGrid:
             return tuple(map(slice, lo[i].tolist(), hi[i].tolist()))
 
         nothing = (slice(0),) * len(self.shape)
-        regions: list[Region] = [(box(i), nothing, i, 0) for i in np.flatnonzero(new & (counts == 0)).tolist()]
+        regions = [(box(i), nothing, i, 0) for i in np.flatnonzero(new & (counts == 0)).tolist()]
         # A box inside another has the same data if it has the same count, so only pairs of equal counts are compared.
         # Sorted by count they stand in runs: if no two boxes `apart` positions apart have equal counts, none farther
         # apart do.

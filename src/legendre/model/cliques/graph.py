@@ -171,8 +171,8 @@ def _build_tree(order: list[int], neighbours: list[list[int]], levels: Sequence[
     turn, home = np.full(len(levels), len(levels), dtype=np.int64), np.full(len(levels), -1, dtype=np.int64)
     turn[order] = np.arange(len(order))
     members: list[list[int]] = []
-    shared: list[set[int]] = []
-    parents: list[int] = []
+    shared = []
+    parents = []
     for k, around in zip(reversed(order), reversed(neighbours), strict=True):
         above = int(home[min(around, key=lambda j: int(turn[j]))]) if around else -1
         if above >= 0 and len(members[above]) == len(around):  # the neighbours are all of that clique

@@ -435,7 +435,7 @@ def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
     if tables.alive is not None:
         parts[~tables.alive] = -np.inf
     links, matrices = tables.links, tables.matrices(parts)
-    messages: list[FloatArray] = []  # from the last clique to the first
+    messages = []  # from the last clique to the first
     total = 0.0
     for table, link in zip(reversed(matrices), reversed(links), strict=True):
         messages.append(table.max(axis=1))

@@ -16,7 +16,7 @@ all others: it is column 0 of all arrays of weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
@@ -34,7 +34,7 @@ from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text import Table
-from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
+from legendre.core.types import FloatArray, IntArray, Shape, frozen
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results.base import Printed, Storable, to_frame
@@ -74,7 +74,7 @@ class Information:
 
     def covariance(self) -> FloatArray:
         """Return the covariance of theta, |B| x |B|; NaN in rows and columns of parameters that are not identified."""
-        out: FloatArray = self.root[1:] @ self.root[1:].T
+        out = self.root[1:] @ self.root[1:].T
         unknown = np.array(self.reasons) != ""
         out[unknown] = out[:, unknown] = np.nan
         return out
@@ -176,7 +176,7 @@ def _sort_basis(basis: IntArray) -> IntArray:
     """
     used = basis > 0
     # the number of variables, then the term (earlier variables first), then the levels
-    keys: AnyArray = np.hstack([used.sum(axis=1)[:, None], ~used, basis])
+    keys = np.hstack([used.sum(axis=1)[:, None], ~used, basis])
     return basis[np.lexsort(keys.T[::-1])]  # lexsort takes its last key first
 
 
@@ -232,7 +232,7 @@ def log_means(fit: Decomposition, places: IntArray, names: tuple[str, ...] = ())
     with intervals, contrasts of cells, leverages and profile likelihoods are made of them.
     """
     features = feature_rows(fit.model, fit.model.quotient.boxes(places))
-    offsets: FloatArray | float = 0.0
+    offsets = 0.0
     if fit.model.base is not None:
         with np.errstate(divide="ignore"):
             offsets = np.log(fit.model.base[tuple(places.T)])
@@ -422,7 +422,7 @@ class Coefficients(Printed):
         tail, log = 50.0 * (1.0 - self.confidence), " of log" if self.exp else ""
         known = np.array(self.notes) == ""
         error, lower, upper = (np.where(known, v, np.nan) for v in (self.standard_error, self.lower, self.upper))
-        columns: dict[str, Iterable[str]] = {
+        columns = {
             self.what: self.names,
             "factor" if self.exp and self.what != "mean" else "estimate": map(_format_number, self.estimate),
             f"s.e.{log}": map(_format_number, error),
@@ -609,7 +609,7 @@ class Estimates(Storable):
         tables = [np.eye(n) if k in kept else np.full((1, n), 1.0 / n) for k, n in enumerate(labels.shape)]
         rows = _list_rows(tables, kept, "means", "Name fewer variables: means(by=...).")
         titles = [", ".join(f"{labels.mode(k)} {labels.level(k, row[k])}" for k in kept) or "all" for row in rows]
-        offsets: FloatArray | float = 0.0
+        offsets = 0.0
         if fit.model.base is not None:
             others = tuple(k for k in range(len(tables)) if k not in kept)
             offsets = np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
