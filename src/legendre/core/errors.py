@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -273,6 +275,14 @@ class BasisWarning(UserWarning):
     >>> caught[0].category.__name__, fit.n_params
     ('BasisWarning', 0)
     """
+
+
+def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
+    """Give a warning that names the line of the user's call: the first caller that is not a module of this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("legendre."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, level)
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[object]) -> str:

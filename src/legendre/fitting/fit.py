@@ -7,7 +7,6 @@ independent ones is fitted, because Newton steps need a Fisher matrix of full ra
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +21,7 @@ from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import check_flag, check_installed, check_int, is_real
-from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidBasis, InvalidSetting
+from legendre.core.errors import BasisWarning, InvalidBasis, InvalidSetting, warn
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.progress import Say, line, show_nothing
@@ -455,11 +454,8 @@ def _read_start(start: ArrayLike | None, k: int) -> FloatArray:
     return theta.astype(np.float64)
 
 
-def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
-    """Return the fit; warn if it did not converge, or if the basis has no cell on the support, so nothing was fitted.
-
-    `stacklevel` is that of `warnings.warn`: the warning should point at the caller's line.
-    """
+def warn_if_not_converged(fit: Decomposition) -> Decomposition:
+    """Return the fit; warn if it did not converge, or if the basis has no cell on the support: nothing was fitted."""
     support = fit.model.support
     # a named basis may lose all of its cells on a small support without the caller noticing
     named = fit.reason is None and not fit._rounds and not fit.recipe.startswith("cells(")
@@ -469,10 +465,10 @@ def warn_if_not_converged(fit: Decomposition, stacklevel: int = 4) -> Decomposit
             "fitted: Q is uniform there (or the base measure). interactions(1) fits the sums of every level, and "
             "interactions(2) those of every pair of levels, on any support; support='all' counts zeros in."
         )
-        warnings.warn(text, BasisWarning, stacklevel=stacklevel)
+        warn(text, BasisWarning)
     if fit.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
         text = f"{fit.status.value} (max|eta - eta_hat| = {fit.residual:.2e}, tol = {fit.tol:g}, {fit.n_iter} steps)"
-        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
+        warn(text)
     return fit
 
 
@@ -610,4 +606,4 @@ def decompose(
             fit = first_fit(data, recipe, settings, say, hint=unordered is None)
         else:
             fit = fit_recipe(data, recipe, settings, say, start=start)
-    return warn_if_not_converged(fit, stacklevel=3)
+    return warn_if_not_converged(fit)

@@ -6,7 +6,6 @@ margin. The expectations eta_hat come from the margins, not from data. Everythin
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -20,7 +19,7 @@ from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.arguments import check_number, entries, is_whole
 from legendre.core.cells import cell_name, first_cell, freeze
-from legendre.core.errors import ConvergenceWarning, InvalidMargins, InvalidSetting, InvalidTensor
+from legendre.core.errors import InvalidMargins, InvalidSetting, InvalidTensor, warn
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import limit_blas
@@ -330,7 +329,7 @@ def balance(
         result = _project(prior.values, problem, wanted, settings)
         if result.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
             text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
-            warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=2)
+            warn(f"{text}{result.n_iter} steps)")
         return result if prior.origin is PLAIN else replace(result, origin=prior.origin)
 
 

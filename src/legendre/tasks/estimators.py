@@ -592,7 +592,7 @@ class LegendreDensity(Estimator):
         else:
             data = observe_rows(codes, weights, labels.shape, alpha)
             fit = fit_on(data, Cells(found.basis(labels.shape)), Settings.read(tol=self.tol))
-            self.decomposition_ = replace(warn_if_not_converged(fit, stacklevel=6), recipe=repr(recipe), graph=found)
+            self.decomposition_ = replace(warn_if_not_converged(fit), recipe=repr(recipe), graph=found)
             network = counted.with_pseudo_counts(alpha)
         self.mixture_ = Mixture(np.zeros(1), [network])
 
@@ -776,7 +776,7 @@ class BoltzmannMachine(Estimator):
         data = observe_rows(codes, weights, shape, check_number(self.alpha, "alpha", 0))
         groups = [*((k,) for k in range(len(shape))), *self._read_edges(data, labels)]
         fit = fit_on(data, Cells(blocks(shape, groups)), Settings.read(tol=self.tol))
-        self.decomposition_ = warn_if_not_converged(fit, stacklevel=5)
+        self.decomposition_ = warn_if_not_converged(fit)
         self.n_levels_, self.psi_ = shape, fit.psi
         sizes = [[shape[k] - 1 for k in group] for group in groups]
         parts = np.split(theta_at_limit(fit.theta, fit.recession), np.cumsum([math.prod(own) for own in sizes])[:-1])

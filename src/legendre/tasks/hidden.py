@@ -6,7 +6,6 @@ X is treated as counts of rows that all lack the values of the hidden modes. `ta
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis, BasisLike, Cells
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import Rng, check_int, entries, generator_from, is_whole
-from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
+from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSetting, warn
 from legendre.core.labels import Labels
 from legendre.core.origin import Origin
 from legendre.core.progress import Say, line
@@ -307,7 +306,7 @@ def hidden(
         if not result.converged:
             where = f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of"
             advice = f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
-            warnings.warn(f"{where} {advice}", ConvergenceWarning, stacklevel=2)
+            warn(f"{where} {advice}")
         return result
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from legendre.basis.basis import Basis, BasisLike, TieableBasis
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import Rng, check_choice, check_int, check_number, generator_from
 from legendre.core.cells import freeze
-from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidQuery, InvalidSetting
+from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSetting, warn
 from legendre.core.labels import Event, Labels, Mode
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
@@ -369,15 +368,13 @@ def complete(
         if folds is not None:
             recipe, table = select(data, values, seen, recipes, settings, dealt, criterion, say)
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
-    warn_if_not_converged(fit, stacklevel=3)
+    warn_if_not_converged(fit)
     value, determined = extrapolate(fit, undetermined)
     if determined is None and not seen.all():
-        warnings.warn(
+        warn(
             f"whether the {int((~seen).sum())} missing cells are determined was not checked: {fit.n_params} "
             "parameters are too many, or too nearly dependent. Where cells are not, their values depend on the "
             "choice of theta.",
-            ConvergenceWarning,
-            stacklevel=2,
         )
     known = None if determined is None else freeze(determined | seen)
     return Completion(freeze(np.where(seen, values, value)), fit, known, freeze(seen), table)

@@ -25,7 +25,6 @@ Symbols; arrays have one axis for each mode, in the order `Folds.order`:
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, reduce
@@ -37,7 +36,7 @@ from scipy.special import ndtri
 
 from legendre.basis.parse import as_basis
 from legendre.core.cells import freeze
-from legendre.core.errors import ConvergenceWarning
+from legendre.core.errors import warn
 from legendre.core.labels import Labels
 from legendre.core.origin import Origin
 from legendre.core.progress import Say
@@ -225,7 +224,7 @@ def fit_penalised(
     converged = point.residual <= settings.tol
     if not converged:
         text = f"complete: the gradient is {point.residual:.2e} after {len(history) - 1} steps, tol = {settings.tol:g}."
-        warnings.warn(f"{text} Raise max_iter or tol.", ConvergenceWarning, stacklevel=3)
+        warn(f"{text} Raise max_iter or tol.")
     q, h = (point.m / point.m.sum()).transpose(back), point.h.transpose(back)
     return PenalisedFit(
         means=freeze(means.transpose(back)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -14,13 +13,13 @@ from numpy.typing import ArrayLike
 from legendre.core.arguments import check_choice, check_int, check_number
 from legendre.core.cells import first_cell
 from legendre.core.errors import (
-    ConvergenceWarning,
     InvalidBasis,
     InvalidQuery,
     InvalidSamples,
     InvalidSetting,
     InvalidSupport,
     InvalidTensor,
+    warn,
 )
 from legendre.core.origin import Origin
 from legendre.core.text import NamedValues, Table, shorten
@@ -490,10 +489,10 @@ class LogLinear(Inference):
     def refit(self, model: Formula) -> LogLinear:
         """Fit another model to the same table, or the same rows, as this one."""
         if self.em is not None:
-            return fit_rows(self.em.likelihood.data, model, self.tol, stacklevel=4)
+            return fit_rows(self.em.likelihood.data, model, self.tol)
         if self.fit.data is None:
             raise InvalidSetting("the table is not available (this model was loaded from a file); fit it again.")
-        return fit_table(self.fit.data, model, self.tol, stacklevel=5)
+        return fit_table(self.fit.data, model, self.tol)
 
     def drop1(self) -> Anova:
         """Leave out each term in turn, unless another term contains it, to see how much worse the model fits.
@@ -669,13 +668,13 @@ class LogLinear(Inference):
         return f"a stationary point of the likelihood of what was observed{why}{limit}"
 
 
-def fit_table(data: Observation, model: Formula, tol: float, *, stacklevel: int = 4) -> LogLinear:
-    """Fit a model to a table of counts; `stacklevel` makes a warning name the line of the user's call."""
-    fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)), stacklevel=stacklevel)
+def fit_table(data: Observation, model: Formula, tol: float) -> LogLinear:
+    """Fit a model to a table of counts."""
+    fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)))
     return LogLinear.of(fit, model=model, tol=tol)
 
 
-def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 3) -> LogLinear:
+def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
     """Fit a model to rows, some of which lack values, and compare it with the saturated model of the same rows.
 
     The rows of each pattern (rows that have the same variables) are a multinomial sample of their own. The penalties of
@@ -715,5 +714,5 @@ def fit_rows(rows: Incomplete, model: Formula, tol: float, *, stacklevel: int = 
             f"expectation-maximisation stopped after {len(em.path)} rounds with a gradient of {em.residual:.2e} per "
             f"row, above tol = {tol:g}."
         )
-        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
+        warn(text)
     return found
