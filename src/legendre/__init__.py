@@ -40,7 +40,7 @@ _PLACES = {
     "load": "results.files",
     "loglinear": "tasks.loglinear.loglinear",
     "plan": "fitting.fit",
-    "read_tns": "data.readers.tns",
+    "read_tns": "data.readers.coordinates",
     "results": "results",
     "save": "results.files",
     "solvers": "solvers",

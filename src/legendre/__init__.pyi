@@ -18,8 +18,8 @@ from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
 from legendre.core.errors import LegendreError as LegendreError
 from legendre.data import datasets as datasets
 from legendre.data.readers.coordinates import from_coords as from_coords
+from legendre.data.readers.coordinates import read_tns as read_tns
 from legendre.data.readers.rows import from_rows as from_rows
-from legendre.data.readers.tns import read_tns as read_tns
 from legendre.data.sparse_tensor import SparseTensor as SparseTensor
 from legendre.fitting.fit import decompose as decompose
 from legendre.fitting.fit import plan as plan

@@ -280,7 +280,7 @@ class _Sliced(Basis):
 
     def _slices(self, labels: Labels) -> int:
         """Return the mode that numbers the slices, counted from 0."""
-        order = labels.n_modes
+        order = len(labels.shape)
         if not isinstance(self.axis, str) and -order <= self.axis < order:
             return int(self.axis) % order
         return labels.find_mode(self.axis, f"{type(self).__name__}: axis={self.axis!r}", InvalidBasis)

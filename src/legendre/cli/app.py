@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Exit, Option, Typer, echo
 
 from legendre import __version__
 from legendre.basis.parse import as_basis
@@ -32,7 +32,7 @@ from legendre.solvers.choose import SOLVERS
 from legendre.tasks.compare import COMPARED, Comparison, Row, run_fits
 from legendre.tasks.warm import warm
 
-app = typer.Typer(
+app = Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -40,30 +40,30 @@ app = typer.Typer(
 
 
 TensorFile = Annotated[
-    Path, typer.Argument(help=f"X: a {ENDINGS} file; NaN (empty in CSV) is missing; - is CSV from standard input.")
+    Path, Argument(help=f"X: a {ENDINGS} file; NaN (empty in CSV) is missing; - is CSV from standard input.")
 ]
-Support = Annotated[str, typer.Option(help="The cells to fit: 'all', or 'nonzero' to leave zeros out.")]
-Variable = Annotated[str | None, typer.Option("--variable", "--key", help="Which array, if the file holds several.")]
-Columns = Annotated[str | None, typer.Option(help="For a table: the columns to use as modes, e.g. carrier,dest,hour.")]
-Counts = Annotated[str | None, typer.Option(help="For a table: the column with the number of times each row occurred.")]
-Separator = Annotated[str | None, typer.Option(help="For a CSV file: the field separator, e.g. ';'.")]
-Missing = Annotated[str, typer.Option(help="For a table: 'error', or 'drop' to leave out rows that lack a label.")]
-Wide = Annotated[bool, typer.Option("--wide", help="For a CSV table with labels in the first columns, then numbers.")]
+Support = Annotated[str, Option(help="The cells to fit: 'all', or 'nonzero' to leave zeros out.")]
+Variable = Annotated[str | None, Option("--variable", "--key", help="Which array, if the file holds several.")]
+Columns = Annotated[str | None, Option(help="For a table: the columns to use as modes, e.g. carrier,dest,hour.")]
+Counts = Annotated[str | None, Option(help="For a table: the column with the number of times each row occurred.")]
+Separator = Annotated[str | None, Option(help="For a CSV file: the field separator, e.g. ';'.")]
+Missing = Annotated[str, Option(help="For a table: 'error', or 'drop' to leave out rows that lack a label.")]
+Wide = Annotated[bool, Option("--wide", help="For a CSV table with labels in the first columns, then numbers.")]
 
 
 @app.callback(invoke_without_command=True)
 def _root(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+    version: Annotated[bool, Option("--version", is_eager=True, help="Print the version.")] = False,
 ) -> None:
     """Print the version if ``--version`` is given; other options belong to the commands."""
     if version:
-        typer.echo(f"legendre {__version__}")
-        raise typer.Exit
+        echo(f"legendre {__version__}")
+        raise Exit
 
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path("demo"),
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the pictures.")] = Path("demo"),
 ) -> None:
     """Decompose images of digits, and flights by carrier, destination and hour; print and draw the answers."""
     from legendre.cli.demo import run_demo
@@ -75,16 +75,16 @@ def demo(
 def fit(
     tensor: TensorFile,
     basis: Annotated[
-        str | None, typer.Option("--basis", "-b", help="The basis, e.g. 'B1+B2(10)'; without it the data choose one.")
+        str | None, Option("--basis", "-b", help="The basis, e.g. 'B1+B2(10)'; without it the data choose one.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to write the fit; by default X.fit.npz for X.csv."),
+        Option("--output", "-o", help="Where to write the fit; by default X.fit.npz for X.csv."),
     ] = None,
     support: Support = "all",
-    solver: Annotated[str, typer.Option(help=f"{', '.join(['auto', *SOLVERS])}.")] = "auto",
-    tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
-    max_iter: Annotated[int | None, typer.Option(help="The largest number of steps.")] = None,
+    solver: Annotated[str, Option(help=f"{', '.join(['auto', *SOLVERS])}.")] = "auto",
+    tol: Annotated[float, Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
+    max_iter: Annotated[int | None, Option(help="The largest number of steps.")] = None,
     variable: Variable = None,
     columns: Columns = None,
     counts: Counts = None,
@@ -93,7 +93,7 @@ def fit(
     missing: Missing = "error",
     unordered: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Modes whose levels have no order, by name or counted from 0, e.g. carrier,dest; '' for none. Without "
             "it, where the data choose the basis: the modes whose labels are names."
         ),
@@ -120,10 +120,10 @@ def fit(
         )  # fmt: skip
     result.save(target)
     if result.reason is not None:
-        typer.echo(f"no --basis was given: {result.reason}", err=True)
-    typer.echo(f"{result.summary()}\nwritten to {target}")
+        echo(f"no --basis was given: {result.reason}", err=True)
+    echo(f"{result.summary()}\nwritten to {target}")
     if not result.converged:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 @app.command("warm")
@@ -133,17 +133,17 @@ def warm_up() -> None:
         folder = warm()
     if folder is None:
         raise InvalidFile("compiled code cannot be kept: no folder can be written to. Set NUMBA_CACHE_DIR to one.")
-    typer.echo(f"compiled code is in {folder}")
+    echo(f"compiled code is in {folder}")
 
 
 @app.command()
 def compare(
     tensor: TensorFile,
-    params: Annotated[str | None, typer.Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the table.")] = Path("compare"),
-    starts: Annotated[int, typer.Option(help="Random starts for each of the other methods.")] = 3,
-    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
-    hold_out: Annotated[float, typer.Option(help="Fraction of cells to hold out and predict.")] = 0.1,
+    params: Annotated[str | None, Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the table.")] = Path("compare"),
+    starts: Annotated[int, Option(help="Random starts for each of the other methods.")] = 3,
+    peers: Annotated[bool, Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
+    hold_out: Annotated[float, Option(help="Fraction of cells to hold out and predict.")] = 0.1,
     support: Support = "all",
     variable: Variable = None,
     columns: Columns = None,
@@ -169,21 +169,19 @@ def compare(
             rows += run_fits(X, listed, support, methods, starts, hold_out, say)
     except KeyboardInterrupt:  # rows that were measured are still printed and written, below
         stopped = True
-    typer.echo(repr(Comparison(rows)))
+    echo(repr(Comparison(rows)))
     with (output / "compare.csv").open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows([Row._fields, *rows])
-    typer.echo(f"rows: {output / 'compare.csv'}")
+    echo(f"rows: {output / 'compare.csv'}")
     if stopped:
-        raise typer.Exit(_fail(f"interrupted after {len(rows)} rows; they are kept.", 130))
+        raise Exit(_fail(f"interrupted after {len(rows)} rows; they are kept.", 130))
 
 
 @app.command()
 def show(
-    decomposition: Annotated[Path, typer.Argument(help="A file that 'legendre fit' wrote.")],
-    tensor: Annotated[
-        Path | None, typer.Option("--tensor", "-t", help="Write Q, in X's units, to this file (.npy).")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print numbers for programs instead of the summary.")] = False,
+    decomposition: Annotated[Path, Argument(help="A file that 'legendre fit' wrote.")],
+    tensor: Annotated[Path | None, Option("--tensor", "-t", help="Write Q, in X's units, to this file (.npy).")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print numbers for programs instead of the summary.")] = False,
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
     if tensor is not None:
@@ -197,9 +195,9 @@ def show(
         with replacing(tensor) as stream:
             np.save(stream, result.without_labels().tensor())
     if as_json:
-        typer.echo(as_json_text(result))
+        echo(as_json_text(result))
     else:
-        typer.echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
+        echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
 
 
 def as_json_text(result: Any) -> str:
@@ -232,11 +230,9 @@ def _as_plain(value: Any) -> Any:
 
 @app.command()
 def report(
-    result: Annotated[Path, typer.Argument(help="A file that 'legendre fit' or a result's save() wrote.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", "-d", help="The file with X, to show slices and residuals.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page.")] = Path("report.html"),
+    result: Annotated[Path, Argument(help="A file that 'legendre fit' or a result's save() wrote.")],
+    data: Annotated[Path | None, Option("--data", "-d", help="The file with X, to show slices and residuals.")] = None,
+    output: Annotated[Path, Option("--output", "-o", help="Where to write the page.")] = Path("report.html"),
     variable: Variable = None,
     columns: Columns = None,
     counts: Counts = None,
@@ -258,7 +254,7 @@ def report(
             f"Print its summary with: legendre show {result}"
         )
     found.report(output, None if data is None else read_input(data, options))
-    typer.echo(f"{output.stat().st_size / 1e6:.2f} MB written to {output}")
+    echo(f"{output.stat().st_size / 1e6:.2f} MB written to {output}")
 
 
 def _check_output(output: Path, source: Path) -> None:
@@ -290,5 +286,5 @@ def main() -> None:
 
 def _fail(sentence: str, code: int = 2) -> int:
     """Print a sentence to standard error; return the exit code of the command."""
-    typer.echo(f"legendre: {sentence}", err=True)
+    echo(f"legendre: {sentence}", err=True)
     return code

@@ -22,9 +22,8 @@ from legendre.core.files import numpy_file
 from legendre.core.labels import Labels
 from legendre.core.progress import Say, line
 from legendre.core.types import AnyArray, FloatArray
-from legendre.data.readers.coordinates import as_sparse_tensor, from_coords
+from legendre.data.readers.coordinates import as_sparse_tensor, from_coords, read_tns
 from legendre.data.readers.rows import from_rows
-from legendre.data.readers.tns import read_tns
 from legendre.data.sparse_tensor import SparseTensor
 
 STDIN = Path("-")  # a CSV file on standard input

@@ -20,6 +20,8 @@ SOLVERS: dict[str, type[Solver]] = {
 
 def read_solver(solver: str | Solver) -> Solver | None:
     """Read the `solver` argument of `decompose`; ``None`` is "auto"."""
+    if solver == "auto":
+        return None
     if isinstance(solver, Solver):
         return solver
     if not isinstance(solver, str):
@@ -28,7 +30,7 @@ def read_solver(solver: str | Solver) -> Solver | None:
             "from legendre.solvers.Solver."
         )
     check_name("solver", solver, ("auto", *SOLVERS))
-    return None if solver == "auto" else SOLVERS[solver]()
+    return SOLVERS[solver]()
 
 
 def choose(problem: Problem, *, seen: bool) -> list[Solver]:
