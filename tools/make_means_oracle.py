@@ -13,9 +13,10 @@ from typing import Any
 TARGET = Path(__file__).parents[1] / "tests" / "oracles" / "means_oracle.json"
 ABOUT = (
     "glm(n ~ formula, poisson or quasipoisson) of R's own tables, treatment contrasts. Numbers by name: profile is "
-    "confint() of MASS; vcov the diagonal of vcov(); fit and error are predict(se.fit = TRUE) on the scale of "
-    "logarithms, in C order; means, se and ends are emmeans() of some variables: exp(mean), the SE of its logarithm, "
-    "both ends of its interval. Made by tools/make_means_oracle.py."
+    "confint() of MASS, which interpolates between fits, and exact the same ends by uniroot() of glm.fit(); vcov the "
+    "diagonal of vcov(); fit and error are predict(se.fit = TRUE) on the scale of logarithms, in C order; means, se "
+    "and ends are emmeans() of some variables: exp(mean), the SE of its logarithm, both ends of its interval. Made by "
+    "tools/make_means_oracle.py."
 )
 MODELS = [
     ("HairEyeColor", "Hair*Eye + Sex", "poisson", "Sex"),
@@ -38,18 +39,29 @@ table <- get(args[1])
 cells <- as.data.frame(table, responseName = "n")
 for (name in names(dimnames(table))) cells[[name]] <- factor(cells[[name]], levels = dimnames(table)[[name]])
 cells <- cells[do.call(order, cells[names(dimnames(table))]), ]
-fit <- glm(as.formula(paste("n ~", args[2])), family = args[3], data = cells, control = list(epsilon = 1e-12))
+fit <- glm(as.formula(paste("n ~", args[2])), family = args[3], data = cells,
+           control = list(epsilon = 1e-15, maxit = 100))
 number <- function(x) paste(sprintf("%.10g", x), collapse = " ")
 say <- function(kind, name, x) cat(kind, name, number(x), sep = "\t", "\n")
 for (name in names(dimnames(table))) {
   cat("levels", name, paste(dimnames(table)[[name]], collapse = " | "), sep = "\t", "\n")
 }
 say("counts", "", cells$n)
-if (args[3] == "poisson") {
-  ends <- suppressMessages(confint(fit))
-  for (name in rownames(ends)) say("profile", name, ends[name, ])
-}
+ends <- suppressMessages(confint(fit))
+for (name in rownames(ends)) say("profile", name, ends[name, ])
 own <- diag(vcov(fit))
+design <- model.matrix(fit)
+cut <- qchisq(0.95, 1) * summary(fit)$dispersion
+for (name in names(own)) {
+  beyond <- function(b) {
+    held <- glm.fit(design[, colnames(design) != name, drop = FALSE], cells$n, offset = design[, name] * b,
+                    family = poisson(), control = list(epsilon = 1e-13, maxit = 100))
+    held$deviance - deviance(fit) - cut
+  }
+  end <- function(side) uniroot(beyond, sort(coef(fit)[name] + side * c(0, 4) * sqrt(own[name])), tol = 1e-10,
+                                extendInt = if (side > 0) "upX" else "downX")$root
+  say("exact", name, c(end(-1), end(1)))
+}
 for (name in names(own)) say("vcov", name, own[[name]])
 told <- predict(fit, se.fit = TRUE)
 say("fit", "", told$fit)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow.dataset import dataset
@@ -15,6 +16,8 @@ import legendre as ld
 X = [[1, 2], [3, 4]]
 ROWS = {"a": [1, 1, 2], "b": [1, 2, 2]}
 FLAG = np.array([1, 2])
+TABLE = pd.DataFrame([[3, 4], [5, 8]], pd.Index(["x", "y"], name="a"), pd.Index(["n", "y"], name="b"))
+TURNED = [ld.loglinear(table, "a + b") for table in (TABLE, TABLE[::-1])]
 
 ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "a minus in a formula": (
@@ -39,6 +42,32 @@ ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "a dataset for X": (lambda: ld.decompose(dataset(pa.table(ROWS)), "B1"), "X is a InMemoryDataset of pyarrow. To"),
     "an array for progress": (lambda: ld.decompose(X, "B1", progress=FLAG), "progress must be True or False, got arr"),  # type: ignore[arg-type]
     "an array for extend": (lambda: ld.decompose(X, "B1").tensor(extend=FLAG), "extend must be True or False"),  # type: ignore[arg-type]
+    "an array for exp": (lambda: ld.decompose(X, "B1").inference().coef(exp=FLAG), "exp must be True or False"),  # type: ignore[arg-type]
+    "an array for hierarchical": (lambda: ld.loglinear(ROWS, "a", hierarchical=FLAG), "hierarchical must be"),  # type: ignore[arg-type]
+    "the formula first": (lambda: ld.loglinear("a + b", ROWS), "data is 'a + b'. Write loglinear(data, formula)"),  # type: ignore[arg-type]
+    "variables by number": (lambda: ld.loglinear(TABLE, [[1, 2]]), "Variables are given by name, not by number."),
+    "levels in another order": (
+        lambda: ld.anova(*TURNED),
+        "the levels or their order differ: ['x', 'y'] and ['y', 'x']",
+    ),
+    "the reference in a contrast": (
+        lambda: TURNED[0].contrast({"a[x]": 1.0, "a[y]": -1.0}),
+        "unknown coefficient 'a[x]'; .* The reference level of a variable has none: its coefficient is 0.",
+    ),
+    "a base without labels": (
+        lambda: ld.loglinear(ROWS, "a + b", base=pd.DataFrame(X, columns=["x", "y"])),
+        "the support or base measure has no labels of levels",
+    ),
+    "labels for X": (
+        lambda: ld.decompose(np.array([["a", "b"]])),
+        "X has dtype <U1; .* count labels with ld.from_rows.",
+    ),
+    "logarithms for X": (lambda: ld.decompose(np.log(np.divide(X, 9)), "B1"), "If X is on a log scale, pass np.exp(X)"),
+    "a level that is not there": (
+        lambda: ld.decompose(X, "B1").marginal(0, given={1: 9}),
+        "marginal: given: mode 1 has",
+    ),
+    "a number for a basis": (lambda: ld.hidden(X, 3), "got 3. A number of parameters is adaptive(n)."),
     "an array for indices": (lambda: ld.decompose(X, "B1").log_prob(X, indices=FLAG), "indices must be True or"),  # type: ignore[arg-type]
 }
 
@@ -48,4 +77,37 @@ def test_raw_exceptions_are_sentences(name: str) -> None:
     call, sentence = ODD[name]
     with pytest.raises(ld.LegendreError) as problem:
         call()
-    assert sentence.partition(" .* ")[0] in str(problem.value)
+    assert all(part in str(problem.value) for part in sentence.split(" .* "))
+
+
+def test_the_recession_of_a_fit_is_not_writable() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        ld.decompose([[1, 0], [2, 0]], "B1").recession[0] = 9
+
+
+WORDS: dict[str, Callable[[Any], Any]] = {
+    "offset='n'. Pass the factors themselves": lambda _: ld.loglinear(ROWS, "a", offset="n"),  # type: ignore[arg-type]
+    "family='p'. Counts are Poisson": lambda _: ld.loglinear(ROWS, "a", family="p"),  # type: ignore[arg-type]
+    "k=3. The penalty is the first argument": lambda m: m.step(k=3),
+    "trace=0. The steps are in path": lambda m: m.step(trace=0),
+    "test=1. Likelihood ratio tests are always made": lambda m: m.drop1(test=1),
+    "rank=3. There is no rank: adaptive(n)": lambda _: ld.decompose(X, rank=3),  # type: ignore[arg-type]
+    "mask=3. Write NaN where nothing was measured": lambda _: ld.complete(X, mask=3),  # type: ignore[arg-type]
+    "nothing=3": lambda _: ld.decompose(X, nothing=3),  # type: ignore[arg-type]
+    "deviance. It is g2": lambda m: m.deviance,
+    "params. coef() has them.": lambda m: m.params,
+    "factors. effects() says": lambda m: m.fit.factors,
+    "predict. tensor() has the fitted values": lambda m: m.fit.predict,
+    "heatmap. There are slices(), margins()": lambda m: m.plot.heatmap,
+    "nothing": lambda m: m.nothing,
+}
+
+
+@pytest.mark.parametrize("said", WORDS)
+def test_words_of_other_libraries_get_a_hint(said: str) -> None:
+    """`deviance`, `params`, `rank=` and `offset=` ended in Python's bare errors."""
+    word, _, hint = said.partition(". ")
+    with pytest.raises((TypeError, AttributeError)) as problem:
+        WORDS[said](TURNED[0])
+    assert f"{word.partition('=')[0]!r}" in str(problem.value)
+    assert str(problem.value).endswith(("'", "'.")) if not hint else hint in str(problem.value)

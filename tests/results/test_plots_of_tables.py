@@ -85,3 +85,15 @@ def test_titles_and_legends_fit_on_plain_axes() -> None:
     figure.draw_without_rendering()
     assert figure.get_tightbbox().x1 <= figure.get_figwidth() + 0.05
     assert figure.get_tightbbox().y1 <= figure.get_figheight() + 0.05
+
+
+def test_adjusted_residuals_have_a_picture_and_the_legend_the_range_and_the_p_value() -> None:
+    m = ld.loglinear([[18, 7, 5], [6, 19, 9]], "A + B")
+    ax = m.plot.mosaic(["B", "A"], kind="adjusted")
+    adjusted = m.residuals("adjusted")
+    said = f"Adjusted residual, {adjusted.min():.3g} to {adjusted.max():.3g}; p = {m.x2_p_value:.3g}"
+    assert ax.figure.axes[-1].get_ylabel() == said
+    beyond = sum(tuple(patch.get_facecolor()) != (0.9, 0.9, 0.9, 1.0) for patch in ax.patches)
+    assert beyond == (abs(adjusted) > 2).sum() > 0
+    with pytest.raises(ld.LegendreError, match="every mode"):
+        m.plot.mosaic("A", kind="adjusted")

@@ -199,7 +199,8 @@ def cells(index: ArrayLike) -> Basis:
     array = read_array(index, "basis", InvalidBasis, "Each cell needs one coordinate per mode.")
     if array.ndim == 0:
         raise InvalidBasis(
-            f"a basis is a recipe such as B1() | B3(5), a string such as 'B1 + B3(5)' or cells, k x N; got {index!r}."
+            f"a basis is a recipe such as B1() | B3(5), a string such as 'B1 + B3(5)' or cells, k x N; got {index!r}. "
+            "A number of parameters is adaptive(n)."
         )
     if array.size == 0:
         return empty()

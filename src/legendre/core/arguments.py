@@ -120,18 +120,24 @@ def check_choice(value: object, name: str, choices: Iterable[str], error: type[L
 
 
 def check_name(
-    kind: str, name: object, valid: Collection[object], error: type[LegendreError] = InvalidSetting, door: str = ""
+    kind: str,
+    name: object,
+    valid: Collection[object],
+    error: type[LegendreError] = InvalidSetting,
+    door: str = "",
+    more: str = "",
 ) -> None:
     """Refuse a name that is not one of the valid ones; the error says what `kind` of name it is, and suggests one.
 
-    `door` is the public function, the argument or the file where the name was found; the message begins with it.
+    `door` is the public function, the argument or the file where the name was found; the message begins with it,
+    and ends with `more`.
 
     >>> check_name("column", "count", ["counts", "dest"])
     Traceback (most recent call last):
     legendre.core.errors.InvalidSetting: unknown column 'count'; did you mean 'counts'? Valid: counts, dest.
     """
     if name not in valid:
-        raise error((f"{door}: " if door else "") + unknown_name(kind, str(name), valid))
+        raise error((f"{door}: " if door else "") + f"{unknown_name(kind, str(name), valid)} {more}".rstrip())
 
 
 def expect(value: object, kind: type, sentence: str, error: type[LegendreError] = InvalidSetting) -> None:

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import NoReturn
 
 __all__ = [
     "BasisWarning", "ConvergenceWarning", "ImpossibleEvent", "InvalidBasis", "InvalidFile",
@@ -291,3 +292,42 @@ def unknown_name(kind: str, name: str, valid: Iterable[object]) -> str:
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" did you mean '{close[0]}'?" if close else ""
     return f"unknown {kind} '{name}';{hint} Valid: {', '.join(names)}."
+
+
+FOREIGN = {
+    **dict.fromkeys(("factors", "weights", "components_", "loadings"), "effects() says what each mode does."),
+    **dict.fromkeys(("params", "coefficients", "coef_"), "coef() has them."),
+    **dict.fromkeys(("resid", "resid_pearson"), "residuals() has them."),
+    **dict.fromkeys(("llf", "logLik", "loglik"), "It is log_likelihood, of loglinear(...) or of fit.inference()."),
+    **dict.fromkeys(("df_resid", "df_residual"), "It is df, of loglinear(...) or of fit.inference()."),
+    **dict.fromkeys(("pvalues", "bse", "tvalues"), "coef() has standard_error, z and p_value."),
+    **dict.fromkeys(("trace", "verbose"), "The steps are in path of the result."),
+    **dict.fromkeys(("heatmap", "imshow"), "There are slices(), margins(), effects(), residuals() and graph()."),
+    "predict": "tensor() has the fitted values; complete(X) fills missing cells.",
+    "vcov": "inference().vcov() has it.",
+    "deviance": "It is g2, of loglinear(...) or of fit.inference().",
+    "confint": "coef(profile=True) has profile likelihood intervals, coef() those of Wald.",
+    "fittedvalues": "fitted() has them.",
+    "rank": "There is no rank: adaptive(n) as the basis has n parameters.",
+    "mask": "Write NaN where nothing was measured, or pass support=.",
+    "offset": "Pass the factors themselves, not their logarithms: base=exposure.",
+    "family": "Counts are Poisson; scaled() is R's quasipoisson.",
+    "k": "The penalty is the first argument: step(7.6).",
+    "test": "Likelihood ratio tests are always made.",
+}
+"""Words of R, statsmodels, scikit-learn and TensorLy that are not attributes or arguments here, and what to write."""
+
+
+def refuse_attribute(self: object, name: str) -> NoReturn:
+    """Raise Python's error of a missing attribute, with a hint if the name is a word of another library.
+
+    Results have it as ``__getattr__``, which Python calls for a name that it did not find.
+    """
+    said = f"{type(self).__name__!r} object has no attribute {name!r}"
+    raise AttributeError(f"{said}. {FOREIGN[name]}" if name in FOREIGN else said, name=name, obj=self)
+
+
+def refuse_arguments(call: str, others: Iterable[str]) -> None:
+    """Raise Python's error of an unknown argument of a function, with a hint if it is a word of another library."""
+    for name in others:
+        raise TypeError(f"{call}() got an unexpected keyword argument {name!r}. {FOREIGN.get(name, '')}".rstrip())

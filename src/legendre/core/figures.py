@@ -52,14 +52,19 @@ def draw_literally(draw: Callable[P, T]) -> Callable[P, T]:
     def drawn(*args: P.args, **named: P.kwargs) -> T:
         """Draw, then tell each text with a $ that it is no formula; return what was drawn."""
         found: Any = draw(*args, **named)
-        from matplotlib.text import Text
-
-        for text in found.figure.findobj(Text):
-            if "$" in text.get_text():
-                text.set_parse_math(False)
+        _take_literally(found.figure)
         return found  # type: ignore[no-any-return]  # axes or a figure
 
     return drawn
+
+
+def _take_literally(figure: Figure) -> None:
+    """Tell each text with a $ that it is no formula."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and "$" in text.get_text():
+            text.set_parse_math(False)
 
 
 def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8)) -> Axes:
@@ -187,6 +192,23 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + shared_start)
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
+
+
+def make_room(figure: Figure, axes: Sequence[Axes]) -> None:
+    """Make a figure with rows of panels higher if names around the panels leave too little room for their own ticks.
+
+    Long names that are turned take most of the height of a panel; matplotlib knows how much when it has laid them out.
+    """
+    _take_literally(figure)
+    figure.draw_without_rendering()
+    high, line_height = figure.get_figheight(), SMALL * 1.15 / 72
+    lacking = [
+        line_height * max(len(ax.get_yticks()), 12) - high * ax.get_position(original=True).height for ax in axes
+    ]
+    if max(lacking) > 0:
+        rows = len({round(ax.get_position(original=True).y0, 3) for ax in axes})
+        figure.set_figheight(high + rows * max(lacking))
+        figure.draw_without_rendering()  # with cells drawn as squares, one pass does not lay them out
 
 
 def write_ticks(own: AnyArray) -> tuple[list[str], str]:

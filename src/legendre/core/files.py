@@ -40,12 +40,15 @@ def replacing(path: PathName, example: str = "fit.npz") -> Iterator[IO[bytes]]:
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
-        # O_EXCL: never write to a file that exists; 0o666 less the user's umask, as for any new file
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
+        with os.fdopen(_open_new(temporary), "wb") as stream:
             advice = "What was there before is unchanged."
             yield stream
             stream.flush()
             os.fsync(stream.fileno())  # on disk before the name changes
+            if (
+                not temporary.exists()
+            ):  # it has no name yet; with a folder given, Python's link follows the one in /proc
+                os.link(f"/proc/self/fd/{stream.fileno()}", temporary, src_dir_fd=0)
         if mode is not None:  # permissions of the old file
             temporary.chmod(stat.S_IMODE(mode))
         temporary.replace(target)
@@ -54,6 +57,17 @@ def replacing(path: PathName, example: str = "fit.npz") -> Iterator[IO[bytes]]:
     finally:  # after success it is gone already
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _open_new(temporary: Path) -> int:
+    """Open a new file for writing: without a name where the system can do that, so that a killed save leaves none.
+
+    It has the permissions 0o666 less the user's umask, as any new file.
+    """
+    try:
+        return os.open(temporary.parent, os.O_TMPFILE | os.O_WRONLY, 0o666)
+    except (AttributeError, OSError):  # O_EXCL: never write to a file that exists
+        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
 
 
 @contextmanager

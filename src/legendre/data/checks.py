@@ -123,7 +123,10 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
                 f"type {type(what).__name__}. Convert it to numbers first."
             )
         case _:
-            return f"has dtype {values.dtype}; entries must be numbers. Convert it with .astype(float)."
+            return (
+                f"has dtype {values.dtype}; entries must be numbers. Convert them with .astype(float); count labels "
+                "with ld.from_rows."
+            )
 
 
 def check_entries(values: Any, seen: Scan) -> None:
@@ -133,7 +136,8 @@ def check_entries(values: Any, seen: Scan) -> None:
         entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
         raise InvalidTensor(
             f"X has {entries} is X{cell_name(place)} = {seen.smallest:g}. X is read as unnormalised probabilities, so "
-            "every entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
+            "every entry must be >= 0. If X is on a log scale, pass np.exp(X). If negative marks a missing value, make "
+            "it one: np.where(X < 0, np.nan, X)."
         )
     if seen.largest == np.inf:
         infinite = values == np.inf

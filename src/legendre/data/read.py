@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.errors import InvalidSupport
+from legendre.core.errors import InvalidSupport, LegendreError
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import HasShape
 from legendre.data.dask import is_dask, observe_blocks
@@ -62,7 +62,10 @@ def align_with(array: Any, origin: Origin, name: str = "the support or base meas
     """
     if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
         return array
-    held, own = unwrap(array)
+    try:
+        held, own = unwrap(array)
+    except LegendreError:
+        raise InvalidSupport(f"{name} has no labels of levels: give it those of X, or pass an array.") from None
     values = np.asarray(held)
     labels, array_labels = origin.labels, own.labels
     if labels is None or array_labels is None:

@@ -34,6 +34,7 @@ from legendre.fitting.growing.select import (
 )
 from legendre.fitting.growing.seriate import look_unordered
 from legendre.results.decomposition import Decomposition
+from legendre.results.inference.result import warn_of_small_dispersion
 
 FOLDS = 5  # parts in which cells are held out
 
@@ -92,9 +93,16 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
         fit = fit_recipe(data, recipe, settings, say)
         # near the limit a criterion may have stopped because of it; rows, entries and tables surely are counts
         ended = fit.n_params < 0.9 * most
-        if ended or data.origin.counted or data.entries is not None or data.origin.form in ("rows", "series", "table"):
+        surely = data.origin.counted or data.entries is not None or data.origin.form in ("rows", "series", "table")
+        # a model that does not hold raises X2, so that X varies less than counts if it does so beside any model
+        models = [] if surely or not ended else [fit, fit_recipe(data, interactions(1), settings, say)]
+        measured = any(warn_of_small_dispersion(model.inference()) for model in models if model.converged)
+        if surely or (ended and not measured):
             return replace(fit, reason=_explain_criterion(fit.n_params, ended, most))
         lead = f"the extended BIC led to {_parameters(fit.n_params)}, so "
+        if measured:
+            lead = "X holds whole numbers that vary less than counts do, so "
+            data = replace(data, origin=replace(data.origin, counted=False))
         end = " If X holds counts, as rows and tables of pandas are taken to do, pass counts=True."
     most = max(1, min(most, data.support.n_cells // 4))  # at least four cells for each parameter
     coarse = too_large(data)

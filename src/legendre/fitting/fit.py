@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import check_flag, check_installed, check_int, is_real
-from legendre.core.errors import BasisWarning, InvalidBasis, InvalidSetting, warn
+from legendre.core.errors import BasisWarning, InvalidBasis, InvalidSetting, refuse_arguments, warn
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.progress import Say, line, show_nothing
@@ -276,7 +276,11 @@ def fit_recipe(
     fit = fit_on(
         data, basis, settings, start=growth.theta, boxes=boxes, recession=growth.recession, inverse=growth.inverse
     )
-    return replace(fit, recipe=repr(recipe), _rounds=growth.rounds, _grown=growth.grown)
+    origin = fit.origin
+    if isinstance(growing.n, int) and fit.n_params < growing.n:
+        short = f"{growing.n:,} parameters were asked for: {fit.n_params:,} are all that lower KL."
+        origin = replace(origin, notes=(*origin.notes, short))
+    return replace(fit, recipe=repr(recipe), _rounds=growth.rounds, _grown=growth.grown, origin=origin)
 
 
 def fit_on(
@@ -511,6 +515,7 @@ def decompose(
     start: ArrayLike | None = None,
     callback: Callback | None = None,
     progress: bool | None = None,
+    **others: Never,
 ) -> Decomposition:
     """Fit a model with few parameters to X: the one nearest to X, which is unique (eq. (4) of the paper).
 
@@ -578,6 +583,7 @@ def decompose(
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """
+    refuse_arguments("decompose", others)
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")

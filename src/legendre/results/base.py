@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from legendre.core.arguments import check_installed, check_int
-from legendre.core.errors import InvalidQuery, LegendreError
+from legendre.core.errors import InvalidQuery, LegendreError, refuse_attribute
 from legendre.core.files import PathName
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 class Printed(ABC):
     """A result whose summary is a list of tables, printed as text, HTML (notebooks), Markdown or LaTeX."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_attribute
 
     @abstractmethod
     def tables(self) -> list[Table]:
@@ -139,7 +142,7 @@ class Result(Storable):
         """Return the certificate in words and the tables of the summary, for a notebook."""
         return fragment(self.tables(), [self.certificate().text()])
 
-    def report(self, path: PathName, data: TensorLike | None = None) -> None:
+    def report(self, path: PathName = "report.html", data: TensorLike | None = None) -> None:
         """Write one HTML page with everything about the result; it needs no network and opens in any browser.
 
         It shows the settings and results, the certificate in words, effects, slices of X and Q, the worst residuals,

@@ -221,8 +221,11 @@ class Decomposition(ModelResult):
         shares = {name: 1.0 - self.kl / kl for name, kl in simple.items() if kl > exact}
         if self.kl <= exact:
             shares = dict.fromkeys(simple, 1.0)
-        # + 0.0 turns -0.0 into 0.0
-        return " and ".join(f"{round(100 * share, 1) + 0.0:.1f} % of KL from {name}" for name, share in shares.items())
+        # + 0.0 turns -0.0 into 0.0; Q may be farther from X than a simple model is
+        said = {
+            name: f"{round(100 * share, 1) + 0.0:.1f} %" if share > -5e-4 else "none" for name, share in shares.items()
+        }
+        return " and ".join(f"{share} of KL from {name}" for name, share in said.items())
 
     @cached_property
     def path(self) -> tuple[GrowthStep, ...]:
@@ -235,6 +238,12 @@ class Decomposition(ModelResult):
     def _distribution(self) -> queries.Distribution:
         """Q as a distribution, which answers all queries; it is kept, because it caches messages and lists of cells."""
         return queries.distribution_of(self)
+
+    @cached_property
+    def _left_out(self) -> float:
+        """The sum of X outside the support, in cells that the caller left out; 0 if X is not in memory."""
+        data = None if self.data is None or self.data.support.mask is None else self.data.as_dense()
+        return 0.0 if data is None else float(np.nansum(np.where(data.support.on_grid(), 0, data.values)))
 
     @cached_property
     def vanishing_cells(self) -> IntArray:
@@ -616,6 +625,7 @@ class Decomposition(ModelResult):
             ("KL above minimum", f"<= {self.gap:.2e}"),
             ("vanishing cells", str(self.n_vanishing) if self.n_vanishing else None),
             ("status", f"{self.status.name}: {self.status.value}"),
+            ("note", f"{self._left_out:,.6g} of the sum of X lie outside the support" if self._left_out else None),
             *(("note", note) for note in (*self._notes_on_missing(), *self.origin.notes)),
         ]
         return [NamedValues("Legendre decomposition", [(name, value) for name, value in rows if value is not None])]

@@ -484,7 +484,7 @@ def marginal(
 
     It is the query behind `Decomposition.marginal` and `condition`: it checks what the caller asks for.
     """
-    at = read_event(labels, given)
+    at = read_event(labels, given, "condition" if modes is None else "marginal: given")
     kept = [k for k in range(labels.n_modes) if k not in at] if modes is None else modes
     for k in kept:
         if k in at:

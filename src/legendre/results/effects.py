@@ -377,16 +377,16 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:
-        subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
+        subject = "1 cell has" if gone == 1 else f"{gone:,} cells have"
         meaning = "averages are over the others, weighted by Q" if _can_fit_on_alive(fit) else "factors mean little"
-        notes.append(f"{subject}: log Q is -inf there; {meaning}")
+        notes.append(f"{subject} fitted value 0: {meaning}")
     return notes
 
 
-def _reverses(one: FloatArray, other: FloatArray, least: float = 0.1) -> bool:
+def _reverses(one: FloatArray, other: FloatArray, least: float = 0.05) -> bool:
     """Decide whether some two levels are in opposite order in two vectors of log factors, one entry for each level.
 
-    Their difference must be more than `least` in both vectors, a factor of 1.1, so that ties and rounding do not count.
+    Their difference must be more than `least` in both vectors, a factor of 1.05: ties and rounding do not count.
     """
     with np.errstate(invalid="ignore"):  # -inf minus -inf, at levels without data
         in_one, in_other = (np.subtract.outer(logs, logs) for logs in (one, other))  # for each pair of levels

@@ -13,7 +13,8 @@ class method ``_restore(**fields)``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import fields
 from datetime import date, datetime, time
 from enum import Enum
@@ -215,8 +216,10 @@ def _stored_fields(kind: Any, value: Any) -> tuple[str, ...]:
     return tuple(getattr(kind, "_stored", known))
 
 
-def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
-    """Make the value that `_encode` wrote; `arrays` maps names to the arrays of the file.
+def _decode(found: Any, arrays: Any) -> Any:
+    """Make the value that `_encode` wrote; `arrays` is NumPy's mapping of names to the arrays of the file.
+
+    An array that is larger than the file says elsewhere is not read: a small archive can hold gigabytes of zeros.
 
     Only classes that are listed in this package are made, so that a file from a stranger cannot run other code.
     """
@@ -225,6 +228,9 @@ def _decode(found: Any, arrays: Mapping[str, AnyArray]) -> Any:
     if not isinstance(found, dict):
         return found
     if "$array" in found:
+        packed, shape = arrays.zip.getinfo(f"{found['$array']}.npy"), found["shape"]
+        if packed.file_size > (1 << 16) + np.dtype(found["dtype"]).itemsize * math.prod(shape):  # 64 KiB for the header
+            raise ValueError(f"{found['$array']} has {packed.file_size:,} bytes")
         array = arrays[found["$array"]]
         if array.dtype.str != found["dtype"] or list(array.shape) != found["shape"]:
             raise ValueError(f"{found['$array']} has shape {array.shape} and dtype {array.dtype}")

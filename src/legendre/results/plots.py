@@ -16,7 +16,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_installed, check_int, entries
-from legendre.core.errors import InvalidQuery
+from legendre.core.errors import InvalidQuery, refuse_attribute
 from legendre.core.figures import (
     BLUE,
     DIVERGING,
@@ -34,6 +34,7 @@ from legendre.core.figures import (
     is_ordered,
     level_ticks,
     make_panels,
+    make_room,
     set_factor_ticks,
     set_integer_ticks,
 )
@@ -42,6 +43,7 @@ from legendre.core.text import list_words, shorten
 from legendre.core.types import BoolArray, FloatArray, Modes, Shape, frozen
 from legendre.results.distribution import find_modes
 from legendre.results.effects import Effect, center_log_means, notes_of
+from legendre.results.inference.counts import p_text
 from legendre.results.views import (
     EXACT,
     FEW_COUNTS,
@@ -83,6 +85,8 @@ class Plots:
 
     result: Result
     pair: Pair
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_attribute
 
     @draw_literally
     def slices(self, mode: int | str | None = None, *, most: int = 3) -> Figure:
@@ -250,12 +254,15 @@ class Plots:
         return figure
 
     @draw_literally
-    def mosaic(self, modes: Mode | Sequence[Mode] | None = None, ax: Axes | None = None) -> Axes:
+    def mosaic(
+        self, modes: Mode | Sequence[Mode] | None = None, ax: Axes | None = None, *, kind: str = "pearson"
+    ) -> Axes:
         """Draw a mosaic plot: a tile for each cell, whose area is the count and whose shade is the residual of the fit.
 
         The first mode splits the square from left to right, the second from top to bottom, and so on. Shades begin
-        where a Pearson residual is beyond 2, and are darker beyond 4 (Friendly 1994). A cell without counts is a
-        sliver; a cell outside the support, a structural zero, has a dashed outline.
+        where a residual is beyond 2, and are darker beyond 4 (Friendly 1994). The legend has the range of the residuals
+        and the p-value of X2. A cell without counts is a sliver; a cell outside the support, a structural zero, has a
+        dashed outline.
 
         Parameters
         ----------
@@ -263,6 +270,8 @@ class Plots:
             Up to four modes, by name or number, in the order of the splits; others are summed over. Default: all.
         ax
             Where to draw; a new figure by default.
+        kind
+            "pearson" or "adjusted" residuals, see `Inference.residuals`; adjusted ones are those of all modes.
 
         Examples
         --------
@@ -276,7 +285,10 @@ class Plots:
         from matplotlib.colors import BoundaryNorm, ListedColormap
         from matplotlib.patches import Rectangle
 
-        pair = self.pair
+        check_choice(kind, "plot.mosaic: kind", ("pearson", "adjusted"), InvalidQuery)
+        pair, fit, tests = self.pair, getattr(self, "fit", None), getattr(self, "tests", None)
+        if tests is None and pair.counts and fit is not None and fit.converged:
+            tests = fit.inference()
         kept = tuple(find_modes(pair.labels, range(pair.labels.n_modes) if modes is None else modes, "plot.mosaic"))
         labels = pair.labels.part(kept)
         if len(kept) > 4 or math.prod(labels.shape) > 600:
@@ -288,6 +300,12 @@ class Plots:
         residuals = table.x - table.q
         if pair.counts:  # Pearson residuals, as is usual in mosaic plots; 0 where Q is 0
             residuals /= np.sqrt(np.where(table.q > 0, table.q, np.inf))
+        if kind == "adjusted":
+            if tests is None or len(kept) < pair.labels.n_modes:
+                raise InvalidQuery("plot.mosaic: adjusted residuals need counts, and every mode: leave modes out.")
+            cells = pair.labels.indices(np.argwhere(np.ones(pair.labels.shape)))
+            found = tests.residuals("adjusted", cells, indices=True).reshape(pair.labels.shape)
+            residuals = np.nan_to_num(found).transpose(kept)
         starts, lengths = split_square(np.nan_to_num(table.x))
         ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
         # five shades: grey between -2 and 2, one for unusual residuals and a dark one beyond 4, for each sign
@@ -304,8 +322,10 @@ class Plots:
         _name_levels(ax, starts, starts + lengths, labels)
         ax.set(xlim=(-0.004, 1.004), ylim=(1.004, -0.004))  # room for the lines at the edges; y runs downwards
         ax.spines[:].set_visible(False)
-        kind = "Pearson residual" if pair.counts else "difference"
-        add_colour_bar([ax], shades, kind, shrink=0.7, pad=0.12)
+        name = f"{kind.capitalize()} residual" if pair.counts else "difference"
+        name += f", {np.nanmin(residuals):.3g} to {np.nanmax(residuals):.3g}"
+        name += "" if tests is None else f"; p = {p_text(tests.x2_p_value)}".replace("= <", "< ")
+        add_colour_bar([ax], shades, name, shrink=0.7, pad=0.12)
         names = shorten(list_words([labels.mode(k) for k in range(len(kept))]), 30)
         ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
         return ax
@@ -396,6 +416,7 @@ class FitPlots(Plots):
         figure.suptitle(fill(title, 45 * columns), fontsize=LARGE)
         below = "\n".join(fill(note, 60 * columns) for note in notes)
         figure.supxlabel(below, x=0.01, horizontalalignment="left", fontsize=SMALL)
+        make_room(figure, axes)
         return figure
 
     @draw_literally

@@ -106,6 +106,9 @@ def from_rows(
     notes = note_lost(names, counted.tally)
     if counted.found is None:
         raise InvalidSamples(f"no row is left. {notes[0]}")
+    values = counted.found.values
+    for value in values[values != np.rint(values)][:1]:
+        notes = (*notes, f"X holds amounts, not counts: {value:g} is not a whole number.")
     return replace(counted.found, origin=replace(counted.found.origin, notes=notes))
 
 

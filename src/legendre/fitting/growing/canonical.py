@@ -74,23 +74,29 @@ def order_modes(hashes: list[Hashes]) -> list[int]:
 
 
 def sort_modes(data: Dense) -> tuple[Dense, list[int]]:
-    """Return X with its modes in the order of `order_modes`, and that order; cells of it have columns in that order."""
+    """Return X with its modes in the order of `order_modes`, and that order; cells of it have columns in that order.
+
+    The total is added up in that order too: its last bit decides between candidates that are equally good.
+    """
     # the lengths decide unless two are equal; only then is X hashed
     axes = order_modes(hash_levels(data, rounds=2 if len(set(data.shape)) < data.n_modes else 0))
-    if axes == sorted(axes):
-        return data, axes
 
     def move(array: AnyArray) -> AnyArray:
         """Put the modes of an array over the grid in canonical order."""
         return np.ascontiguousarray(array.transpose(axes))
 
     mask = data.support.mask
+    values = move(data.values)
+    total = float((values if mask is None else values[move(mask)]).sum(dtype=np.float64))
+    if axes == sorted(axes):
+        return replace(data, total=total), axes
     return replace(
         data,
         support=Support(tuple(data.shape[k] for k in axes), None if mask is None else move(mask)),
         base=None if data.base is None else move(data.base),
         missing=None if data.missing is None else move(data.missing),
-        values=move(data.values),
+        total=total,
+        values=values,
         by_mode=(),
         last_ranking=None,
         origin=PLAIN,

@@ -175,7 +175,9 @@ def counts_of(fit: Decomposition) -> Counts:
             "likelihood of what was observed."
         )
     if fit.data.origin.counted is False:
-        raise InvalidQuery("inference needs counts, and counts=False says that X holds none.")
+        raise InvalidQuery(
+            "inference needs counts; X was fitted as measurements (see fit.reason). If it holds counts: counts=True."
+        )
     if not fit.status.converged:
         raise InvalidQuery(
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "

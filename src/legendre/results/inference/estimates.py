@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_name, check_number
+from legendre.core.arguments import check_choice, check_flag, check_name, check_number
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Event, Fixed, Labels, Mode
@@ -246,7 +246,8 @@ def _read_named_weights(weights: Mapping[Any, Any], known: Sequence[str]) -> tup
     """
     row, terms = np.zeros(len(known)), []
     for name, weight in weights.items():
-        check_name("coefficient", name, known, InvalidQuery, "contrast")
+        more = "The reference level of a variable has none: its coefficient is 0."
+        check_name("coefficient", name, known, InvalidQuery, "contrast", more)
         w = row[known.index(name)] = check_number(weight, f"contrast: the weight of {name!r}", error=InvalidQuery)
         terms.append(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}")
     return row, " ".join(terms).removeprefix("+ ")
@@ -559,6 +560,7 @@ class Estimates(Storable):
         >>> tests.coef("sum").estimate.round(4).tolist()
         [2.3931, 0.025, -0.0521, 0.5243]
         """
+        check_flag(exp, "exp"), check_flag(profile, "profile")
         asked = coefficients_of(self.fit, contrasts, reference)
         found = self._estimate(asked, confidence, exp=exp, what="coefficient")
         return replace(found, ends=self._profile_ends(asked.weights, found)) if profile else found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.special import chdtr, gammaln
 
-from legendre.core.arguments import Rng, check_choice, check_int, check_number, generator_from
+from legendre.core.arguments import Rng, check_choice, check_flag, check_int, check_number, generator_from
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import NamedValues, Table, list_words, shape_name, shorten
@@ -159,11 +159,9 @@ class Inference(Estimates):
         notes = [*_warn_of_boundary(fit)]
         if fit.status is Status.UNDECIDED:
             notes.append("whether all theta are finite was not decided: standard errors may be far too large")
-        notes += [*_warn_of_small_counts(self), *_warn_of_small_dispersion(self)]
-        # if X is in memory with a mask, count the cases in cells that the caller declared impossible
-        data = None if fit.data is None or fit.data.support.mask is None else fit.data.as_dense()
-        if data is not None and (outside := int(np.nansum(np.where(data.support.on_grid(), 0, data.values)))):
-            notes.append(f"{outside:,} cases lie outside the support, and were left out")
+        notes += [*_warn_of_small_counts(self), *warn_of_small_dispersion(self)]
+        if fit._left_out:
+            notes.append(f"{fit._left_out:,.0f} cases lie outside the support, and were left out")
         if fit._rounds:  # the basis was grown
             notes.append("the data chose the basis: p-values of fit are too large, those of parameters too small")
         return tuple(notes)
@@ -200,6 +198,7 @@ class Inference(Estimates):
         """
         self._check_table("bootstrap")
         fit, drawn = self.fit, []
+        check_flag(conditional, "conditional")
         check_int(n, "bootstrap: n", 1, InvalidQuery)
         random = generator_from(rng, InvalidQuery)
         if fit.data is None:
@@ -530,14 +529,17 @@ def _compute_log_integral(counts: FloatArray, margins: list[Modes]) -> float:
 # --- notes -----------------------------------------------------------------------------------------------------------
 
 
-def _warn_of_small_dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
+def warn_of_small_dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
     """Warn if X varies much less than counts do, as measurements that were taken for counts may.
 
     That is so if X2 / df is below a half and so small an X2 has a probability below `surely`. With fewer than `least`
-    degrees of freedom X2 is too noisy to decide. A user who asked for another dispersion knows it already.
+    degrees of freedom, or with small fitted counts, X2 is too noisy to decide. A user who asked for another dispersion
+    knows it already.
     """
     ratio = tests.dispersion  # NaN where it is not known
-    if tests.scale == 1.0 and tests.df >= least and ratio < 0.5 and chdtr(float(tests.df), tests.x2) < surely:
+    if tests.scale != 1.0 or tests.df < least or not ratio < 0.5 or _warn_of_small_counts(tests):
+        return []
+    if chdtr(float(tests.df), tests.x2) < surely:
         return [
             f"X2 / df = {ratio:.2g}: X varies less than counts do. If it holds measurements, fit it with counts=False; "
             "scaled() multiplies standard errors by the square root of that number."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from legendre.basis.basis import Basis, BasisLike, TieableBasis
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import Rng, check_choice, check_int, check_number, generator_from
 from legendre.core.cells import freeze
-from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSetting, warn
+from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSetting, refuse_arguments, warn
 from legendre.core.labels import Event, Labels, Mode
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
@@ -265,6 +265,7 @@ def complete(
     tol: float = 1e-10,
     max_iter: int | None = None,
     progress: bool | None = None,
+    **others: Never,
 ) -> Completion:
     """Fill in the missing cells of X by one convex fit to the observed cells.
 
@@ -343,6 +344,7 @@ def complete(
     >>> bool((abs(done.tensor() / X - 1) < 0.1).all())
     True
     """
+    refuse_arguments("complete", others)
     check_choice(undetermined, "undetermined", ("nan", "theta0"))
     check_choice(criterion, "criterion", ("deviance", "rmse"))
     if basis is not None and folds is None and hold_out is not None:

@@ -259,6 +259,8 @@ def _check_same_data(one: Any, other: Any) -> None:
             where = ""
             if what == "variables":
                 where = f": {', '.join(a)} and {', '.join(b)}"
+            elif what == "levels or their order":
+                where = f": {shorten(a[a != b][0], 60)} and {shorten(b[a != b][0], 60)}"
             elif a.shape == b.shape == _get_fit(one).shape:
                 place = first_cell(a != b)
                 where = f", first at {cell_name(place)}: {a[place]} and {b[place]}"
@@ -276,6 +278,7 @@ def _collect_data(model: Any) -> dict[str, AnyArray]:
             f"anova needs the maximum of the likelihood, but a fit ended {fit.status.name}. {fit.status.value}"
         )
     found = {"variables": np.array([f"{fit.labels.mode(k)} ({n} levels)" for k, n in enumerate(fit.shape)])}
+    found["levels or their order"] = np.array([str(fit.labels.levels_of(k).tolist()) for k in range(len(fit.shape))])
     if rows := getattr(model, "_patterns", ()):
         # each pattern as one sequence: its variables, a separator, its counts
         found["rows"] = np.concatenate([[*pattern.modes, -1, *pattern.counts.ravel()] for pattern in rows])

@@ -36,7 +36,11 @@ NAME = r"""`[^`]*`|"[^"]*"|'[^']*'|[^\W\d]\w*(?:\.\w+)*|\."""
 """Regular expression of a name, in quotes if it is not a plain word; a single dot is a name, too."""
 SIGNS = {"+": 0, "-": 0, "*": 1, ":": 2, "^": 3, "**": 3}
 """The operators that join terms, and their precedence."""
-HINTS = {"~": "before ~ stands the name of a column of counts, or nothing.", "/": "write a/b as a + a:b."}
+HINTS = {
+    "~": "before ~ stands the name of a column of counts, or nothing.",
+    "/": "write a/b as a + a:b.",
+    "%in%": "write a:b.",
+}
 """What to write instead of operators that R's formulas have and these do not."""
 LOST = object()
 """Stands for a caller's own feature in a model loaded from a file: files do not hold functions."""
@@ -331,7 +335,7 @@ def list_names(formula: Any) -> list[str] | None:
 def _tokenize(formula: str) -> list[re.Match[str]]:
     """Split the part of a formula after ``~`` into tokens: names, numbers and single characters such as operators."""
     left = re.match(rf"\s*({NAME})?\s*~", formula)
-    found = list(re.compile(rf"{NAME}|\d+(?:\.\d+)?|\*\*|\S").finditer(formula, left.end() if left else 0))
+    found = list(re.compile(rf"{NAME}|\d+(?:\.\d+)?|\*\*|%in%|\S").finditer(formula, left.end() if left else 0))
     if not found:
         raise InvalidBasis("it is empty. Write '1' for a model without variables.")
     return found
@@ -355,7 +359,8 @@ def _read_groups(formula: Any) -> list[list[Any]]:
 
 def _find_variable(name: str, names: Sequence[str]) -> int:
     """Return the number of the variable with this name; an unknown one is an error that names similar ones."""
-    check_name("variable", name, names, InvalidBasis)
+    numbered = "Variables are given by name, not by number." if name.isdigit() else ""
+    check_name("variable", name, names, InvalidBasis, more=numbered)
     return names.index(name)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import check_choice, check_int, check_number
+from legendre.core.arguments import check_choice, check_flag, check_int, check_number
 from legendre.core.cells import first_cell
 from legendre.core.errors import (
     InvalidBasis,
@@ -19,10 +19,11 @@ from legendre.core.errors import (
     InvalidSetting,
     InvalidSupport,
     InvalidTensor,
+    refuse_arguments,
     warn,
 )
 from legendre.core.origin import Origin
-from legendre.core.text import NamedValues, Table, shorten
+from legendre.core.text import NamedValues, Table, list_words, shorten
 from legendre.core.types import frozen
 from legendre.data.dense import observe
 from legendre.data.observation import Observation, beyond_memory
@@ -33,6 +34,7 @@ from legendre.data.readers.labelled import is_frame, unwrap
 from legendre.data.readers.rows import from_rows
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
+from legendre.fitting.growing.seriate import are_names
 from legendre.results.base import modes_row
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import (
@@ -76,6 +78,7 @@ def loglinear(
     features: Mapping[str, Any] | None = None,
     hierarchical: bool = True,
     tol: float = 1e-10,
+    **others: Never,
 ) -> LogLinear:
     """Fit a log-linear model to a contingency table by maximum likelihood.
 
@@ -153,6 +156,10 @@ def loglinear(
     BIC     267.255
     status  converged; the maximum likelihood estimate exists
     """
+    refuse_arguments("loglinear", others)
+    check_flag(hierarchical, "hierarchical")
+    if isinstance(data, str):
+        raise InvalidSamples(f"data is {data!r}. Write loglinear(data, formula); read a file first: pandas.read_csv.")
     tol = Settings.read(tol=tol).tol
     columns = [columns] if isinstance(columns, str) else columns
     check_choice(missing, "missing", ("error", "drop", "em"), InvalidSamples)
@@ -494,7 +501,7 @@ class LogLinear(Inference):
             raise InvalidSetting("the table is not available (this model was loaded from a file); fit it again.")
         return fit_table(self.fit.data, model, self.tol)
 
-    def drop1(self) -> Anova:
+    def drop1(self, **others: Never) -> Anova:
         """Leave out each term in turn, unless another term contains it, to see how much worse the model fits.
 
         Examples
@@ -508,6 +515,7 @@ class LogLinear(Inference):
         alcohol:marijuana     2   92.0184   <2e-16  153.062  187.443   91.6444          1  <2e-16  ***
         cigarette:marijuana   2  497.3693   <2e-16  558.413  592.794  496.9953          1  <2e-16  ***
         """
+        refuse_arguments("drop1", others)
         self._check_hierarchical("drop1")
         own = self.model
         without = [("drop", str(f), own - Formula(own.names, functions=(f,))) for f in own.functions]
@@ -552,6 +560,7 @@ class LogLinear(Inference):
         direction: Direction = "both",
         type: Kind = "hierarchical",  # noqa: A002, the word that gRim uses
         scope: str | Sequence[Any] | None = None,
+        **others: Never,
     ) -> LogLinear:
         """Add or drop one term at a time as long as that lowers a criterion; `path` of the result lists the steps.
 
@@ -580,6 +589,7 @@ class LogLinear(Inference):
         [('drop', 'alcohol:cigarette:marijuana')]
         """
         rounding = 1e-9  # criteria that differ by less are equal
+        refuse_arguments("step", others)
         self._check_hierarchical("step")
         check_choice(direction, "step: direction", get_args(Direction), InvalidQuery)
         check_choice(type, "step: type", get_args(Kind), InvalidQuery)
@@ -643,9 +653,18 @@ class LogLinear(Inference):
             said.append(("note", f"not in the model, so all levels have equal means: {', '.join(absent)}"))
         if self.rank < self.fit.n_params:
             said.append(("note", f"{few}: those that depend on each other have no estimate of their own"))
+        for function in self.model.functions:
+            scored = [labels.find_mode(name) for key, name in function.args if not key and function.name == "uniform"]
+            if bare := [
+                labels.mode(k) for k in scored if k not in self.fit.origin.ranked and are_names(labels.levels_of(k))
+            ]:
+                said.append(
+                    ("note", f"{function} takes the levels of {list_words(bare)} as ordered and equally spaced")
+                )
         said += [("note", note) for note in (*self.notes, *self.fit.origin.notes)]
-        brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators) or "[]"
+        brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators)
         functions = "".join(f" + {function}" for function in self.model.functions)
+        brackets = brackets or ("[1]" if functions else "[1] (equal means)")
         model = shorten(brackets + functions if self.hierarchical else self.formula, 160)
         return NamedValues(f"Log-linear model {model}", [(name, value) for name, value in said if value])
 
