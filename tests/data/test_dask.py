@@ -12,6 +12,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -237,8 +238,12 @@ def mortal(block: FloatArray, folder: Path, block_id: tuple[int, ...] = ()) -> F
 
 def test_a_worker_that_dies_changes_nothing(tmp_path: Path, rng: np.random.Generator) -> None:
     distributed = pytest.importorskip("distributed")
-    X = da.from_array(rng.gamma(2.0, size=(20, 15, 12)), chunks=(5, 5, 4))
+    import dask.dataframe as dd
+
+    held = rng.gamma(2.0, size=(20, 15, 12))
+    X = da.from_array(np.where(held < 0.3, np.nan, held), chunks=(5, 5, 4))
     twin = ld.decompose(X, "B1 + B2(3) + B3(2)")
+    frame = pd.DataFrame({"a": rng.integers(0, 5, 200), "b": rng.choice(["x", "y"], 200)})
     risky = X.map_blocks(mortal, folder=tmp_path, dtype=float, meta=np.empty((0, 0, 0)))
     # workers are forked from a process that has imported the libraries, which takes each of them six seconds
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
@@ -249,6 +254,8 @@ def test_a_worker_that_dies_changes_nothing(tmp_path: Path, rng: np.random.Gener
         distributed.Client(cluster),
     ):
         fit = ld.decompose(risky, "B1 + B2(3) + B3(2)")
+        counted = ld.from_rows(dd.from_pandas(frame, npartitions=20))
+    assert_array_equal(counted.toarray(), ld.from_rows(frame).toarray())
     assert (tmp_path / "dead").exists()
     assert_array_equal(fit.theta, twin.theta)
 
