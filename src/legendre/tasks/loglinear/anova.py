@@ -11,6 +11,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import cell_name, first_cell
 from legendre.core.errors import InvalidQuery
+from legendre.core.labels import Labels
 from legendre.core.memory import check_room
 from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms, column_terms
@@ -278,7 +279,7 @@ def _collect_data(model: Any) -> dict[str, AnyArray]:
             f"anova needs the maximum of the likelihood, but a fit ended {fit.status.name}. {fit.status.value}"
         )
     found = {"variables": np.array([f"{fit.labels.mode(k)} ({n} levels)" for k, n in enumerate(fit.shape)])}
-    found["levels or their order"] = np.array([str(fit.labels.levels_of(k).tolist()) for k in range(len(fit.shape))])
+    found["levels or their order"] = np.array([_write_levels(fit.labels, k) for k in range(len(fit.shape))])
     if rows := getattr(model, "_patterns", ()):
         # each pattern as one sequence: its variables, a separator, its counts
         found["rows"] = np.concatenate([[*pattern.modes, -1, *pattern.counts.ravel()] for pattern in rows])
@@ -295,6 +296,13 @@ def _collect_data(model: Any) -> dict[str, AnyArray]:
         found["tables"] = np.where(found["supports"], in_memory(fit.data, "anova").values, 0)
     found["base measures"] = np.where(found["supports"], 1.0 if fit.model.base is None else fit.model.base, 0.0)
     return found
+
+
+def _write_levels(labels: Labels, k: int) -> str:
+    """Write the labels of a mode; for indices of X in their order only the last, since there may be 10^9 of them."""
+    plain = (labels.levels is None or labels.levels[k] is None) and labels.order_of(k) is None
+    levels = [] if plain else labels.levels_of(k).tolist()
+    return f"0 to {labels.shape[k] - 1}" if levels == list(range(len(levels))) else str(levels)
 
 
 # --- nested bases ----------------------------------------------------------------------------------------------------
