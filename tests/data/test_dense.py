@@ -26,7 +26,7 @@ BAD_TENSORS: dict[str, tuple[Any, str]] = {
     "infinity": ([[1.0], [INF]], r"X has 1 infinite entries, the first at X\[1, 0\]\. .*set those cells to NaN"),
     "complex": ([1 + 0j, 2.0], r"X is complex \(complex128\); entries must be real and >= 0\. Take \.real or abs\(\)"),
     "objects": ([1, None], r"holds Python objects \(dtype object\), e\.g\. X\[1\] = None of type NoneType"),
-    "text": (["1", "2"], r"X has dtype <U1; entries must be numbers\. Convert it with \.astype\(float\)"),
+    "text": (["1", "2"], r"X has dtype <U1; entries must be numbers\. Convert them with \.astype\(float\)"),
     "a_string": ("file.npy", r"X is the name of a file, 'file.npy'\. Read it first: np\.load"),
     "dates": (np.array(["2020-01-01"], dtype="datetime64[D]"), r"X has dtype datetime64\[D\]; entries must be numbers"),
     "boolean": ([True, False], r"X is boolean\. If True counts as 1, pass it \.astype\(int\).*pass it as support"),
