@@ -14,12 +14,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
+from legendre.core.labels import Labels
 from legendre.core.sums.kernels import growing as kernels
 from legendre.core.tied_parameters import box_terms
 from legendre.core.types import IntArray
 from legendre.data.dense import observe
+from legendre.data.observation import Support
+from legendre.engines.choose import choose_engine
+from legendre.engines.tied import TiedEngine
 from legendre.fitting.growing.candidates import pick
 from legendre.fitting.growing.state import DataGrid, Features, Moments, inverse_deviation
+from legendre.model.model import Model
 from oracles import FloatArray
 from strategies import seeds, shapes
 
@@ -34,6 +39,24 @@ def indicators(lo: IntArray, hi: IntArray, shape: tuple[int, ...]) -> FloatArray
     grid = np.indices(shape).reshape(len(shape), -1)
     inside = (grid[None] >= lo[:, :, None]) & (grid[None] < hi[:, :, None])
     return inside.all(axis=1).astype(float)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_fisher_matrix_of_boxes_is_that_of_the_definition(*, masked: bool) -> None:
+    """On so large a grid it is not computed from a table of features, but from sums over intersections of boxes."""
+    shape, rng = (40, 42, 44), np.random.default_rng(0)
+    lo, hi = random_boxes(rng, shape, 90)
+    lo[0], hi[1] = 0, shape  # from the first cell, and to the last
+    terms = box_terms(lo, hi, Labels(shape))
+    support = Support(shape, rng.random(shape) < 0.8) if masked else Support(shape)
+    engine = choose_engine(Model.of(support, None, terms.cells, terms.ties))
+    theta, features = rng.normal(size=90), indicators(lo, hi, shape)
+    weights = np.exp(theta @ features) * support.on_grid().ravel()
+    q = weights / weights.sum()
+    expected = (features * q) @ features.T - np.outer(features @ q, features @ q)
+    assert isinstance(engine, TiedEngine)
+    assert engine._design is None
+    assert_allclose(engine.fisher(engine.at(theta)), expected, atol=1e-14)
 
 
 @pytest.mark.uncompiled

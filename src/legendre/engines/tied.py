@@ -10,8 +10,9 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import FloatArray, frozen
+from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
+from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Cliques, Model
 
 
@@ -39,14 +40,17 @@ class TiedEngine(Engine):
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Compute ``A' G A``, m x m.
 
-        If the features on the merged cells fit into memory, it is their covariance matrix under q. Otherwise it comes
-        from G of the cells, or, if that is too large as well, from a product for each column.
+        If the features on the merged cells fit into memory, it is their covariance matrix under q. Otherwise, features
+        of boxes on a grid have sums over intersections of boxes. Others have a product with G of the cells, or, if that
+        is too large, a product for each column.
         """
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self.probabilities(point)[self.model.alive]
             centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
             return np.matmul(centred.T, centred, out=g)
+        if self.ties.boxes is not None and isinstance(self.inner, ReferenceEngine):
+            return self._fisher_of_boxes(self.ties.boxes, point, g)
         if self.ties.n_cells <= limits.LARGEST_MATRIX:
             a = self.ties.matrix()  # sparse: both products have it on the left
             g[:] = a.T @ (a.T @ self.inner.fisher(point.cache)).T
@@ -55,6 +59,21 @@ class TiedEngine(Engine):
                 row[:] = self.fisher_product(point, unit)
         g += g.T.copy()  # rounding errors are not symmetric
         g *= 0.5
+        return g
+
+    def _fisher_of_boxes(self, boxes: IntArray, point: Point, g: FloatArray) -> FloatArray:
+        """Fill g (m x m) with the covariances of the features of boxes (m x 2 N), from suffix sums on the merged grid.
+
+        A border of zeros behind the last level of each mode holds the suffix sums at the ends of boxes.
+        """
+        from legendre.core.sums.kernels.growing import box_correlations
+
+        sums, cuts = np.pad(point.cache.cache.above, (0, 1)), self.model.quotient.cuts
+        strides = np.cumprod((1, *sums.shape[:0:-1]))[::-1]
+        ends = np.stack([np.searchsorted(cut, column) for cut, column in zip(2 * cuts, boxes.T, strict=True)])
+        low, high = np.split((ends * np.tile(strides, 2)[:, None]).astype(np.int32), 2)
+        own = low, high, point.eta + self.ties.shortfall, np.ones(len(g))
+        box_correlations(g.size << len(cuts), len(g), sums.ravel(), *own, *own, g, False)
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
