@@ -442,8 +442,10 @@ def _move_to_independent(target: Target, theta: FloatArray) -> FloatArray:
     """
     assert target.full is not None
     assert target.columns is not None
-    rows = target.full.engine.fisher(target.full.at(theta))[target.columns]
-    return solve(rows[:, target.columns], target.problem.model.n_cells, rows @ theta)[1]
+    engine, point = target.full.engine, target.full.at(theta)
+    right = engine.fisher_product(point, theta)[target.columns]
+    g = engine.fisher(point)[np.ix_(target.columns, target.columns)]
+    return solve(g, target.problem.model.n_cells, right)[1]
 
 
 def _read_start(start: ArrayLike | None, k: int) -> FloatArray:

@@ -60,7 +60,7 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     g += np.tril(g, -1).T
     scale = _scale_to_unit_diagonal(g)
     columns, lower = _factorise_pivoted(g, level)
-    return Factor(lower, scale[columns], columns)
+    return Factor(np.asfortranarray(lower), scale[columns], columns)
 
 
 def solve(g: FloatArray, n_cells: int, right: FloatArray) -> tuple[Factor, FloatArray]:
@@ -108,10 +108,11 @@ def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
 def _factorise_pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
     """Return the r rows whose pivots are above the tolerance, and the Cholesky factor L (r x r) of their submatrix.
 
-    The row with the largest remaining variance is eliminated next (LAPACK's dpstrf).
+    The row with the largest remaining variance is eliminated next (LAPACK's dpstrf). L is a view of g, which is
+    overwritten.
     """
-    lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1)  # `pivots` count from 1
-    return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
+    lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1, overwrite_a=1)  # `pivots` count from 1
+    return (pivots[:rank] - 1).astype(np.int64), lower[:rank, :rank]
 
 
 def limit_blas(rows: int = 0, large: int = 2_000) -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from legendre.core import limits
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.progress import Say, show_nothing
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense
 from legendre.fitting.growing.candidates import NOTHING, add_boxes, add_cells
 from legendre.fitting.growing.state import ROUGH, DataGrid, FactoredCorrelations, Features, State
@@ -124,12 +124,12 @@ class Search:
             return add_boxes(state, count, self.price, turn)
         return add_cells(state, self.candidates, count, self.price)
 
-    def estimate_losses(self, state: State) -> FloatArray:
+    def estimate_losses(self, state: State, inverse: AnyArray) -> FloatArray:
         """Estimate how much KL rises without each feature, (k,); infinite for features that must not be dropped.
 
         These are the start, and the features that make cells vanish, for which the estimate would be wrong.
         """
-        loss = losses(state)
+        loss = losses(state, inverse)
         loss[: len(self.start)] = np.inf
         loss[state.recession != 0] = np.inf
         return loss
@@ -142,8 +142,10 @@ class Search:
         times the estimate, because a swap would begin from too bad a fit.
         """
         fewest = len(self.start) if fewest is None else fewest
-        loss, count = self.estimate_losses(state), min(max(1, int(0.15 * state.theta.size)), state.theta.size - fewest)
-        gone = select_to_drop(state, loss, count, below)
+        count, inverse = int(0.15 * state.theta.size), state.factored.factor.inverse()
+        count, loss = min(max(1, count), state.theta.size - fewest), self.estimate_losses(state, inverse)
+        gone = select_to_drop(state, inverse, loss, count, below)
+        del inverse  # before a new factor takes as much memory
         if not len(gone):  # no feature may be dropped: if some must go, then those that were added last
             return None if below < math.inf else self._drop(state, np.arange(fewest, state.theta.size), loss)
         less = self._drop(state, gone, loss)
@@ -166,7 +168,8 @@ class Search:
         """
         now, kept = state.on_merged_grid().fit(sharply * self.price, 60)[0].with_factor(), np.arange(state.theta.size)
         while True:
-            loss, estimate = np.full(now.theta.size, np.inf), losses(now)
+            inverse = now.factored.factor.inverse()
+            loss, estimate = np.full(now.theta.size, np.inf), losses(now, inverse)
             estimate[now.recession != 0] = 0.0  # the estimate is wrong if cells vanish: always try these
             estimate[: len(self.start)] = np.inf
             tried = np.argsort(estimate, kind="stable")[: 32 if now.theta.size > large else None]
@@ -176,7 +179,7 @@ class Search:
             if not count:  # back on the grid of the given state
                 return State.of(state.grid, state.features.take(kept), now.theta).with_factor()
             while True:  # drop several together if that lowers the cost; else half as many, at last only one
-                gone = select_to_drop(now, loss, count, self.price)
+                gone = select_to_drop(now, inverse, loss, count, self.price)
                 less = now.without(gone).fit(sharply * self.price, 40)[0].with_factor()
                 if count == 1 or self.cost(less) < self.cost(now):
                     break
@@ -186,11 +189,12 @@ class Search:
     def finish(self, state: State) -> tuple[State, FactoredCorrelations | None]:
         """Fit to half of the default ``tol`` of `decompose`, so that the last fit, `fit_on`, starts at its answer.
 
-        For a large basis the factor is returned too: the last fit bounds its gap with it, and needs none of its own. If
-        four factors are not enough, theta is on its way to infinity; the last fit will find which cells vanish.
+        For a large basis the factor is returned too: the last fit bounds its gap with it, and needs none of its own.
+        Where cells vanish, parameters are dependent, and it would be of no use. If four factors are not enough, theta
+        is on its way to infinity; the last fit will find which cells vanish.
         """
         fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
-        return fit, fit.factored if fit.theta.size >= limits.INVERSE_KEPT else None
+        return fit, fit.factored if fit.theta.size >= limits.INVERSE_KEPT and fit.vanished is None else None
 
 
 def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[State, list[GrowthStep]]:
@@ -206,44 +210,51 @@ def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[Sta
         over = 1.5 if search.size_given and most <= 500 else 1.0
         swaps = int(over == 1.0)
 
-    def forward(state: State, rounds: list[GrowthStep], size: int) -> tuple[State, list[GrowthStep]]:
-        """Add features, round by round, up to a size; return the last fit and `rounds` with the new ones appended."""
+    state = search.fit_start()
+    rounds = [measure(state)]
+
+    def forward(size: int) -> None:
+        """Add features, round by round, up to a size."""
+        nonlocal state, rounds
         while (larger := search.add_features(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, [*rounds, measure(larger)]
             say(f"growing   {state.theta.size} of {size} parameters   KL = {rounds[-1].kl:.4g}")
-        return state, rounds
 
-    state = search.fit_start()
-    rounds = [measure(state)]
+    # Whatever may turn out worse is compared with what was there before. That is kept without its factor, which is
+    # large, and computed again where it is needed.
     for size in _sizes(search) if swaps else [most]:
-        state, rounds = forward(state, rounds, size)
+        forward(size)
         for _ in range(swaps):
+            before = replace(state, last_factored=None), rounds
             # a feature whose loss would multiply KL by five is not worth trying to replace
             less = search.drop_features(state, below=4.0 * state.kl + NOTHING)
             if less is None:
                 break
-            other, more = forward(less, rounds, size)
-            if search.cost(other) >= search.cost(state):
+            state, less = less, None
+            forward(size)
+            if search.cost(state) >= search.cost(before[0]):
+                state, rounds = before[0].with_factor(), before[1]
                 break
-            state, rounds = other, more
         if state.theta.size < size:  # no candidate is left or none pays, so no larger size is reached either
             break
     # grow past the size and cut back, unless candidates ran out before the size was reached
     if int(over * most) > most == state.theta.size:
-        other, more = forward(state, rounds, int(over * most))
-        while other.theta.size > most:
-            other = search.drop_features(other, most) or other
-        if other.kl < state.kl:
-            state, rounds = other, [*more, measure(other)]
+        before = replace(state, last_factored=None), rounds
+        forward(int(over * most))
+        while state.theta.size > most:
+            state = search.drop_features(state, most) or state
+        state, rounds = (state, [*rounds, measure(state)]) if state.kl < before[0].kl else before
     if search.price:
         state = search.prune(state)
         while True:  # pruning changes which candidates pay: add and prune again while that lowers the cost by 1 %
             rounds = [*rounds, measure(state)]
-            other, more = forward(state, rounds, most)
-            other = search.prune(other) if other.theta.size > state.theta.size else state
-            if not search.cost(other) < 0.99 * search.cost(state):
+            before = state, rounds
+            forward(most)
+            if state.theta.size > before[0].theta.size:
+                state = search.prune(state)
+            if not search.cost(state) < 0.99 * search.cost(before[0]):
+                state, rounds = before
                 break
-            state, rounds = other, more
     return state, rounds
 
 
@@ -276,18 +287,19 @@ def measure(state: State) -> GrowthStep:
     return GrowthStep(state.theta.size, state.kl, rmse)
 
 
-def losses(state: State) -> FloatArray:
+def losses(state: State, inverse: AnyArray) -> FloatArray:
     """Estimate for each feature how much KL would rise without it, the others fitted again, (k,).
 
+    `inverse` is that of the state's factor.
     Wald's form ``theta^2 / (2 (G^-1)_uu)`` is right for a small theta and tends to 0 for a large one. It is multiplied
     by a correction: the exact rise over Wald's form if no other parameter moves. With f the feature, of mean eta, that
     is ``log E exp(-theta f) + theta eta`` over ``theta^2 var(f) / 2``.
     """
-    theta, eta, scale, inverse_factor = state.theta, state.mean, state.scale, state.factored.factor.inverse
+    theta, eta, scale = state.theta, state.mean, state.scale
     with np.errstate(all="ignore"):
         scaled = np.where(scale > 0, theta / scale, 0.0)  # theta in units of 1 / standard deviation
         # the squares in each column of the inverse of L sum to the diagonal of the inverse of L L', the correlations
-        wald = scaled**2 / (2.0 * np.einsum("ij,ij->j", inverse_factor, inverse_factor))
+        wald = scaled**2 / (2.0 * np.einsum("ij,ij->j", inverse, inverse))
         alone = np.logaddexp(np.log1p(-eta), np.log(eta) - theta) + theta * eta
         # near theta = 0 the correction tends to 1, but is computed from rounding errors
         ratio = np.where(np.abs(theta) > 1e-3, 2.0 * alone / scaled**2, 1.0)
@@ -295,20 +307,20 @@ def losses(state: State) -> FloatArray:
     return np.where(np.isfinite(wald * ratio), wald * ratio, 0.0)
 
 
-def select_to_drop(state: State, loss: FloatArray, count: int, below: float = math.inf) -> IntArray:
+def select_to_drop(state: State, inverse: AnyArray, loss: FloatArray, count: int, below: float = math.inf) -> IntArray:
     """List the positions of up to `count` features to drop together, the least useful first.
 
-    `loss` has the estimated loss of each feature alone. If two features can replace each other, either can go, but not
-    both. So after each choice u the losses of the others v are estimated anew, as if theta_u were 0 and the others had
-    been fitted again: with C the inverse of the Fisher matrix, ``theta_v -= C_uv theta_u / C_uu`` and
-    ``C_vv -= C_uv^2 / C_uu``. The list ends when no loss is less than `below`.
+    `inverse` is that of the state's factor, and `loss` has the estimated loss of each feature alone. If two features
+    can replace each other, either can go, but not both. So after each choice u the losses of the others v are estimated
+    anew, as if theta_u were 0 and the others had been fitted again: with C the inverse of the Fisher matrix, ``theta_v
+    -= C_uv theta_u / C_uu`` and ``C_vv -= C_uv^2 / C_uu``. The list ends when no loss is less than `below`.
     """
-    # only the least useful features are examined, a few more than can be chosen: `inverse` stays small
+    # only the least useful features are examined, a few more than can be chosen: `covariance` stays small
     listed = np.argsort(loss, kind="stable")[: int(1.3 * count) + 8]
-    theta, inverse_factor = state.theta[listed], state.factored.factor.inverse[:, listed]
+    theta, part = state.theta[listed], inverse[:, listed]
     # C, rows and columns of the listed features: the variances and covariances of the estimates of theta
-    inverse = (inverse_factor.T @ inverse_factor) * np.outer(state.scale[listed], state.scale[listed])
-    variance, now = inverse.diagonal().copy(), loss[listed].copy()
+    covariance = (part.T @ part) * np.outer(state.scale[listed], state.scale[listed])
+    variance, now = covariance.diagonal().copy(), loss[listed].copy()
     with np.errstate(all="ignore"):
         # the loss over Wald's form, which stays as it is; 0 where the loss is infinite or theta is 0
         ratio = np.nan_to_num(2.0 * variance * now / theta**2, posinf=0.0)
@@ -320,7 +332,7 @@ def select_to_drop(state: State, loss: FloatArray, count: int, below: float = ma
             break
         gone.append(u)
         now[u] = np.inf
-        row = inverse[u] - rows[:done, u] @ rows[:done]  # row u of C after the choices before; `rows` are Cholesky's
+        row = covariance[u] - rows[:done, u] @ rows[:done]  # row u of C after the choices before; `rows` are Cholesky's
         rows[done] = row / np.sqrt(row[u]) if row[u] > 0 else 0.0
         if row[u] > 0:
             theta = theta - row * (theta[u] / row[u])
@@ -353,12 +365,13 @@ def order_features(search: Search, state: State, singly: int = 64) -> IntArray:
         if state.theta.size <= 0.7 * merged_at:  # fewer features cut the grid into fewer boxes
             merged_at = state.theta.size
             state = state.on_merged_grid().with_factor()
-        loose, loss = state.theta.size - first, search.estimate_losses(state)  # `loose` features may be dropped
-        gone = select_to_drop(state, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
+        loose, inverse = state.theta.size - first, state.factored.factor.inverse()  # `loose` features may be dropped
+        loss = search.estimate_losses(state, inverse)
+        gone = select_to_drop(state, inverse, loss, min(loose // 10, loose - singly)) if loose > singly else left[:0]
         if not len(gone):
             # at most 24 features are tried, fewer on a large grid, which bounds the time
             tried = np.argsort(loss, kind="stable")[: min(24, max(1, (1 << 20) // state.grid.eta_hat.size), loose)]
-            target = max(1e-2 * float(losses(state)[tried].max()), 1e-13)  # precise enough to compare them
+            target = max(1e-2 * float(losses(state, inverse)[tried].max()), 1e-13)  # precise enough to compare them
             gone = tried[[int(fit_without(state, tried, target).argmin())]]
         dropped.append(left[gone])
         left = np.delete(left, gone)

@@ -230,7 +230,7 @@ def _event_loss(state: State, counts: FloatArray) -> float:
     `counts` are the numbers of held-out events, over the flat grid.
     """
     with np.errstate(divide="ignore"):
-        return -float(counts[counts > 0] @ np.log(state.q[counts > 0]))
+        return -float(counts[counts > 0] @ (state.log_weights[counts > 0] - state.psi))
 
 
 def _cell_loss(state: State, data: Dense, cells: BoolArray) -> float:

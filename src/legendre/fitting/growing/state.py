@@ -427,9 +427,8 @@ class GrowingFactor:
         """Solve ``A x = right`` for a vector (k,): with A the correlations, a Newton step."""
         return self.backward(self.forward(right))
 
-    @cached_property
     def inverse(self) -> AnyArray:
-        """The inverse of L (k x k, lower triangular). With it, ``inverse.T @ inverse`` is the inverse of A.
+        """Compute the inverse of L (k x k, lower triangular). With it, ``inverse.T @ inverse`` is the inverse of A.
 
         `losses` in grow.py needs the diagonal of that product, and `select_to_drop` some of its rows and columns.
         """
@@ -489,8 +488,7 @@ class State:
     vanished: BoolArray | None  # True for the cells of the grid that vanish; None: there are none
     theta: FloatArray  # (k,)
     log_weights: FloatArray  # log q + psi, over the grid: sums of theta plus the log measure; -inf where q = 0
-    q: FloatArray  # over the grid
-    eta: FloatArray  # suffix sums of q
+    eta: FloatArray  # suffix sums of q, over the grid
     psi: float
     last_factored: FactoredCorrelations | None = None  # computed at this theta or at an earlier one; None: not yet
 
@@ -501,7 +499,7 @@ class State:
         Growing begins with it, and whatever changes the grid of a fit makes the state anew with it.
         """
         empty = np.empty(0)  # `at` fills in what follows from theta
-        state = cls(grid, features, grid.means(grid.eta_hat, features), None, theta, empty, empty, empty, 0.0)
+        state = cls(grid, features, grid.means(grid.eta_hat, features), None, theta, empty, empty, 0.0)
         return state.at(theta, grid.vanishing(features))
 
     def at(self, theta: FloatArray, vanished: BoolArray | None, log_weights: FloatArray | None = None) -> State:
@@ -512,16 +510,13 @@ class State:
         """
         log_weights = self.log_density(theta, vanished) if log_weights is None else log_weights
         top = float(log_weights.max())  # subtracted, so that exp does not overflow
-        q = np.subtract(log_weights, top)
-        np.exp(q, out=q)
-        total = float(q.sum())
-        q /= total
-        eta = q.copy()
+        eta = np.subtract(log_weights, top)
+        np.exp(eta, out=eta)
+        total = float(eta.sum())
+        eta /= total  # this is q
         self.grid.sum_up(eta, back=True)
         psi = top + math.log(total) if total > 0 else math.nan
-        return State(
-            self.grid, self.features, self.data_mean, vanished, theta, log_weights, q, eta, psi, self.last_factored
-        )
+        return replace(self, vanished=vanished, theta=theta, log_weights=log_weights, eta=eta, psi=psi)
 
     def log_density(self, theta: FloatArray, vanished: BoolArray | None) -> FloatArray:
         """Return log q + psi for each cell of the grid; -inf where q = 0.
@@ -534,6 +529,11 @@ class State:
         if vanished is not None:
             log_weights[vanished] = -np.inf
         return log_weights
+
+    @property
+    def q(self) -> FloatArray:
+        """The probabilities, over the grid. It may be large, so they are computed when they are asked for."""
+        return np.exp(self.log_weights - self.psi)
 
     @cached_property
     def objective(self) -> float:
@@ -789,8 +789,9 @@ class State:
         # Let f be the part of log q that is lost. The step is the projection of f onto the other features under Q:
         # G^-1 times the covariances of f with them, which are sums of (f - E f) q over their boxes.
         lost = grid.spread(self.features.take(gone), self.theta[gone])
-        lost -= float(self.q @ lost)
-        lost *= self.q
+        q = self.q
+        lost -= float(q @ lost)
+        lost *= q
         grid.sum_up(lost, back=True)
         theta = self.theta[left]
         less = replace(

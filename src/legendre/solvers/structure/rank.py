@@ -147,7 +147,10 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
     if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < exact):
         return _zero_constants(g, engine, model.ties)
     if n <= most_cells:
-        return np.rint(g * float(n) ** 2) / float(n) ** 2
+        g *= float(n) ** 2
+        np.rint(g, out=g)
+        g /= float(n) ** 2
+        return g
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
     constant = np.rint(np.diagonal(g) * float(n) ** 2) == 0
     g[constant] = 0.0
