@@ -56,19 +56,19 @@ def xlogx(x):
 
 
 @inner
-def table_gain(table, start, n_a, n_b):
+def table_gain(table, start, step, n_a, n_b):
     """Return N I(a; b) in nats for a table of two columns a and b, and its degrees of freedom.
 
     N is the table's total and I the mutual information, so this is what an edge a - b adds to the log-likelihood. The
-    degrees of freedom count only levels that occur. The table is n_a x n_b, in C order, and begins at `start` of the
-    flat array `table`.
+    degrees of freedom count only levels that occur. The table is n_a x n_b and begins at `start` of the flat array
+    `table`; its rows begin `step` entries apart.
     """
     # N I(a; b) = sum of n log n over cells, minus the same over rows and over columns, plus N log N
     gain, total, seen_a, seen_b = 0.0, 0.0, 0, 0
     for i in range(n_a):
         row = 0.0
         for j in range(n_b):
-            entry = table[start + i * n_b + j]
+            entry = table[start + i * step + j]
             row += entry
             gain += xlogx(entry)
         gain -= xlogx(row)
@@ -79,7 +79,7 @@ def table_gain(table, start, n_a, n_b):
     for j in range(n_b):
         column = 0.0
         for i in range(n_a):
-            column += table[start + i * n_b + j]
+            column += table[start + i * step + j]
         gain -= xlogx(column)
         seen_b += column > 0
     return gain + xlogx(total), (seen_a - 1) * (seen_b - 1)
@@ -96,7 +96,7 @@ def edge_gain(columns, weights, sizes, chosen):
     n_a, n_b = sizes[chosen[-2]], sizes[chosen[-1]]
     table, gain, df = count_table(columns, weights, sizes, chosen), 0.0, 0
     for start in range(0, len(table), n_a * n_b):
-        own, own_df = table_gain(table, start, n_a, n_b)
+        own, own_df = table_gain(table, start, n_b, n_a, n_b)
         gain += own
         df += own_df
     return gain, df
@@ -109,10 +109,11 @@ def pair_gains(both, starts, gains, dfs):
     `both` is the table of every two levels of any columns: the weight of the rows that have both. The levels of column
     a have the rows and columns of `both` from ``starts[a]`` to ``starts[a + 1]``.
     """
+    flat, step = both.ravel(), len(both)
     for a in range(len(starts) - 1):
         for b in range(a):
-            table = both[starts[a] : starts[a + 1], starts[b] : starts[b + 1]].copy()
-            gains[a, b], dfs[a, b] = table_gain(table.ravel(), 0, *table.shape)
+            n_a, n_b = starts[a + 1] - starts[a], starts[b + 1] - starts[b]
+            gains[a, b], dfs[a, b] = table_gain(flat, starts[a] * step + starts[b], step, n_a, n_b)
 
 
 @compiled
