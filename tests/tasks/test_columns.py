@@ -11,10 +11,13 @@ import pandas
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from scipy.special import xlogy
 
 import legendre as ld
+from legendre.basis.graph import Graph
+from legendre.core.labels import Labels
 from legendre.core.types import FloatArray, IntArray
-from legendre.fitting.columns import Columns, Network
+from legendre.fitting.columns import Columns, Network, grow_graph
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -60,11 +63,12 @@ def test_a_fit_to_rows_with_gaps_is_the_optimum() -> None:
     assert density.score(rows) * len(rows) == pytest.approx(-best.fun, abs=1e-8)
 
 
-@pytest.fixture(scope="module", params=["graph", "gaps", "classes", "both"])
+@pytest.fixture(scope="module", params=["graph", "gaps", "classes", "both", "shared"])
 def density(request: pytest.FixtureRequest) -> ld.LegendreDensity:
     rows = draw_rows(400) if request.param in ("graph", "classes") else with_gaps(draw_rows(400))
-    if request.param in ("classes", "both"):
-        return ld.LegendreDensity(ld.graph(), classes=3).fit(rows, valid=draw_rows(200, 5))
+    if request.param in ("classes", "both", "shared"):
+        graph = ld.graph(shared=request.param == "shared")
+        return ld.LegendreDensity(graph, classes=3).fit(rows, valid=draw_rows(200, 5))
     return ld.LegendreDensity(ld.graph()).fit(rows)
 
 
@@ -81,6 +85,15 @@ def test_answers_are_sums_over_all_states(density: ld.LegendreDensity) -> None:
     whole = np.array([[1, 0, 1, 0]])
     both = [q[(np.array([1, 0, level, 0]) == STATES).all(axis=1)][0] for level in (0, 1)]
     assert_allclose(density.predict_proba(whole, 2)[0], np.array(both) / sum(both), atol=1e-12)
+    joint = q[:, None] * density.class_probabilities(STATES)  # of states and classes
+    assert_allclose(density.class_probabilities(row)[0], joint[inside].sum(axis=0) / q[inside].sum(), atol=1e-12)
+    found = density.class_effects()
+    assert_allclose(found.shares, joint.sum(axis=0), atol=1e-12)
+    for k, size in enumerate(SHAPE):
+        table = np.array([joint[STATES[:, k] == level].sum(axis=0) for level in range(size)])
+        assert_allclose(found.probabilities[k], table / table.sum(axis=0), atol=1e-12)
+        apart = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
+        assert found.information[k] == pytest.approx((table * np.log(table / apart)).sum(), abs=1e-12)
 
 
 def test_draws_follow_the_answers(density: ld.LegendreDensity) -> None:
@@ -166,9 +179,46 @@ def test_classes_that_are_far_apart_are_found() -> None:
     assert few.class_probabilities(rows[:60, :3]).shape[1] >= 1
 
 
+def test_classes_that_share_a_graph_have_a_hidden_mode_in_every_clique() -> None:
+    """An edge gains N I(a; b | S, class), the conditional mutual information in the table with the class."""
+    rows = draw_rows(500, 3)
+    kind = np.random.default_rng(4).integers(0, 2, 500)
+    classes = [Columns.of(rows[kind == h], None, SHAPE) for h in (0, 1)]
+    graph = grow_graph(Columns.of(rows, None, SHAPE), Graph(), Labels(SHAPE), 0.1, classes)
+    table = np.zeros((*SHAPE, 2))
+    np.add.at(table, (*rows.T, kind), 1)
+
+    def information(*kept: int) -> float:
+        margin = table.sum(axis=tuple(set(range(5)) - set(kept)))
+        return float(xlogy(margin, margin).sum())
+
+    assert max(len(edge.given) for edge in graph.edges) >= 1
+    for edge in graph.edges:
+        a, b, *S = map(int, (edge.a, edge.b, *edge.given, 4))
+        expected = information(a, b, *S) + information(*S) - information(a, *S) - information(b, *S)
+        assert edge.gain == pytest.approx(expected, abs=1e-9)
+    density = ld.LegendreDensity(ld.graph(shared=True), classes=2).fit(rows)
+    first, second = density.mixture_.parts if density.mixture_ else []
+    assert list(map(list, first.families)) == list(map(list, second.families))
+
+
+def test_a_picture_shows_what_tells_classes_apart() -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.random(600) < 0.5
+    rows = {f"x{k}": rng.random(600) < np.where(kind, 0.9, 0.1 + 0.1 * k) for k in range(8)}
+    found = ld.LegendreDensity(ld.graph(), classes=2).fit(rows).class_effects()
+    ax = found.plot(most=3)
+    first = found.to_frame().iloc[0]
+    assert ax.get_yticklabels()[0].get_text() == f"{first['column']} = True"
+    assert ax.texts[0].get_text() == f"{100 * first['class 0']:.0f}"
+    assert np.asarray(ax.images[0].get_array())[0, 0] == pytest.approx(np.log(first["class 0"] / first["all"]))
+    assert "to_frame() has all levels" not in found.summary()
+
+
 ROWS = draw_rows(50)
 TROUBLE: list[tuple[Callable[[], object], str]] = [
     (lambda: ld.LegendreDensity(2, classes=2).fit(ROWS), r"classes is for basis=ld\.graph\(\)"),
+    (lambda: ld.hidden(ROWS, ld.graph()), r"LegendreDensity\(basis=ld.graph\(shared=True\), classes=2\)"),
     (lambda: ld.LegendreDensity(2).fit(ROWS, valid=ROWS), r"valid is for basis=ld\.graph\(\)"),
     (lambda: ld.LegendreDensity(2).fit(with_gaps(ROWS)), "contains NaN or infinity"),
     (

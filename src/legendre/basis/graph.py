@@ -21,6 +21,7 @@ class Graph(Basis):
 
     criterion: Criterion | float = "bic"
     cells: int = 256
+    shared: bool = False
 
     def select(self, data: Observation) -> IntArray:
         """Find the graph of X, and list the cells of all interactions within its cliques, k x N.
@@ -39,10 +40,11 @@ class Graph(Basis):
 
     def __repr__(self) -> str:
         more = "" if self.cells == 256 else f", cells={self.cells}"
+        more += ", shared=True" if self.shared else ""
         return f"graph({self.criterion!r}{more})"
 
 
-def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
+def graph(criterion: Criterion | float = "bic", *, cells: int = 256, shared: bool = False) -> Basis:
     """Let the data choose which modes interact: all interactions within the cliques of a chordal graph.
 
     The graph grows edge by edge. An edge between a and b gains ``N I(a; b | S)`` nats of log-likelihood, where S are
@@ -59,6 +61,9 @@ def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
         nats; or ``"held-out"``, the share of ``"bic"`` that best predicts every tenth row when the others are fitted.
     cells
         The largest number of cells of a clique's table. Two modes alone may have more.
+    shared
+        For `LegendreDensity` with `classes`: whether all classes have the same graph, with tables of their own. This is
+        one model in which the class is a hidden mode of every clique. By default each class has its own graph.
 
     See Also
     --------
@@ -83,4 +88,4 @@ def graph(criterion: Criterion | float = "bic", *, cells: int = 256) -> Basis:
         check_choice(criterion, "graph: criterion (or a number of nats)", get_args(Criterion), InvalidBasis)
     else:
         check_number(criterion, "graph: criterion, the nats that a parameter must gain,", 0, error=InvalidBasis)
-    return Graph(criterion, check_int(cells, "graph: cells", 4, InvalidBasis))
+    return Graph(criterion, check_int(cells, "graph: cells", 4, InvalidBasis), shared)

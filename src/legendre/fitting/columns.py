@@ -144,11 +144,18 @@ def _choose_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
     return max((1.0, 0.5, 0.25, 0.12), key=score)
 
 
-def grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float | None = None) -> InteractionGraph:
+def grow_graph(
+    columns: Columns,
+    recipe: Graph,
+    labels: Labels,
+    share: float | None = None,
+    classes: Sequence[Columns] = (),
+) -> InteractionGraph:
     """Grow a chordal graph: add the admissible edge with the highest score, while there is one with a positive score.
 
     The score is the gain in log-likelihood minus a penalty for each parameter, a `share` of what the recipe demands (by
-    default all of it, or what held-out rows choose).
+    default all of it, or what held-out rows choose). If the rows are divided into `classes`, an edge gains the sum of
+    its gains in all of them, as if the class were one more column, a member of every clique.
     Pairs wait in a heap with their scores and the common neighbours for which these were computed. A pair whose common
     neighbours have changed since is in the heap once more, and the old entry is skipped. Scores are rounded to 1e-5: if
     columns determine each other, rounding errors must not decide, and of equal scores the pair with the lowest numbers
@@ -164,9 +171,9 @@ def grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float | N
     notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
     notes += [f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist()]
     used = np.flatnonzero(~(constant | identifiers))
-    columns = Columns(np.ascontiguousarray(columns.codes[used]), columns.weights, columns.sizes[used])
-    n, sizes = len(used), columns.sizes.tolist()
-    gains, dfs = pair_gains(columns)
+    parts = [Columns(part.codes[used], part.weights, part.sizes[used]) for part in classes or [columns]]
+    n, sizes = len(used), columns.sizes[used].tolist()
+    gains, dfs = (np.sum(each, axis=0) for each in zip(*map(pair_gains, parts), strict=True))
     scores = (gains - penalty * dfs).round(5)
     heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _spanning_forest(scores)]
     heapify(heap)
@@ -196,9 +203,9 @@ def grow_graph(columns: Columns, recipe: Graph, labels: Labels, share: float | N
                 chosen = [*sorted(shared), *pair]
                 if math.prod(sizes[k] for k in chosen) > recipe.cells or not is_admissible(*pair, shared):
                     continue
-                gains[pair], dfs[pair] = edge_gain(
-                    columns.codes, columns.weights, columns.sizes, np.array(chosen, dtype=np.int64)
-                )
+                family = np.array(chosen, dtype=np.int64)
+                found = [edge_gain(part.codes, part.weights, part.sizes, family) for part in parts]
+                gains[pair], dfs[pair] = map(sum, zip(*found, strict=True))
                 score = round(penalty * float(dfs[pair]) - float(gains[pair]), 5)
                 if score < 0:
                     heappush(heap, (score, *pair, shared))
@@ -465,6 +472,13 @@ class Mixture:
         """The number of levels of each column."""
         return tuple(self.parts[0].sizes.tolist())
 
+    @property
+    def levels(self) -> list[FloatArray]:
+        """For each column the probability of its levels in each class, levels x classes."""
+        nothing = Columns.of(np.full((1, len(self.shape)), -1), None, self.shape)
+        found = np.stack([part.predict(nothing)[0] for part in self.parts], axis=1)
+        return np.split(found, np.cumsum(self.shape)[:-1])
+
     def joint(self, columns: Columns) -> FloatArray:
         """Return the log-probability of the values that each row has, together with each class, rows x classes."""
         return np.stack([part.log_prob(columns) for part in self.parts], axis=1) + self.log_weights
@@ -617,7 +631,7 @@ def learn_classes(
 
 def _run_em(
     columns: Columns, valid: Columns, recipe: Graph, strength: float, weights: FloatArray,
-    most: int = 30, rise: float = 2e-3, least: float = 20.0,
+    most: int = 30, rise: float = 5e-4, least: float = 20.0,
 ) -> Tried:  # fmt: skip
     """Run EM while the mean log-likelihood of held-out rows rises by more than `rise`, in nats; return the best fit.
 
@@ -639,16 +653,17 @@ def _run_em(
 def _maximise(
     columns: Columns, weights: FloatArray, recipe: Graph, strength: float, share: float = 0.5, least: float = 0.01
 ) -> Mixture:
-    """M step: learn the graph and tables of each class from its `weights` (rows x classes).
+    """M step: learn the graph and tables of each class from its `weights` (rows x classes), or one graph for all.
 
     Tables without parents are shrunk to the margins of all rows. A parameter must gain a `share` of the penalty that
     the criterion sets. Rows whose weight in a class is at most `least` are left out, so the likelihood may fall.
     """
     labels, base, parts = Labels(tuple(columns.sizes.tolist())), columns.margins, []
-    for own in weights.T:
-        rows = np.flatnonzero(own > least)
-        some = columns.take(rows, own[rows])
-        graph = grow_graph(some, recipe, labels, share)
+    chosen = [(np.flatnonzero(own > least), own) for own in weights.T]
+    classes = [columns.take(rows, own[rows]) for rows, own in chosen]
+    shared = grow_graph(columns, recipe, labels, share, classes) if recipe.shared else None
+    for some in classes:
+        graph = shared or grow_graph(some, recipe, labels, share)
         if some.lacking.any():
             parts.append(fit_tables(graph, some, lambda counts: counts.smooth(strength, base), 1e-4))
         else:

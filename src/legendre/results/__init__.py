@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from legendre.fitting.fit import Plan as Plan
+    from legendre.results.classes import ClassEffects as ClassEffects
     from legendre.results.effects import Effects as Effects
     from legendre.results.graph import InteractionGraph as InteractionGraph
     from legendre.results.growth_path import GrowthStep as GrowthStep
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 PLACES = {
     "Plan": "fitting.fit",
+    "ClassEffects": "results.classes",
     "Effects": "results.effects",
     "InteractionGraph": "results.graph",
     "GrowthStep": "results.growth_path",

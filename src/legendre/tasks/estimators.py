@@ -58,6 +58,7 @@ from legendre.fitting.columns import (
     learn_classes,
 )
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
+from legendre.results.classes import ClassEffects
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import find_modes, marginal, read_event
 from legendre.results.plots import FitPlots
@@ -622,6 +623,14 @@ class LegendreDensity(Estimator):
         """Return the probability of each class for each row, n x classes."""
         codes, mixture = self._encode(X), self._mixture
         return mixture.posterior(Columns.of(codes, None, mixture.shape))
+
+    def class_effects(self) -> ClassEffects:
+        """Return what tells the classes apart: the probability of each level in each class, by name.
+
+        The result prints as a table; its `plot` draws a map, and its `to_frame` has all levels.
+        """
+        labels, mixture = self._labels(), self._mixture
+        return ClassEffects(labels, np.exp(mixture.log_weights), mixture.levels)
 
 
 def _learn_levels(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, label: str) -> Levels:

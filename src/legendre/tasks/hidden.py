@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, BasisLike, Cells
+from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import Rng, check_int, entries, generator_from, is_whole
 from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSetting, warn
@@ -372,6 +373,10 @@ def _select_cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
 
     Refuse a basis that grows, and one in which a hidden mode interacts with no other: it could not explain anything.
     """
+    if isinstance(recipe, Graph):
+        raise InvalidBasis(
+            "graph(...) joins a hidden mode to every clique by LegendreDensity(basis=ld.graph(shared=True), classes=2)."
+        )
     if recipe.growing is not None:
         raise InvalidBasis(
             "adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. interactions([(0, 2)])."
