@@ -50,7 +50,7 @@ def test_dense_and_sparse_tensors_grow_the_same_basis_in_the_same_order() -> Non
 def test_a_file_has_the_cells_but_not_the_order(tmp_path: Path) -> None:
     fit = ld.decompose(np.random.default_rng(1).gamma(1.0, size=(4, 5)), ld.adaptive(6))
     fit.save(tmp_path / "fit.npz")
-    with pytest.raises(ld.errors.InvalidSetting, match="X is not available"):
+    with pytest.raises(ld.errors.InvalidQuery, match="this needs X, which a result loaded"):
         ld.load(tmp_path / "fit.npz").order()
     with pytest.raises(ld.errors.InvalidSetting, match="was not grown"):
         ld.decompose([[1.0, 2.0]], "B1").order()

@@ -305,7 +305,7 @@ def test_the_picture_shows_levels_and_factors() -> None:
     assert "1 largest factors of 2" in fit.plot.boxes(most=1).get_suptitle()
     with pytest.raises(ld.errors.InvalidQuery, match="no parameter of this fit acts on a box"):
         ld.decompose(x, ld.features({"f": lambda i, j: i * j**2 + 0.5 * i})).plot.boxes()
-    with pytest.raises(ld.errors.InvalidQuery, match="most must be an integer >= 1"):
+    with pytest.raises(ld.errors.InvalidSetting, match="most must be an integer >= 1"):
         fit.plot.boxes(most=0)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import legendre as ld
-from legendre.core.errors import InvalidQuery, TooLarge
+from legendre.core.errors import InvalidQuery, InvalidSetting, TooLarge
 from legendre.core.types import FloatArray
 from legendre.results.effects import Measure
 
@@ -139,7 +139,7 @@ def test_effects_are_found_and_listed_by_names(rng: np.random.Generator) -> None
 )
 def test_bad_questions(ask: object, text: str) -> None:
     fit = ld.decompose([[1, 2], [3, 4]], "B1")
-    with pytest.raises(InvalidQuery, match=text):
+    with pytest.raises((InvalidQuery, InvalidSetting), match=text):
         ask(fit)  # type: ignore[operator]
 
 

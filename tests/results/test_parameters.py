@@ -108,7 +108,7 @@ def test_of_a_fit_without_x_or_of_no_counts(rng: np.random.Generator, tmp_path: 
     again = loaded.parameters()
     np.testing.assert_allclose(again.kl_lost, fit.parameters(kl_lost="estimate").kl_lost)
     assert "X is not available (this fit was loaded from a file)" in repr(again)
-    with pytest.raises(ld.errors.InvalidSetting, match="X is not available"):
+    with pytest.raises(ld.errors.InvalidQuery, match="this needs X, which a result loaded from a file does not hold"):
         loaded.parameters(kl_lost="refit")
 
 
@@ -132,5 +132,5 @@ def test_a_hundred_modes(rng: np.random.Generator) -> None:
 )
 def test_bad_questions(ask: Any, words: str) -> None:
     assert repr(ld.decompose([[1, 2], [3, 4]], "empty").parameters()) == "0 parameters"
-    with pytest.raises(ld.errors.InvalidQuery, match=words):
+    with pytest.raises((ld.errors.InvalidQuery, ld.errors.InvalidSetting), match=words):
         ask(ld.decompose([[1, 2], [3, 4]], "B1"))

@@ -196,7 +196,7 @@ def test_a_loaded_fit_draws_what_needs_no_x(tmp_path: object) -> None:
     for draw in (plot.effects, plot.graph, plot.path, plot.history):
         draw()
     for draw in (plot.slices, plot.residuals, plot.margins):
-        with pytest.raises(ld.errors.InvalidQuery, match="this picture compares Q with X, which a loaded"):
+        with pytest.raises(ld.errors.InvalidQuery, match="this needs X, which a result loaded"):
             draw()
 
 

@@ -70,7 +70,7 @@ def test_hidden_modes_have_effects_and_visible_ones_are_compared(rng: np.random.
     done.save(f"{tmp_path}/hidden.npz")
     loaded = ld.load(f"{tmp_path}/hidden.npz")
     loaded.plot.effects()
-    with pytest.raises(ld.errors.InvalidQuery, match="which a loaded result does not hold"):
+    with pytest.raises(ld.errors.InvalidQuery, match="which a result loaded from a file does not hold"):
         loaded.plot.margins()
 
 

@@ -54,10 +54,10 @@ def entries(value: object) -> list[Any] | None:
         return None
 
 
-def generator_from(rng: Rng, error: type[Exception]) -> np.random.Generator:
+def generator_from(rng: Rng) -> np.random.Generator:
     """Return a caller's generator of random numbers, or make one from a seed; ``None`` seeds it at random."""
     if not (rng is None or isinstance(rng, np.random.Generator) or is_whole(rng, 0)):
-        raise error(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")
+        raise InvalidSetting(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")
     return np.random.default_rng(rng)
 
 

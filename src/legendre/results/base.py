@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from legendre.core.arguments import check_installed, check_int
-from legendre.core.errors import InvalidQuery, LegendreError, refuse_attribute
+from legendre.core.errors import LegendreError, refuse_attribute
 from legendre.core.files import PathName
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -127,9 +127,8 @@ class Result(Storable):
         from legendre.results.views import find_worst
 
         result: Any = self
-        pair, labels, pandas = result.plot.pair, self.labels, import_pandas("worst_cells()")
-        found = pair.cells()
-        places, residuals = find_worst(pair, found, check_int(most, "worst_cells: most", 0, InvalidQuery))
+        labels, pandas = self.labels, import_pandas("worst_cells()")
+        found, places, residuals = find_worst(result.plot.pair, check_int(most, "worst_cells: most", 0))
         cells = [labels.values_at(found.cell(i)) for i in places.tolist()]
         frame = pandas.DataFrame(cells, columns=[labels.key(k) for k in range(len(labels.shape))])
         return frame.assign(observed=found.x[places], fitted=found.q[places], residual=residuals[places])

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core.arguments import Rng, check_flag, is_whole
 from legendre.core.cells import freeze
-from legendre.core.errors import InvalidSetting
+from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.labels import Event, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta_adjoint
@@ -555,9 +555,11 @@ class Decomposition(ModelResult):
 
     @property
     def _observed(self) -> Observation:
-        """X as it was read, for methods that fit again; a fit that was loaded from a file has none, and is refused."""
+        """X as it was read; a fit that was loaded from a file has none, and what needs it is refused here."""
         if self.data is None:
-            raise InvalidSetting("X is not available (this fit was loaded from a file); fit a part of its basis again.")
+            raise InvalidQuery(
+                "this needs X, which a result loaded from a file does not hold. Fit X again, or ask before you save."
+            )
         return self.data
 
     def _fit_part(self, columns: IntArray, counts: FloatArray | None = None) -> Decomposition:

@@ -532,7 +532,7 @@ def sample(q: Distribution, n: int, rng: Rng, at: Fixed) -> IntArray:
     order = len(q.model.support.shape)
     # numbers of 8 bytes for each draw: the cell and its box (N each), a random number, the entry that it selects
     check_room(int(n), 8 * (2 * order + 2), "sample: a list", "Draw fewer at a time, and pass the same generator on.")
-    return q.sample(int(n), generator_from(rng, InvalidQuery), at)
+    return q.sample(int(n), generator_from(rng), at)
 
 
 # ---- Q as a tensor

@@ -25,7 +25,7 @@ from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import Table, list_words, shape_name
-from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.base import Printed, import_pandas
 from legendre.results.distribution import find_modes, sum_others
 from legendre.results.views import margin_of, measure_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 Measure = Literal["fitted", "uniform"]
+FEW_COUNTS = 5  # fitted counts: where cells vanish, a level with fewer is not drawn with its factor
 
 
 @frozen
@@ -252,9 +253,9 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     `fit` is a decomposition, or a balanced tensor. Effects follow from theta in closed form (`tables_of`). If cells
     vanish, log Q is -inf there, and fitted effects come from least squares on the other cells (`_fit_on_alive`).
     """
-    check_choice(measure, "effects: measure", get_args(Measure), InvalidQuery)
+    check_choice(measure, "effects: measure", get_args(Measure))
     if max_order is not None:
-        check_int(max_order, "effects: max_order", 1, InvalidQuery)
+        check_int(max_order, "effects: max_order", 1)
     quotient = fit.model.quotient
     weights = [mode_weights(fit, measure, k) for k in range(len(fit.shape))]
     theta = fit.model.on_cells(fit.theta)
@@ -353,6 +354,48 @@ def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray
     with np.errstate(divide="ignore", invalid="ignore"):
         centre = np.average(np.log(merged[seen] / inside[seen]), weights=mode_weights(fit, measure, k)[seen])
         return np.asarray(np.log(sums / cells) - centre)
+
+
+def levels_shown(
+    fit: Decomposition | None, effect: Effect, most: int
+) -> tuple[FloatArray, list[IntArray], FloatArray | None]:
+    """Return what pictures and the report page show of an effect: its values at some levels, and observed means.
+
+    A picture has no more than about `most` pixels along an axis, so of more levels of a mode, that many evenly spaced
+    ones are shown. Values are logarithms of factors, NaN for levels with hardly any data. The second value lists the
+    levels of each mode; the third has `center_log_means` at these levels, for a single mode if the fit holds X.
+    Without a fit, as for a balanced tensor, nothing is left out, and no means are known.
+    """
+    merged, seen, index, places = effect.merged, None, [], []
+    for n, lengths in zip(effect.shape, effect.lengths, strict=True):
+        kept = min(n, most)
+        places.append(np.arange(kept) * n // kept)
+        index.append(np.searchsorted(np.cumsum(lengths), places[-1], side="right"))  # the merged levels
+    if fit is not None:
+        merged = np.where(_mark_scarce(fit, effect), np.nan, merged)
+        seen = center_log_means(fit, effect.modes[0], "fitted") if len(effect.modes) == 1 else None
+    values = merged[np.ix_(*index)]
+    return values, places, None if seen is None else np.where(np.isnan(values), np.nan, seen[places[0]])
+
+
+def _mark_scarce(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:
+    """Mark the entries of an effect (on merged levels) whose factor means nothing, so that pictures leave it out.
+
+    They are the entries where Q is 0. If cells vanish and X holds counts, they are also those where Q has fewer than
+    FEW_COUNTS counts. Their factor is a mean over cells where log Q is -inf, or where no data determine it: it is as
+    large as the finite theta happens to be. Nothing is marked if the margin of Q, with an entry for each combination of
+    levels, would have more than `max_cells` cells: a picture does not show that many.
+    """
+    if len(effect.modes) > 1 and math.prod(effect.shape) > max_cells:
+        return np.zeros(effect.merged.shape, dtype=np.bool_)
+    margin = fit._distribution.marginal(list(effect.modes), {})
+    for axis, k in enumerate(effect.modes):
+        margin = np.add.reduceat(margin, fit.model.quotient.cuts[k], axis=axis)
+    if fit.n_vanishing and fit.data is not None and fit.data.counts:
+        few = margin * fit.total < FEW_COUNTS - 0.5  # Q need not be an integer: 4.5 rounds to 5
+        if not few.all():  # of a table with few counts in all, everything would be left out
+            return few
+    return np.asarray(margin == 0)
 
 
 def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], max_levels: int = 1_000) -> list[str]:

@@ -18,6 +18,7 @@ from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.results.base import Printed, import_pandas
+from legendre.results.inference.counts import why_no_inference
 from legendre.results.inference.estimates import OPEN, Information, information
 from legendre.solvers.structure.faces import theta_at_limit
 
@@ -139,7 +140,7 @@ class Parameters(Printed):
 
         A column in which all entries are NaN is left out.
         """
-        check_int(rows, "parameters().summary: rows", 1, InvalidQuery)
+        check_int(rows, "parameters().summary: rows", 1)
         head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
         if not len(self):
             return [Table("", [[head]], "<")]
@@ -182,7 +183,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     quick. If neither is computed, the column is NaN.
     """
     if kl_lost is not None:
-        check_choice(kl_lost, "parameters: kl_lost", get_args(Asked), InvalidQuery)
+        check_choice(kl_lost, "parameters: kl_lost", get_args(Asked))
     refits = kl_lost == "refit" or (kl_lost == "auto" and _quick_to_refit(fit))
     inverted = fit.n_params <= QUICK_COVARIANCE or kl_lost == "estimate"
     found = information(fit) if inverted else None  # the covariance of theta, and which parameters have none
@@ -234,14 +235,10 @@ def _explain_no_errors(fit: Decomposition, found: Information | None) -> str:
     Standard errors treat X as counts and theta as the maximum likelihood estimate. `found` is None if the Fisher matrix
     was not inverted, because it is large and the caller did not ask for it.
     """
-    if fit.data is None:
-        return "X is not available (this fit was loaded from a file)"
-    if fit.data.origin.completed:
-        return "rows that lack values were divided among cells; m.coef() of the log-linear model has standard errors"
-    if not fit.data.counts:
+    if why := why_no_inference(fit):
+        return why
+    if not fit._observed.counts:
         return "X does not hold counts"
-    if not fit.converged:
-        return f"the fit ended {fit.status.name}"
     if found is None:
         return (
             f"a matrix of {fit.n_params:,} x {fit.n_params:,} would have to be inverted; ask for "

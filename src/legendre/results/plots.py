@@ -40,20 +40,17 @@ from legendre.core.figures import (
 )
 from legendre.core.labels import Event, Labels, Mode
 from legendre.core.text import list_words, shorten
-from legendre.core.types import BoolArray, FloatArray, Modes, Shape, frozen
+from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.distribution import find_modes
-from legendre.results.effects import Effect, center_log_means, notes_of
-from legendre.results.inference.counts import p_text
+from legendre.results.effects import FEW_COUNTS, Effect, levels_shown, notes_of
+from legendre.results.inference.counts import p_text, why_no_inference
 from legendre.results.views import (
     EXACT,
-    FEW_COUNTS,
     Pair,
     PairTable,
     find_worst,
     residuals_of,
-    scarce_levels,
     slice_modes,
-    thin_out,
 )
 
 if TYPE_CHECKING:
@@ -112,7 +109,7 @@ class Plots:
         ['mode 0, level 2: observed', 'mode 0, level 2: fitted', 'mode 0, level 2: residual']
         """
         pair, labels = self.pair, self.pair.labels
-        check_int(most, "plot.slices: most", 1, InvalidQuery)
+        check_int(most, "plot.slices: most", 1)
         if labels.n_modes == 1:
             raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
         if labels.n_modes == 2 and mode is not None:
@@ -124,6 +121,7 @@ class Plots:
         chosen = _choose_slices(x, q, most)
         x, q = x[chosen], q[chosen]
         residuals = residuals_of(pair, x, q)
+        residuals[np.isinf(residuals)] = np.nan  # no scale of colours could show them
         # a few large residuals would turn the others white: one in 200 is beyond the scale
         span = max(float(np.nanquantile(np.abs(residuals), 0.995)), EXACT * largest) or 1.0
         values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
@@ -178,9 +176,8 @@ class Plots:
         ['1  [1, 0]', '    6 observed, 12 fitted (-1.92 sd)']
         """
         pair = self.pair
-        check_int(most, "plot.residuals: most", 0, InvalidQuery)
-        found = pair.cells()
-        places, residuals = find_worst(pair, found, most)
+        check_int(most, "plot.residuals: most", 0)
+        found, places, residuals = find_worst(pair, most)
         worst = places.tolist()
         ax = axes_for("plot.residuals", ax, (10.5, 5.2))
         ax.use_sticky_edges = False  # the worst cells lie at the edges
@@ -226,7 +223,7 @@ class Plots:
         ['mode 0: 0 % misplaced', 'mode 1: 0 % misplaced', 'mode 0 and mode 1: 24.0 % misplaced']
         """
         pair = self.pair
-        check_int(most, "plot.margins: most", 1, InvalidQuery)
+        check_int(most, "plot.margins: most", 1)
         if modes is not None:
             tables = {group: pair.table(group) for group in _read_groups(pair.labels, modes)}
         else:
@@ -285,9 +282,9 @@ class Plots:
         from matplotlib.colors import BoundaryNorm, ListedColormap
         from matplotlib.patches import Rectangle
 
-        check_choice(kind, "plot.mosaic: kind", ("pearson", "adjusted"), InvalidQuery)
+        check_choice(kind, "plot.mosaic: kind", ("pearson", "adjusted"))
         pair, fit, tests = self.pair, getattr(self, "fit", None), getattr(self, "tests", None)
-        if tests is None and pair.counts and fit is not None and fit.converged:
+        if tests is None and pair.counts and fit is not None and not why_no_inference(fit):
             tests = fit.inference()
         kept = tuple(find_modes(pair.labels, range(pair.labels.n_modes) if modes is None else modes, "plot.mosaic"))
         labels = pair.labels.part(kept)
@@ -382,7 +379,7 @@ class FitPlots(Plots):
         ['mode 0: 56.2 %', 'mode 1: 42.1 %', 'modes 0 and 1: 1.7 %']
         """
         fit = self.fit
-        check_int(most, "plot.effects: most", 1, InvalidQuery)
+        check_int(most, "plot.effects: most", 1)
         found = fit.effects(max_order=2)
         if not len(found):
             raise InvalidQuery(
@@ -393,21 +390,21 @@ class FitPlots(Plots):
         largest = [e for e in largest[:most] if e.share >= 0.0005] or largest[:1]  # 0.0 % is not worth a picture
         drawn = sorted(largest, key=lambda e: len(e.modes))  # single modes first, each by share
         figure, axes = make_panels("plot.effects", len(drawn), 3)
-        scarce = [scarce_levels(fit, effect) for effect in drawn]
-        maps = [np.abs(e.merged[~few]) for e, few in zip(drawn, scarce, strict=True) if len(e.modes) == 2]
+        shown = [levels_shown(fit, effect, 2_000) for effect in drawn]
+        maps = [np.abs(values[~np.isnan(values)]) for values, _, _ in shown if values.ndim == 2]
         # one scale for all maps, from exp(-span) to exp(span); one entry in 100 is beyond it
         span = float(np.nanquantile(np.concatenate(maps), 0.99)) or 1.0 if maps else 1.0
-        for ax, effect, few in zip(axes, drawn, scarce, strict=True):
+        for ax, effect, (values, places, seen) in zip(axes, drawn, shown, strict=True):
             if len(effect.modes) == 1:
-                _draw_line(ax, effect, fit.labels, few, center_log_means(fit, effect.modes[0], "fitted"))
+                _draw_line(ax, effect.modes[0], fit.labels, places[0], values, seen)
             else:
-                _draw_map(ax, effect, fit.labels, few, span)
+                _draw_map(ax, effect, fit.labels, values, span)
             ax.set_title(f"{shorten(effect.name, 30)}: {100 * effect.share:.1f} %")
         title = "Factors on the fitted values, with shares of the variance of log Q"
         if fit.data is not None and len(drawn[0].modes) == 1:
             title += "; orange: observed means"
         notes = notes_of(fit, "fitted", found)
-        if any(few.any() for few in scarce):
+        if any(np.isnan(values).any() for values, _, _ in shown):
             counts = fit.data is not None and fit.data.counts
             why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
             notes.append(f"left out: {why if fit.n_vanishing else 'nothing was observed there'}")
@@ -482,7 +479,7 @@ class FitPlots(Plots):
         """
         fit = self.fit
         choices = ("share", "kl") if fit.graph is None else ("gain", "share", "kl")
-        unit = check_choice(by or choices[0], "plot.graph: by", choices, InvalidQuery)
+        unit = check_choice(by or choices[0], "plot.graph: by", choices)
         check_installed("plot.graph", ["networkx"], "'legendre[plot]'")
         import networkx
 
@@ -556,7 +553,7 @@ class FitPlots(Plots):
         ['× 5']
         """
         fit = self.fit
-        check_int(most, "plot.boxes: most", 1, InvalidQuery)
+        check_int(most, "plot.boxes: most", 1)
         theta, ties = fit.theta, fit.model.ties
         if ties is None or ties.boxes is None or not len(theta):
             raise InvalidQuery("plot.boxes: no parameter of this fit acts on a box; fit with boxes(...).")
@@ -604,7 +601,7 @@ class FitPlots(Plots):
         """
         fit = self.fit
         if quantity is not None:
-            check_choice(quantity, "plot.path: quantity", tuple(QUANTITIES), InvalidQuery)
+            check_choice(quantity, "plot.path: quantity", tuple(QUANTITIES))
         if not fit.path:
             raise InvalidQuery("plot.path: this basis was not grown, so it has no path; fit with adaptive(...).")
         if ax is not None or quantity is not None:
@@ -646,8 +643,8 @@ def _draw_table(ax: Axes, values: FloatArray, shape: Shape, colours: dict[str, A
     """Draw a table of numbers as an image, NaN in grey; return the image.
 
     Cells are square, unless one side of the image would then be more than three times the other. `shape` is how many
-    rows and columns the axes have. `values` may have fewer, if only some levels are drawn (`thin_out`): the image is
-    then stretched, so that ticks are at the right levels. `colours` are arguments of `imshow`.
+    rows and columns the axes have. `values` may have fewer, if only some levels are drawn (`levels_shown`): the image
+    is then stretched, so that ticks are at the right levels. `colours` are arguments of `imshow`.
     """
     rows, columns = shape
     square = min(rows, columns) > 1 and max(rows, columns) <= 3 * min(rows, columns)
@@ -718,31 +715,27 @@ def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
     level_ticks(ax, "x", pair.labels, k)
 
 
-def _draw_line(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, observed: FloatArray | None) -> None:
-    """Draw the effect of one mode: the factor of each level, as a line, or as dots if levels have no order.
+def _draw_line(ax: Axes, k: int, labels: Labels, places: IntArray, values: FloatArray, seen: FloatArray | None) -> None:
+    """Draw the effect of mode k: the factor of each level, as a line, or as dots if levels have no order.
 
-    Merged levels with hardly any data, marked in `scarce` (`scarce_levels`), are left out. `observed` are logarithms of
-    observed means, one for each level, drawn as orange diamonds.
+    `places`, `values` and `seen` are as in `levels_shown`; observed means are drawn as orange diamonds.
     """
-    few, factors = np.repeat(scarce, effect.lengths[0]), np.exp(effect.arranged)  # from merged levels to levels
-    places, style = np.arange(len(factors)), _level_style(labels, effect.modes[0])
     ax.axhline(1, color=GREY, linewidth=0.8)
-    ax.plot(places, np.where(few, np.nan, factors), style, color=BLUE, markersize=5, linewidth=2)
-    if observed is not None:
-        seen = np.where(few | np.isinf(observed), np.nan, np.exp(observed))
-        ax.plot(places, seen, "D", color=ORANGE, markersize=4, fillstyle="none", zorder=3)
+    ax.plot(places, np.exp(values), _level_style(labels, k), color=BLUE, markersize=5, linewidth=2)
+    if seen is not None:
+        means = np.where(np.isinf(seen), np.nan, np.exp(seen))
+        ax.plot(places, means, "D", color=ORANGE, markersize=4, fillstyle="none", zorder=3)
     set_factor_ticks(ax)
-    level_ticks(ax, "x", labels, effect.modes[0])
+    level_ticks(ax, "x", labels, k)
     ax.set_ylabel("factor")
 
 
-def _draw_map(ax: Axes, effect: Effect, labels: Labels, scarce: BoolArray, span: float) -> None:
+def _draw_map(ax: Axes, effect: Effect, labels: Labels, values: FloatArray, span: float) -> None:
     """Draw a joint effect of two modes as an image: the factor of each pair of levels beyond those of single modes.
 
-    Pairs with hardly any data (`scarce`, on merged levels) are grey. Colours reach from the factor exp(-span) to
-    exp(span). Of more than 2,000 levels of a mode, that many are drawn: a picture has no more pixels.
+    `values` are as in `levels_shown`: pairs with hardly any data are NaN, and grey. Colours reach from the factor
+    exp(-span) to exp(span).
     """
-    values = thin_out(effect, np.where(scarce, np.nan, effect.merged), 2_000)[0]
     image = _draw_table(ax, values, effect.labels.shape, {"cmap": DIVERGING, "vmin": -span, "vmax": span})
     bar = add_colour_bar([ax], image, ticks=[-span, 0, span], extend="both")
     bar.ax.set_yticklabels([f"× {format_number(math.exp(v))}" for v in (-span, 0, span)])

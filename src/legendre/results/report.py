@@ -29,17 +29,14 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import Shape, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.results.effects import Effect, center_log_means, notes_of
+from legendre.results.effects import Effect, levels_shown, notes_of
 from legendre.results.parameters import names_of
 from legendre.results.views import (
     FitPair,
     Pair,
-    deviance_terms,
-    largest_places,
-    scarce_levels,
-    signed_roots,
+    find_worst,
+    residuals_of,
     slice_modes,
-    thin_out,
 )
 from legendre.solvers.loop import Step
 
@@ -197,18 +194,14 @@ def _effect_data(content: ReportContent, effect: Effect, most: int) -> dict[str,
 
     At most `most` levels of each mode are listed. The means are known only if the content has a fit that holds X.
     """
-    labels, merged, seen = content.labels, effect.merged, None
-    if content.fit is not None:
-        merged = np.where(scarce_levels(content.fit, effect), np.nan, merged)
-        seen = center_log_means(content.fit, effect.modes[0], "fitted") if len(effect.modes) == 1 else None
-    values, places = thin_out(effect, merged, most)
+    labels, (values, places, seen) = content.labels, levels_shown(content.fit, effect, most)
     return {
         "names": [shorten(labels.mode(k), 48) for k in effect.modes],
         "share": round_all(effect.share)[0],
         "ordered": is_ordered(labels, effect.modes[0]),
         "levels": [[shorten(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)],
         "values": round_all(values),
-        "observed": None if seen is None else round_all(seen[places[0]]),
+        "observed": None if seen is None else round_all(seen),
     }
 
 
@@ -229,22 +222,18 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
 
 
 def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, str]:
-    """List the `most` cells with the largest terms of the deviance: name, X, Q, and the signed root of the term.
+    """List the `most` cells with the largest residuals: name, X, Q and residual, as in `plot.residuals`.
 
     The second value is a note for the reader: that there are no residuals (then the first is ``None``), or which cells
     were not examined. It is empty if all were.
     """
-    found = pair.cells()
-    # terms below 1e-12 of the entries are rounding errors
-    worst = largest_places(deviance_terms(found.x, found.q), most, 1e-12 * (found.x + found.q))
-    if not len(worst):
-        return None, "X and Q agree in every cell, up to rounding."
-    x, q = found.x[worst], found.q[worst]
-    numbers = np.stack([x, q, signed_roots(x, q)], axis=1)
+    found, worst, residuals = find_worst(pair, most)
     rows = [
-        [shorten(pair.labels.cell(found.cell(i)), 200), *round_all(row)]
-        for i, row in zip(worst.tolist(), numbers, strict=True)
+        [shorten(pair.labels.cell(found.cell(i)), 200), *round_all([found.x[i], found.q[i], residuals[i]])]
+        for i in worst.tolist()
     ]
+    if not rows:
+        return None, "X and Q agree in every cell, up to rounding."
     return rows, f"{found.note}." if found.note else ""
 
 
@@ -258,8 +247,8 @@ def slices_data(
     most `pixels` levels, and the table at most `max_cells` cells.
 
     Return the section's data and a note that says in words what is not shown. X and Q always have three axes: the first
-    ones have length 1, and no name, if there are fewer modes. ``start`` is the slice with the largest deviance, which
-    the page shows first.
+    ones have length 1, and no name, if there are fewer modes. ``start`` is the slice with the largest residuals,
+    which the page shows first.
     """
     labels, shape = pair.labels, pair.labels.shape
     modes = slice_modes(shape)
@@ -282,7 +271,7 @@ def slices_data(
     notes = [f"X and Q are summed over {summed}."] if others else []
     notes += [f"Neighbouring levels of {' and of '.join(joined)} are added up."] if joined else []
     # NaN: not observed; infinite: X > 0 where Q is 0
-    misfits = np.nan_to_num(deviance_terms(x, q), nan=0.0, posinf=0.0).sum(axis=(1, 2))
+    misfits = np.nan_to_num(residuals_of(pair, x, q) ** 2, nan=0.0, posinf=0.0).sum(axis=(1, 2))
     return {
         "modes": [None] * lead + [shorten(labels.mode(k), 48) for k in modes],
         "levels": levels,

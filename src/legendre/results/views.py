@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,10 +23,8 @@ from legendre.results.distribution import sum_cells, sum_others, tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
-    from legendre.results.effects import Effect
 
 EXACT = 1e-6  # residuals up to this are rounding errors; in standard deviations (counts), or relative to the largest X
-FEW_COUNTS = 5  # fitted counts: where cells vanish, a level with fewer is not drawn with its factor
 
 
 class PairTable(NamedTuple):
@@ -63,23 +60,16 @@ class FitPair:
     """
 
     fit: Decomposition
+    visible: int | None = None  # how many modes are shown, if the others, which come last, were not observed
     seen: str = "observed"  # the words for X and for Q in pictures
     made: str = "fitted"
     width: None = None  # no cell has an interval, see `ArrayPair.width`
 
-    @property
+    @cached_property
     def labels(self) -> Labels:
         """What modes and levels are called."""
-        return self.fit.labels
-
-    def _observed(self) -> Observation:
-        """Return X, or refuse to compare if the fit was loaded from a file."""
-        if self.fit.data is None:
-            raise InvalidQuery(
-                "this picture compares Q with X, which a loaded decomposition does not hold. Fit X again, or draw "
-                "before you save. plot.effects, plot.graph, plot.path and plot.history need no X."
-            )
-        return self.fit.data
+        own = self.fit.labels
+        return own if self.visible is None else own.part(range(self.visible))
 
     @property
     def counts(self) -> bool:
@@ -88,8 +78,8 @@ class FitPair:
 
     @property
     def note(self) -> str:
-        """How many cells vanish, in words; empty if none does."""
-        gone = self.fit.n_vanishing
+        """How many cells vanish, in words; empty if none does, or if each entry is a sum over hidden modes."""
+        gone = self.fit.n_vanishing if self.visible is None else 0
         return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
 
     def table(self, modes: Modes) -> PairTable:
@@ -97,7 +87,7 @@ class FitPair:
 
         An entry is NaN if no cell of the sample space is summed in it.
         """
-        data = self._observed()
+        data = self.fit._observed
         if problem := beyond_memory(tuple(self.labels.shape[k] for k in modes)):
             raise InvalidQuery(
                 f"a table over {len(modes)} modes {problem}. plot.margins() draws single modes and pairs."
@@ -108,7 +98,10 @@ class FitPair:
 
     def cells(self) -> PairCells:
         """List the cells of the sample space with X and Q; of a sparse X only its entries: the rest are many."""
-        fit, data, shape = self.fit, self._observed(), self.fit.shape
+        if self.visible is not None:
+            table = self.table(tuple(range(self.visible)))
+            return _list_cells(table.x, table.q, ~np.isnan(table.x))
+        fit, data, shape = self.fit, self.fit._observed, self.fit.shape
         support, entries = fit.model.support, data.entries
         if entries is not None and (data.as_dense() is None or not support.full):
             q = np.exp(fit._distribution.log_prob(entries.cells)) * fit.total
@@ -126,7 +119,7 @@ class FitPair:
 
 @frozen
 class ArrayPair:
-    """X and Q of a result that is not a decomposition, as arrays: completed, balanced, or with hidden modes.
+    """X and Q of a result that is not a decomposition, as arrays: completed or balanced.
 
     X is NaN where it was not observed; Q may have a value there.
     """
@@ -186,21 +179,27 @@ def _list_cells(x: AnyArray, q: FloatArray, inside: BoolArray) -> PairCells:
 
 
 def residuals_of(pair: Pair, x: FloatArray, q: FloatArray) -> FloatArray:
-    """Return the residuals that pictures show: X - Q, or for counts deviance residuals, in standard deviations.
+    """Return the residuals that are shown: X - Q, or for counts deviance residuals, in standard deviations.
 
-    Deviance residuals are signed square roots of the terms of the deviance, see `signed_roots`. Arrays of any shape.
+    Deviance residuals are square roots of the terms of the deviance, with the sign of X - Q; for counts they are about
+    standard normal if the model holds. They are infinite where X > 0 and Q is 0. Arrays of any shape.
     """
-    if not pair.counts:
-        return x - q
-    roots = signed_roots(x, q)
-    return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: infinite, so no colour scale could show it
+    return np.sign(x - q) * np.sqrt(deviance_terms(x, q)) if pair.counts else x - q
 
 
-def find_worst(pair: Pair, found: PairCells, most: int) -> tuple[IntArray, FloatArray]:
-    """Find the `most` cells with the largest residuals, the largest first; also return all residuals."""
+def find_worst(pair: Pair, most: int) -> tuple[PairCells, IntArray, FloatArray]:
+    """Find the `most` cells with the largest residuals, for pictures, tables and the report page.
+
+    Return all cells of the pair, the places of the worst among them, the largest first, and all residuals. Residuals
+    that are rounding errors (`EXACT`) are not among the worst.
+    """
+    found = pair.cells()
     residuals = residuals_of(pair, found.x, found.q)
-    least = EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
-    return largest_places(np.abs(residuals), most, least), residuals
+    sizes, least = np.abs(residuals), EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
+    places = np.flatnonzero(sizes > least)
+    if len(places) > most:  # select before sorting, because there may be millions of cells
+        places = np.sort(places[np.argpartition(-sizes[places], most)[:most]])
+    return found, places[np.argsort(-sizes[places], kind="stable")], residuals
 
 
 def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:
@@ -212,31 +211,6 @@ def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:
     from scipy.special import kl_div
 
     return np.maximum(2.0 * kl_div(x, q), 0.0)  # rounding may leave -1e-16
-
-
-def signed_roots(x: FloatArray, q: FloatArray) -> FloatArray:
-    """Return deviance residuals: square roots of the terms of the deviance, with the sign of ``x - q``.
-
-    For counts they are about standard normal if the model holds.
-
-    >>> signed_roots(np.array([2.0, 3.0, 1.0]), np.array([2.0, 1.0, 2.0])).round(4).tolist()
-    [0.0, 1.6099, -0.7834]
-    """
-    return np.sign(x - q) * np.sqrt(deviance_terms(x, q))
-
-
-def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> IntArray:
-    """Return the indices of the `most` largest entries of a vector, the largest first.
-
-    Only entries above `least` (a number, or one for each entry) are listed; NaN never is.
-
-    >>> largest_places(np.array([1.0, 9.0, 4.0, 0.0]), 3, 0.5).tolist()
-    [1, 2, 0]
-    """
-    places = np.flatnonzero(sizes > least)
-    if len(places) > most:  # select before sorting, because there may be millions of cells
-        places = np.sort(places[np.argpartition(-sizes[places], most)[:most]])
-    return places[np.argsort(-sizes[places], kind="stable")]
 
 
 def margin_of(data: Observation, modes: Modes) -> FloatArray:
@@ -265,40 +239,6 @@ def measure_of(model: Model, modes: Modes) -> FloatArray:
     if support.mask is None and model.base is None:
         return np.ones([support.shape[k] for k in modes])
     return sum_others(np.where(support.on_grid(), 1.0 if model.base is None else model.base, 0.0), modes)
-
-
-def scarce_levels(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:
-    """Mark the entries of an effect (on merged levels) whose factor means nothing, so that pictures leave it out.
-
-    They are the entries where Q is 0. If cells vanish and X holds counts, they are also those where Q has fewer than
-    FEW_COUNTS counts. Their factor is a mean over cells where log Q is -inf, or where no data determine it: it is as
-    large as the finite theta happens to be. Nothing is marked if the margin of Q, with an entry for each combination of
-    levels, would have more than `max_cells` cells: a picture does not show that many.
-    """
-    if len(effect.modes) > 1 and math.prod(effect.shape) > max_cells:
-        return np.zeros(effect.merged.shape, dtype=np.bool_)
-    margin = fit._distribution.marginal(list(effect.modes), {})
-    for axis, k in enumerate(effect.modes):
-        margin = np.add.reduceat(margin, fit.model.quotient.cuts[k], axis=axis)
-    if fit.n_vanishing and fit.data is not None and fit.data.counts:
-        few = margin * fit.total < FEW_COUNTS - 0.5  # Q need not be an integer: 4.5 rounds to 5
-        if not few.all():  # of a table with few counts in all, everything would be left out
-            return few
-    return np.asarray(margin == 0)
-
-
-def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray, list[IntArray]]:
-    """Expand an effect's values from merged levels to levels, at most `most` evenly spaced ones of each mode.
-
-    A picture has no more pixels than that. `merged` has an entry for each combination of merged levels, as
-    `Effect.merged`. Return the values, an axis for each mode, and for each mode the levels that they are at.
-    """
-    index, shown = [], []  # for each mode: the merged levels, and the levels
-    for n, lengths in zip(effect.shape, effect.lengths, strict=True):
-        kept = min(n, most)
-        shown.append(np.arange(kept) * n // kept)
-        index.append(np.searchsorted(np.cumsum(lengths), shown[-1], side="right"))
-    return merged[np.ix_(*index)], shown
 
 
 def slice_modes(shape: Shape, along: int | None = None) -> Modes:

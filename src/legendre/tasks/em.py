@@ -15,13 +15,14 @@ import math
 from dataclasses import replace
 from functools import cached_property
 from sys import float_info
+from typing import Any
 
 import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, InvalidSupport
-from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import Dense, with_counts
 from legendre.data.partial_table import Pattern
 from legendre.fitting.fit import Settings, fit_on
@@ -44,24 +45,36 @@ class Incomplete:
         return self.space.shape
 
     @cached_property
-    def parts(self) -> list[tuple[Modes, FloatArray]]:
-        """For each pattern the modes that its rows lack, and its counts as an array in which these modes have length 1.
+    def counts(self) -> FloatArray:
+        """The counts of the rows: the entries of the tables of all patterns, one table after the other."""
+        return np.concatenate([np.ravel(pattern.counts) for pattern in self.patterns]).astype(np.float64)
 
-        So the counts broadcast against a completed table.
+    @cached_property
+    def margins(self) -> Any:
+        """The sparse matrix, entries x cells, that sums a flattened table to what the rows show: its observed margins.
+
+        It has a 1 where rows that are counted in the entry may belong to the cell.
         """
-        lost = [tuple(k for k in range(len(self.shape)) if k not in pattern.modes) for pattern in self.patterns]
-        counts = [np.asarray(pattern.counts, dtype=np.float64) for pattern in self.patterns]
-        return [(modes, np.expand_dims(own, modes)) for modes, own in zip(lost, counts, strict=True)]
+        from scipy.sparse import csr_array, vstack
+
+        n, parts = math.prod(self.shape), []
+        for pattern in self.patterns:
+            lost = [k for k in range(len(self.shape)) if k not in pattern.modes]
+            size = pattern.counts.size
+            entries = np.expand_dims(np.arange(size).reshape(pattern.counts.shape), lost)  # one for each cell
+            places = np.broadcast_to(entries, self.shape).ravel(), np.arange(n)
+            parts.append(csr_array((np.ones(n), places), (size, n)))
+        return vstack(parts, format="csr")
 
     @cached_property
     def total(self) -> float:
         """The number of rows, or the sum of X."""
-        return float(sum(counts.sum() for _, counts in self.parts))
+        return float(self.counts.sum())
 
     @cached_property
     def inside(self) -> BoolArray:
-        """The sample space as a mask on the grid."""
-        return self.space.support.on_grid()
+        """The sample space as a mask on the flattened grid."""
+        return self.space.support.on_grid().ravel()
 
     @cached_property
     def even(self) -> FloatArray:
@@ -71,36 +84,43 @@ class Incomplete:
     @property
     def complete(self) -> bool:
         """Whether some rows lack no value; if so, they identify the probability of every cell."""
-        return any(not lost for lost, _ in self.parts)
+        return any(len(pattern.modes) == len(self.shape) for pattern in self.patterns)
 
     def expect(self, q: FloatArray) -> FloatArray:
-        """E step: return the expected completed table, given what was observed, if cells have the probabilities q."""
-        return np.asarray(sum(share(q, *part) for part in self.parts))
+        """E step: return the expected completed table, per row, given what was observed, if cells have probability q.
+
+        The count of an entry is divided among its cells in proportion to q.
+        """
+        sums = self.margins @ q
+        # below 1e-300 the quotient may overflow; no step is accepted that leaves so little to rows that occurred
+        factors = np.divide(self.counts / self.total, sums, out=np.zeros_like(sums), where=sums > 1e-300)
+        return np.asarray(q * (self.margins.T @ factors))
 
     def value(self, q: FloatArray) -> float:
-        """Return the log-likelihood of the observed values: ``sum of n log(margin of q)`` over the entries of patterns.
+        """Return the log-likelihood of the observed values: ``sum of n log(margin of q)`` over all entries.
 
         It is minus infinity where an entry that occurred has probability 0.
         """
         from scipy.special import xlogy
 
         with np.errstate(divide="ignore"):  # the line search does not accept minus infinity
-            return float(sum(xlogy(counts, q.sum(axis=lost, keepdims=True)).sum() for lost, counts in self.parts))
+            return float(xlogy(self.counts, self.margins @ q).sum())
 
     def check(self) -> None:
         """Refuse rows whose values rule out every cell of the support; the error names the values and how many rows.
 
         No model could give such rows a probability.
         """
-        for lost, counts in self.parts:
-            for place in np.argwhere((counts > 0) & ~self.inside.any(axis=lost, keepdims=True))[:1]:
-                known, n = [k for k in range(len(self.shape)) if k not in lost], int(counts[tuple(place)])
-                named, rows = self.space.labels.part(known).cell(place[known]), "row has" if n == 1 else "rows have"
-                raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
+        for entry in np.flatnonzero((self.counts > 0) & (self.margins @ self.inside == 0))[:1]:
+            cells = np.stack(np.unravel_index(self.margins[[entry]].indices, self.shape))
+            known = np.flatnonzero((cells == cells[:, :1]).all(axis=1)).tolist()  # modes in which its cells agree
+            n = int(self.counts[entry])
+            named, rows = self.space.labels.part(known).cell(cells[known, 0]), "row has" if n == 1 else "rows have"
+            raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
 
     def fit(self, q: FloatArray, basis: Basis, tol: float, theta: FloatArray | None = None) -> Decomposition:
         """E and M step: fit the table that is expected if cells have the probabilities q; `theta` is a warm start."""
-        values = self.expect(q)[self.inside]
+        values = self.total * self.expect(q)[self.inside]
         # positive entries are raised until their share of the total is a normal float64: subnormal ones lose digits
         least = 4 * float_info.min * self.total
         values = np.where(values > 0, np.maximum(values, least), 0.0)
@@ -117,17 +137,17 @@ class Incomplete:
         """
         q = self.even
         for _ in range(most):
-            first = self.expect(q) / self.total
+            first = self.expect(q)
             if (first <= (1.0 + 1e-10) * q).all():
                 break
-            second = self.expect(first) / self.total
+            second = self.expect(first)
             # extrapolate along the first difference and the second; length 1 is two plain EM steps
             change, bend = first - q, second - 2 * first + q
             length = max(float(np.linalg.norm(change)) / (float(np.linalg.norm(bend)) or 1.0), 1.0)
             # an EM step from there, which makes probabilities of it; it is taken if it is better than two plain ones.
             # Cells stay positive, as no EM step raises a probability of 0 again
             far = np.maximum(q + 2 * length * change + length**2 * bend, 0.01 * second)
-            jump = self.expect(far) / self.total
+            jump = self.expect(far)
             q = jump if self.value(jump) > self.value(second) else second
         return self.value(q)
 
@@ -139,18 +159,7 @@ class Incomplete:
         """
         if self.complete:
             return int(alive.sum()) - 1
-        blocks = []
-        for _, counts in self.parts:
-            # the entry of this margin to which each cell belongs, then a row with a 1 there
-            entries = np.broadcast_to(np.arange(counts.size).reshape(counts.shape), self.shape)
-            blocks.append(np.eye(counts.size)[entries[alive]])
-        return int(np.linalg.matrix_rank(np.hstack(blocks))) - 1
-
-
-def share(q: FloatArray, lost: Modes, counts: FloatArray) -> FloatArray:
-    """Divide the counts of rows that lack the modes `lost` among the cells they may belong to, in proportion to q."""
-    sums = q.sum(axis=lost, keepdims=True)
-    return np.asarray(counts * np.divide(q, sums, out=np.zeros_like(q), where=sums > 0))
+        return int(np.linalg.matrix_rank(self.margins[:, alive].toarray())) - 1
 
 
 @frozen
@@ -165,26 +174,26 @@ class Likelihood:
 
     @cached_property
     def log_base(self) -> FloatArray:
-        """The log of the base measure at each cell; minus infinity outside the support and where cells vanish."""
-        alive = self.fit.model.support.on_grid().copy()
+        """The log of the base measure at each cell (flattened); minus infinity where no cell has probability."""
+        alive = self.data.inside.reshape(self.data.shape).copy()
         if self.fit._alive is not None:
             alive[tuple(self.fit.labels.places(self.fit.vanishing_cells).T)] = False
         base = self.data.space.base
         with np.errstate(divide="ignore"):
-            return np.log(alive if base is None else alive * base)
+            return np.log(alive if base is None else alive * base).ravel()
 
     def at(self, theta: FloatArray) -> FloatArray:
         """Return the probability of each cell at theta; NaN if exponents overflow."""
         model = self.fit.model
         with np.errstate(over="ignore", invalid="ignore"):  # the line search shortens a step that overflows
-            logs = model.quotient.spread(model.below(theta)) + self.log_base
+            logs = model.quotient.spread(model.below(theta)).ravel() + self.log_base
             q = np.exp(logs - logs.max())
             return np.asarray(q / q.sum())
 
     def gradient(self, q: FloatArray) -> FloatArray:
         """Return the gradient in theta per row: the expectations of the completed table minus those of q."""
         model = self.fit.model
-        return model.above(model.quotient.merge(self.data.expect(q) / self.data.total - q))
+        return model.above(model.quotient.merge((self.data.expect(q) - q).reshape(self.data.shape)))
 
     @cached_property
     def columns(self) -> IntArray:
@@ -198,34 +207,23 @@ class Likelihood:
 
     @cached_property
     def features(self) -> FloatArray:
-        """The feature of each parameter on every cell: an array cells x parameters, with an axis for each mode."""
-        model = self.fit.model
+        """The feature of each parameter on every cell, cells x parameters."""
         cells = np.indices(self.fit.shape).reshape(len(self.fit.shape), -1).T
-        return feature_rows(model, model.quotient.boxes(cells)).reshape(*self.fit.shape, model.n_params)
+        return feature_rows(self.fit.model, self.fit.model.quotient.boxes(cells))
 
-    def feature_sums(self, weights: FloatArray, lost: Modes) -> FloatArray:
-        """Sum each feature, weighted, over the modes `lost`: a row for each combination of levels of the others."""
-        sums = (weights[..., None] * self.features).sum(axis=lost)
-        return np.asarray(sums.reshape(math.prod(sums.shape[:-1]), -1))  # there may be no parameter
-
-    def _covariance(self, weights: FloatArray, lost: Modes) -> FloatArray:
-        """Return the covariance of the features within groups of cells, added up over groups: parameters x parameters.
-
-        Cells that differ only in the modes `lost` are a group; with all modes, there is one group. `weights` are the
-        weights of the cells. It is ``sum of w f f'`` minus ``(sum of w f)(sum of w f)' / (sum of w)`` of each group.
-        """
-        totals = weights.sum(axis=lost).reshape(-1, 1)
-        sums, seen = self.feature_sums(weights, lost), totals[:, 0] > 0
-        rows = self.features.reshape(weights.size, -1)
-        return np.asarray(rows.T @ (weights.reshape(-1, 1) * rows) - sums[seen].T @ (sums[seen] / totals[seen]))
+    def _sums(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of each entry that rows show, and the sum of each feature over its cells."""
+        return self.data.margins @ q, self.data.margins @ (q[:, None] * self.features)
 
     def missing_information(self, q: FloatArray) -> FloatArray:
         """Return the missing information per row: the mean covariance of the features given what a row shows.
 
         Louis (1982): the observed information is that of complete rows minus this. Rows that lack nothing miss none.
         """
-        parts = [self._covariance(share(q, *part), part[0]) for part in self.data.parts if part[0]]
-        return sum(parts, np.zeros((self.fit.n_params,) * 2)) / self.data.total
+        data, (p, sums) = self.data, self._sums(q)
+        means = np.divide(sums, p[:, None], out=np.zeros_like(sums), where=p[:, None] > 0)
+        squares = self.features.T @ (data.expect(q)[:, None] * self.features)
+        return np.asarray(squares - means.T @ ((data.counts / data.total)[:, None] * means))
 
     def find_shares(self, q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return which shares of the information of complete rows these rows have, and along which axes.
@@ -238,7 +236,8 @@ class Likelihood:
         from scipy.linalg import eigh
 
         own = np.ix_(self.columns, self.columns)
-        complete = self._covariance(q, tuple(range(q.ndim)))
+        mean = q @ self.features
+        complete = self.features.T @ (q[:, None] * self.features) - np.outer(mean, mean)
         try:
             found: tuple[FloatArray, FloatArray] = eigh((complete - self.missing_information(q))[own], complete[own])
         except (np.linalg.LinAlgError, ValueError):  # singular, or NaN
@@ -253,11 +252,8 @@ class Likelihood:
         """
         if self.data.complete or not len(self.columns):
             return len(self.columns)
-        jacobian = []
-        for lost, _ in self.data.parts:
-            sums = self.feature_sums(q, lost)
-            jacobian.append(sums - q.sum(axis=lost).reshape(-1, 1) * sums.sum(axis=0))
-        return int(np.linalg.matrix_rank(np.vstack(jacobian)[:, self.columns]))
+        p, sums = self._sums(q)
+        return int(np.linalg.matrix_rank((sums - np.outer(p, q @ self.features))[:, self.columns]))
 
 
 def rounding_noise(log_likelihood: float) -> float:

@@ -275,7 +275,7 @@ class Estimator(ABC):
         Within a bin a value is drawn uniformly.
         """
         at, q = read_event(self._labels(), given), self._distribution
-        source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
+        source, n = generator_from(rng), check_int(n_samples, "n_samples", 1)
         return self._decode(q.sample(n, source, at), source)
 
     def _decode(self, cells: IntArray, source: np.random.Generator) -> AnyArray:
@@ -605,7 +605,7 @@ class LegendreDensity(Estimator):
         a number that was put in a bin is returned as the middle of its bin, or with `draw` as a number of this bin.
         """
         cells, mixture = self._encode(X), self._mixture
-        source, rows = generator_from(rng, InvalidSetting), Columns.of(cells, None, mixture.shape)
+        source, rows = generator_from(rng), Columns.of(cells, None, mixture.shape)
         if draw:
             return self._decode(mixture.complete(rows, source), source)
         ends, out = np.cumsum(mixture.shape)[:-1], []

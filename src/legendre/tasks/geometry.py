@@ -186,9 +186,7 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     """
     found = type(fit).__name__
     expect(fit, Decomposition, f"pythagoras takes a decomposition, got {found}: pythagoras(decompose(P, basis), R).")
-    if fit.data is None:
-        raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it again.")
-    p, inside = probabilities(in_memory(fit.data, "pythagoras")), fit.model.support.on_grid()
+    p, inside = probabilities(in_memory(fit._observed, "pythagoras")), fit.model.support.on_grid()
     q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
     # the member with theta = 0: constant on the sample space, or the base measure there
     at_zero = np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0)

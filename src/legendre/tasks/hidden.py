@@ -17,7 +17,7 @@ from legendre.basis.basis import Basis, BasisLike, Cells
 from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import Rng, check_int, entries, generator_from, is_whole
-from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSetting, warn
+from legendre.core.errors import InvalidBasis, InvalidSetting, warn
 from legendre.core.labels import Labels
 from legendre.core.origin import Origin
 from legendre.core.progress import Say, line
@@ -34,7 +34,7 @@ from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
-from legendre.results.views import ArrayPair
+from legendre.results.views import FitPair
 from legendre.solvers.loop import Status, Step
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, ascend, finish
 
@@ -124,28 +124,7 @@ class HiddenDecomposition(Result):
         """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
         from legendre.results.plots import FitPlots
 
-        return FitPlots(self, self._pair(None), fit=self.fit)
-
-    def _pair(self, data: TensorLike | None) -> ArrayPair:
-        """Return X beside the visible marginal of Q, for pictures and the report.
-
-        `data` is X, which a loaded result does not hold; ``None``: it is summed from the completed table. Both arrays
-        are formed when a picture asks for them. X is NaN outside the support.
-        """
-        from legendre.results.report import read_shaped
-
-        def arrays() -> tuple[FloatArray, FloatArray]:
-            """Return X and the visible marginal of Q, two arrays of the shape of X."""
-            if data is not None:
-                x = in_memory(read_shaped(data, self.shape), "report").values
-            elif self.fit.data is not None:
-                x = visible_sums(in_memory(self.fit.data, "plot").values, self.n_visible)
-            else:
-                raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
-            inside = visible_sums(self.fit.model.support.on_grid(), self.n_visible) > 0
-            return np.where(inside, x, np.nan), visible_sums(tensor(self.fit, extend=False), self.n_visible)
-
-        return ArrayPair(self.fit.labels.part(range(self.n_visible)), arrays=arrays)
+        return FitPlots(self, FitPair(self.fit, self.n_visible), fit=self.fit)
 
     def certificate(self) -> Certificate:
         """Say in plain words what is known about the fit: with hidden modes there is no proof of a global minimum."""
@@ -162,13 +141,15 @@ class HiddenDecomposition(Result):
         """Gather what the report page shows: effects and parameters of all modes, X beside the visible sums of Q."""
         from legendre.results.report import content_of_fit, read_shaped
 
-        if data is not None:  # refused before the page is begun
-            read_shaped(data, self.shape)
+        known = self.fit
+        if data is not None:  # spread over the hidden levels in any way, it has the same sums over these
+            x = in_memory(read_shaped(data, self.shape), "report")
+            known = replace(known, data=_to_incomplete_rows(x, known.shape[self.n_visible :]).space)
         return replace(
             content_of_fit(self.fit),
             result=self,
             title="Legendre decomposition with hidden modes",
-            pair=None if data is None and self.fit.data is None else self._pair(data),
+            pair=None if known.data is None else FitPair(known, self.n_visible),
             call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
         )
 
@@ -266,7 +247,7 @@ def hidden(
     with limit_blas(), line("reading X", bool(progress)) as say:
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _read_sizes(sizes), as_basis(basis)
         check_int(restarts, "restarts", 1)
-        generators = generator_from(rng, InvalidSetting).spawn(restarts)
+        generators = generator_from(rng).spawn(restarts)
         data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
         rows = _to_incomplete_rows(data, added)
         n_visible = data.n_modes
@@ -282,7 +263,7 @@ def hidden(
         best = int(np.argmax([run.path[-1] for run in runs]))
         runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
         end = finish(runs[best], Cells(cells), settings.tol, most)
-        highest = rows.value(rows.expect(rows.even) / data.total)  # the log-likelihood of P itself
+        highest = rows.value(rows.expect(rows.even))  # the log-likelihood of P itself
 
         def kls(values: Sequence[float]) -> FloatArray:
             """Turn log-likelihoods, ``sum of X log q``, into KL(P, Q): how far they are below that of P, over N."""
@@ -315,7 +296,8 @@ def _to_incomplete_rows(data: Dense, added: Shape) -> Incomplete:
     """Turn X into counts of rows that all lack the hidden modes, whose numbers of levels are `added`.
 
     The sample space and the base measure are those of X, repeated for every hidden level. The entries of `space`, X
-    spread evenly over the hidden levels, serve only bases such as B3 that choose their cells by X.
+    spread evenly over the hidden levels, serve only bases such as B3 that choose their cells by X, and pictures. The
+    origin is marked as completed: a table that EM completes holds no counts that inference could use.
     """
     shape = (*data.shape, *added)
     if problem := beyond_memory(shape):
@@ -330,7 +312,8 @@ def _to_incomplete_rows(data: Dense, added: Shape) -> Incomplete:
     space = observe(even, "all" if mask is None else repeat(mask), None if base is None else repeat(base))
     seen = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), 0.0)
     pattern = Pattern(tuple(range(data.n_modes)), seen)
-    return Incomplete(replace(space, origin=_with_hidden(data.origin, shape)), (pattern,))
+    origin = replace(_with_hidden(data.origin, shape), completed=True, counted=data.counts)
+    return Incomplete(replace(space, origin=origin), (pattern,))
 
 
 def _with_hidden(origin: Origin, shape: Shape) -> Origin:

@@ -158,32 +158,34 @@ def p_text(p: float) -> str:
     return "-" if np.isnan(p) else "<2e-16" if p < 2e-16 else f"{p:.3g}"
 
 
+def why_no_inference(fit: Decomposition) -> str:
+    """Return the reason why X, as far as it is known without reading it, and Q allow no inference; "" if they do.
+
+    Errors and the notes of a table of parameters give this reason.
+    """
+    if fit.data is None:
+        return "X is not available (this fit was loaded from a file); fit X again, or ask before you save"
+    if fit.data.origin.completed:
+        return (
+            "rows that lack values were divided among the cells, so standard errors would be too small; m.coef() and "
+            "m.drop1() of the log-linear model m are from the likelihood of what was observed"
+        )
+    if fit.data.origin.counted is False:
+        return "X was fitted as measurements (see fit.reason); if it holds counts: counts=True"
+    if not fit.status.converged:
+        return f"the fit ended {fit.status.name} with max|eta - eta_hat| = {fit.residual:.2e}"
+    return ""
+
+
 def counts_of(fit: Decomposition) -> Counts:
     """Return the positive counts of X with their means under Q; every inference starts here.
 
     An error is raised if X does not hold counts (it was not kept, was completed from rows with missing values, or has
     entries that are not integers) or if Q is not the maximum of the likelihood.
     """
-    if fit.data is None:
-        raise InvalidQuery(
-            "inference needs X, which a loaded decomposition does not hold. Fit X again, or ask before you save."
-        )
-    if fit.data.origin.completed:
-        raise InvalidQuery(
-            "inference needs observed counts, and rows that lack values were divided among the cells of this table: "
-            "standard errors would be too small. m.coef() and m.drop1() of the log-linear model m are from the "
-            "likelihood of what was observed."
-        )
-    if fit.data.origin.counted is False:
-        raise InvalidQuery(
-            "inference needs counts; X was fitted as measurements (see fit.reason). If it holds counts: counts=True."
-        )
-    if not fit.status.converged:
-        raise InvalidQuery(
-            f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
-            f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
-        )
-    cells, values = _list_positive_entries(fit.data)
+    if why := why_no_inference(fit):
+        raise InvalidQuery(f"inference needs observed counts and the maximum of their likelihood: {why}.")
+    cells, values = _list_positive_entries(fit._observed)
     # from 2**53 on, float64 does not hold every integer
     if values.dtype.kind == "f" and len(broken := np.flatnonzero((values != np.rint(values)) | (values >= 2.0**53))):
         raise InvalidTensor(

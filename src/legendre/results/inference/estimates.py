@@ -128,7 +128,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Event | None) ->
     of a regression that has the tied features as additional regressors, each shifted to 0 at the first cell. If only
     some cells of a term are tied, no coding applies to the others: they are listed as theta itself.
     """
-    check_choice(coding, "contrasts", get_args(Coding), InvalidQuery)
+    check_choice(coding, "contrasts", get_args(Coding))
     if reference is not None and coding != "treatment":
         raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
     labels, cells, titles = fit.labels, fit.model.terms.own_cells(), fit.model.terms.titles()
@@ -248,7 +248,7 @@ def _read_named_weights(weights: Mapping[Any, Any], known: Sequence[str]) -> tup
     for name, weight in weights.items():
         more = "The reference level of a variable has none: its coefficient is 0."
         check_name("coefficient", name, known, InvalidQuery, "contrast", more)
-        w = row[known.index(name)] = check_number(weight, f"contrast: the weight of {name!r}", error=InvalidQuery)
+        w = row[known.index(name)] = check_number(weight, f"contrast: the weight of {name!r}")
         terms.append(f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):g} '}{name}")
     return row, " ".join(terms).removeprefix("+ ")
 
@@ -522,7 +522,7 @@ class Estimates(Storable):
         >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().intervals().round(4).tolist()
         [[-0.4748, 0.6348], [-0.5544, 0.5544]]
         """
-        check_number(confidence, "intervals: confidence", above=0, below=1, error=InvalidQuery)
+        check_number(confidence, "intervals: confidence", above=0, below=1)
         half = normal_quantile(confidence) * self.standard_errors
         return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
 
@@ -707,7 +707,7 @@ class Estimates(Storable):
         """
         fit, labels, asked = self.fit, self.fit.labels, f"odds({first!r}, {second!r})"
         pair = find_modes(labels, (first, second), "odds")
-        check_choice(contrasts, "odds: contrasts", ("local", "treatment"), InvalidQuery)
+        check_choice(contrasts, "odds: contrasts", ("local", "treatment"))
         fixed = read_event(labels, given, "odds: given")
         if fixed.keys() & set(pair):
             raise InvalidQuery(f"{asked}: odds ratios are of two variables, which cannot be given.")
@@ -747,7 +747,7 @@ class Estimates(Storable):
         All tables of estimates are made here. `what` is the head of their first column. Notes say which estimates are
         infinite, not estimable, or fixed by the model.
         """
-        check_number(confidence, f"{what}: confidence", above=0, below=1, error=InvalidQuery)
+        check_number(confidence, f"{what}: confidence", above=0, below=1)
         fit, info, (names, weights, offsets) = self.fit, self.information, asked
         values = weights @ np.append(np.log(fit.total) - fit.psi, fit.theta) + offsets
         # the covariance is root @ root.T, so the variance of a combination is the squared length of its weights @ root

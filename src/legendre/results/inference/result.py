@@ -131,7 +131,7 @@ class Inference(Estimates):
         (6.5738, [2.5639, 2.5639, 2.5639])
         """
         found = self.dispersion if dispersion is None else dispersion
-        return replace(self, scale=check_number(found, "scaled: dispersion", above=0, error=InvalidQuery))
+        return replace(self, scale=check_number(found, "scaled: dispersion", above=0))
 
     @property
     def g2_p_value(self) -> float:
@@ -199,10 +199,8 @@ class Inference(Estimates):
         self._check_table("bootstrap")
         fit, drawn = self.fit, []
         check_flag(conditional, "conditional")
-        check_int(n, "bootstrap: n", 1, InvalidQuery)
-        random = generator_from(rng, InvalidQuery)
-        if fit.data is None:
-            raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
+        check_int(n, "bootstrap: n", 1)
+        random = generator_from(rng)
         cells = fit.model.support.cells()
         tables: Iterable[FloatArray]
         if conditional:
@@ -250,7 +248,7 @@ class Inference(Estimates):
         3.639
         """
         self._check_table("evidence")
-        check_number(alpha, "evidence: alpha, the weight of the prior in cases,", above=0, error=InvalidQuery)
+        check_number(alpha, "evidence: alpha, the weight of the prior in cases,", above=0)
         fit = self.fit
         margins = _find_product_margins(fit, "evidence is known in closed form", "Compare other models by AIC or BIC")
         counts = self.counts.grid(fit.shape)
@@ -285,7 +283,7 @@ class Inference(Estimates):
         [3.3968, -3.3968]
         """
         self._check_complete("residuals")
-        check_choice(kind, "residuals: kind", ("adjusted", "deviance", "pearson"), InvalidQuery)
+        check_choice(kind, "residuals: kind", ("adjusted", "deviance", "pearson"))
         fit = self.fit
         if cells is None:
             check_formed(fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
@@ -315,7 +313,7 @@ class Inference(Estimates):
 
     def tables(self, rows: int = 30) -> list[Table]:
         """List the tables of the summary: tests of fit, then at most `rows` parameters with the largest ``|z|``."""
-        check_int(rows, "summary: rows", 1, InvalidQuery)
+        check_int(rows, "summary: rows", 1)
         fit = self.fit
         if not fit.n_params:
             return [self._describe()]

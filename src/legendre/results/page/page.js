@@ -299,7 +299,7 @@ const draw = {
     });
   },
   effects, slices,
-  residuals: (rows) => makeTable(place("residual-table"), "cells", ["Cell", "X", "Q", "X − Q", "signed root"], 0, rows.map(([cell, x, q, root]) => [cell, x, q, x - q, root])),
+  residuals: (rows) => makeTable(place("residual-table"), "cells", ["Cell", "X", "Q", "X − Q", "residual"], 0, rows.map(([cell, x, q, residual]) => [cell, x, q, x - q, residual])),
   path: ({ n_params: sizes, ...columns }) => {
     for (const [name, title] of [["held_out", "Loss on what was held out"], ["kl", "KL(P, Q) in nats"], ["rmse", "Root mean square error"], ["bic", "BIC"]]) {
       const y = numbers(columns[name] || []), read = (i) => `${number(sizes[i])} parameters: ${number(y[i], 5)}`;

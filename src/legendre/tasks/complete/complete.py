@@ -359,7 +359,7 @@ def complete(
         data = in_memory(read(X, support, names=names, levels=levels), "complete")
         seen = data.support.on_grid()  # the sample space is the observed cells
         values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
-        along, generator = read_modes(hold_out, data.labels), generator_from(rng, InvalidSetting)
+        along, generator = read_modes(hold_out, data.labels), generator_from(rng)
         if basis is None or folds is not None:
             dealt = deal(values, seen, folds, along, generator)
         if basis is None:

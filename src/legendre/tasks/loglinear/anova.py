@@ -283,17 +283,14 @@ def _collect_data(model: Any) -> dict[str, AnyArray]:
     if rows := getattr(model, "_patterns", ()):
         # each pattern as one sequence: its variables, a separator, its counts
         found["rows"] = np.concatenate([[*pattern.modes, -1, *pattern.counts.ravel()] for pattern in rows])
-    elif fit.data is None:
-        raise InvalidQuery("anova needs X, which a loaded result does not hold. Fit X again.")
-    elif fit.data.entries is not None and beyond_memory(fit.shape) is not None:
+    elif (entries := fit._observed.entries) is not None and beyond_memory(fit.shape) is not None:
         # the grid is too large for arrays of its shape: compare the lists of entries
         found["supports"] = np.array([fit.model.support.full])
-        found["tables"] = np.column_stack([fit.data.entries.cells, fit.data.entries.values])
+        found["tables"] = np.column_stack([entries.cells, entries.values])
         return found
     found["supports"] = fit.model.support.on_grid()
     if not rows:
-        assert fit.data is not None
-        found["tables"] = np.where(found["supports"], in_memory(fit.data, "anova").values, 0)
+        found["tables"] = np.where(found["supports"], in_memory(fit._observed, "anova").values, 0)
     found["base measures"] = np.where(found["supports"], 1.0 if fit.model.base is None else fit.model.base, 0.0)
     return found
 

@@ -16,7 +16,6 @@ from legendre.core.errors import (
     InvalidBasis,
     InvalidQuery,
     InvalidSamples,
-    InvalidSetting,
     InvalidSupport,
     InvalidTensor,
     refuse_arguments,
@@ -162,7 +161,7 @@ def loglinear(
         raise InvalidSamples(f"data is {data!r}. Write loglinear(data, formula); read a file first: pandas.read_csv.")
     tol = Settings.read(tol=tol).tol
     columns = [columns] if isinstance(columns, str) else columns
-    check_choice(missing, "missing", ("error", "drop", "em"), InvalidSamples)
+    check_choice(missing, "missing", ("error", "drop", "em"))
     left = left_side(formula)
     # a table: its entries are the counts
     if not _has_rows(data, columns, counts):
@@ -469,11 +468,12 @@ class LogLinear(Inference):
         if self.em is None:
             return LikelihoodRatio(0.0, 0)
         data = self.em.likelihood.data
-        best, df = 0.0, -data.count_free(data.inside)
-        for lost, counts in data.parts:  # the modes that the rows of a pattern lack, and the margin that they show
-            seen = counts[counts > 0]
+        # entries that can occur, less 1 for each pattern, as its probabilities add up to 1
+        df = int((data.margins @ data.inside > 0).sum()) - len(data.patterns) - data.count_free(data.inside)
+        best = 0.0
+        for pattern in data.patterns:
+            seen = pattern.counts[pattern.counts > 0]
             best += float(seen @ np.log(seen / seen.sum()))
-            df += int(data.inside.any(axis=lost).sum()) - 1
         # path[-1] is this model's log-likelihood, and that of the saturated model is higher by g2 / 2
         return LikelihoodRatio(max(2.0 * (best - self.em.path[-1]) - self.g2, 0.0), df)
 
@@ -497,9 +497,7 @@ class LogLinear(Inference):
         """Fit another model to the same table, or the same rows, as this one."""
         if self.em is not None:
             return fit_rows(self.em.likelihood.data, model, self.tol)
-        if self.fit.data is None:
-            raise InvalidSetting("the table is not available (this model was loaded from a file); fit it again.")
-        return fit_table(self.fit.data, model, self.tol)
+        return fit_table(self.fit._observed, model, self.tol)
 
     def drop1(self, **others: Never) -> Anova:
         """Leave out each term in turn, unless another term contains it, to see how much worse the model fits.
@@ -591,14 +589,14 @@ class LogLinear(Inference):
         rounding = 1e-9  # criteria that differ by less are equal
         refuse_arguments("step", others)
         self._check_hierarchical("step")
-        check_choice(direction, "step: direction", get_args(Direction), InvalidQuery)
-        check_choice(type, "step: type", get_args(Kind), InvalidQuery)
+        check_choice(direction, "step: direction", get_args(Direction))
+        check_choice(type, "step: type", get_args(Kind))
         if isinstance(criterion, str):
             named = criterion.lower()  # R writes AIC and BIC
-            check_choice(named, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"), InvalidQuery)
+            check_choice(named, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"))
             price = 2.0 if named == "aic" else float(np.log(self.fit.total))
         else:
-            price = check_number(criterion, "step: criterion", 0.0, error=InvalidQuery)
+            price = check_number(criterion, "step: criterion", 0.0)
         largest = self.model.read_scope(scope)
         unwanted = {"forward": "drop", "backward": "add"}.get(direction)
         best, path = self, list[Move]()
@@ -621,7 +619,7 @@ class LogLinear(Inference):
 
     def tables(self, rows: int = 30) -> list[Table]:
         """List the tables of the summary: tests of fit and, if the rows determine them, at most `rows` coefficients."""
-        check_int(rows, "summary: rows", 1, InvalidQuery)
+        check_int(rows, "summary: rows", 1)
         if not self.local_maximum:
             return [self._describe()]
         return [self._describe(), self.coef().table(rows)]
@@ -715,7 +713,7 @@ def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
         poisson += float(xlogy(n, n)) - n - log_factorials  # the means are n times the probabilities
     found = LogLinear(
         fit=fit,
-        counts=pair_with_means(fit, np.argwhere(alive), rows.expect(q)[alive]),
+        counts=pair_with_means(fit, np.argwhere(alive.reshape(rows.shape)), rows.total * rows.expect(q)[alive]),
         g2=max(2.0 * (rows.maximise_saturated() - largest), 0.0),
         x2=float("nan"),  # Pearson's statistic needs a complete table
         df=rows.count_free(alive) - identified,
