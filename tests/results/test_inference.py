@@ -286,7 +286,7 @@ def test_x_must_hold_counts(tmp_path: Path) -> None:
         ld.decompose([[1e9, 2e20], [3e20, 4e20]], "B1").inference()
     assert ld.decompose([[10**17, 2 * 10**17], [10**17, 3 * 10**17]], "B1").inference().df == 1  # integers are exact
     fit.save(tmp_path / "fit.npz")
-    with pytest.raises(ld.errors.InvalidQuery, match="inference needs .*: X is not available"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"inference needs .*: X is not available"):
         ld.load(tmp_path / "fit.npz").inference()
 
 
@@ -294,7 +294,7 @@ def test_the_fit_must_be_the_maximum() -> None:
     with pytest.warns(ld.ConvergenceWarning):
         fit = ld.decompose(DRUGS, ld.interactions(2), solver="gradient", max_iter=1)
     with pytest.raises(
-        ld.errors.InvalidQuery, match="inference needs .* maximum of their likelihood: the fit ended OUT_OF"
+        ld.errors.InvalidQuery, match=r"inference needs .* maximum of their likelihood: the fit ended OUT_OF"
     ):
         fit.inference()
 

@@ -310,10 +310,7 @@ def test_the_completed_table_is_not_taken_for_counts(last: int) -> None:
     with pytest.raises(InvalidQuery, match=r"rows that lack values were divided among.*m\.coef\(\) and m\."):
         m.fit.inference()
     listed = str(m.fit.parameters())
-    assert (
-        "3 without s.e.: rows that lack values were divided among the cells, so standard errors would be too small; m.coef()"
-        in listed
-    )
+    assert "3 without s.e.: rows that lack values were divided among the cells, so standard errors would be" in listed
 
 
 # --- where the arithmetic or the rows leave little room ---
