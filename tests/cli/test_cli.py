@@ -182,8 +182,8 @@ def test_the_demo_prints_tables_and_writes_pictures(command: Command, monkeypatc
         save(made, path, **more)
 
     monkeypatch.setattr(Figure, "savefig", kept)
-    once = {"n_starts": 1}  # CP takes most of the demo's time
-    monkeypatch.setattr("legendre.cli.demo.compare", lambda X, sizes, **more: ld.compare(X, sizes, **more | once))
+    compare, once = ld.compare, {"n_starts": 1}  # CP takes most of the demo's time
+    monkeypatch.setattr(ld, "compare", lambda X, sizes, **more: compare(X, sizes, **more | once))
     code, out, _ = command("demo")
     assert code == 0
     lines = [re.split(r"  +", line)[:3] for line in out.splitlines()[4:11]]
@@ -204,9 +204,9 @@ def test_the_demo_prints_tables_and_writes_pictures(command: Command, monkeypatc
 
 
 def test_warm_says_where_compiled_code_is(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legendre.cli.app.warm", lambda: "/here")
+    monkeypatch.setattr("legendre.warm", lambda: "/here")
     assert command("warm") == (0, "compiled code is in /here\n", "")
-    monkeypatch.setattr("legendre.cli.app.warm", lambda: None)
+    monkeypatch.setattr("legendre.warm", lambda: None)
     code, _, err = command("warm")
     assert code == 2
     assert "compiled code cannot be kept" in err
