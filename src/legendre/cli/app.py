@@ -283,11 +283,11 @@ def _show_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
     # a line of ten images for the original and for each size: the first of every tenth of the images is a new digit
     made = new_figure("the demo", (11, 1.05 * len(pictures) + 0.3))
     axes = made.subplots(len(pictures), 10)
-    for (name, images), line in zip(pictures.items(), axes, strict=True):
-        for digit, axis in enumerate(line):
+    for (name, images), row in zip(pictures.items(), axes, strict=True):
+        for digit, axis in enumerate(row):
             axis.imshow(images[:, :, digit * X.shape[2] // 10], cmap="gray_r", vmin=0, vmax=X.max())
             axis.set(xticks=[], yticks=[])
-        line[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
+        row[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
     made.savefig(folder / "digits.png", dpi=110)
     print(f"\nThe picture is in {folder / 'digits.png'}")
 
