@@ -27,7 +27,6 @@ from legendre.core.origin import read_array
 from legendre.core.progress import Say, line, show_nothing
 from legendre.core.sums.linalg import limit_blas, solve
 from legendre.core.sums.quotient import BoxTotals
-from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
@@ -337,24 +336,16 @@ def fit_on(
     )
 
 
-def refit(
-    data: Observation,
-    terms: Terms,
-    settings: Settings,
-    boxes: BoxTotals | None,
-    columns: IntArray,
-    counts: FloatArray | None = None,
-) -> Decomposition:
-    """Fit again with only some `columns` of a basis's parameters: to X, or to other counts on the same sample space.
+def refit(fit: Decomposition, columns: IntArray, counts: FloatArray | None = None) -> Decomposition:
+    """Fit again with only some `columns` of the parameters of a fit: to X, or to other counts on its sample space.
 
-    Tests that compare nested bases use it, and the bootstrap, which passes counts; then no warning is given. `boxes`
-    has sums of X from an earlier fit.
+    Tests that compare nested bases use it, and the bootstrap, which passes counts; then no warning is given.
     """
-    kept = terms.of_columns(columns)
+    data, kept = fit._observed, fit.model.terms.of_columns(columns)
     basis = Cells(kept.cells, kept.ties)
     if counts is not None:
-        return fit_on(with_counts(data, counts), basis, settings)
-    return warn_if_not_converged(fit_on(data, basis, settings, boxes=boxes))
+        return fit_on(with_counts(data, counts), basis, fit._settings)
+    return warn_if_not_converged(fit_on(data, basis, fit._settings, boxes=fit._boxes))
 
 
 def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:

@@ -569,8 +569,7 @@ class Decomposition(ModelResult):
         """
         from legendre.fitting.fit import refit
 
-        fit = refit(self._observed, self.model.terms, self._settings, self._boxes, columns, counts)
-        return replace(fit, origin=self.origin)
+        return replace(refit(self, columns, counts), origin=self.origin)
 
     def certificate(self) -> Certificate:
         """Return what has been proved about Q; its ``text()`` is in plain words.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from legendre.basis.interactions import list_subsets
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int
 from legendre.core.cells import freeze
@@ -24,7 +25,7 @@ from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.text import Table, list_words, shape_name
+from legendre.core.text import Table, list_words, shape_name, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.base import Printed, import_pandas
 from legendre.results.distribution import find_modes, sum_others
@@ -152,11 +153,10 @@ class Effects(Printed):
         labels = self.fit.labels
         wanted = _read_modes(modes, labels)
         if wanted not in self.parts:
-            known = [f"({_set_name(modes, labels)})" for modes in self.parts]
-            more = f" and {len(known) - 8:,} more" if len(known) > 8 else ""
+            known = shorten(", ".join(f"({_set_name(modes, labels)})" for modes in self.parts))
             raise InvalidQuery(
                 f"effects: the modes ({_set_name(wanted, labels)}) have no effect of their own in this model; "
-                f"those that have: {', '.join(known[:8]) or 'none'}{more}."
+                f"those that have: {known or 'none'}."
             )
         return self.parts[wanted]
 
@@ -317,7 +317,7 @@ def _fit_on_alive(
     total = float(mass @ residuals**2)
     groups, shape = _group_by_modes(space.positions), space.quotient.merged_shape
     _check_sizes(groups, shape, max_order)
-    sets = sorted({kept for modes in groups for kept in _subsets(modes, max_order) if kept})
+    sets = list_subsets(groups, shape, max_order or len(shape))
     sizes = {modes: tuple(shape[k] for k in modes) for modes in sets}
     # for each set of modes: the entry of its table to which each cell belongs, and the probability of each entry
     codes = {modes: np.ravel_multi_index([cells[k] for k in modes], sizes[modes]) for modes in sets}

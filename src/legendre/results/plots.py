@@ -110,10 +110,11 @@ class Plots:
         """
         pair, labels = self.pair, self.pair.labels
         check_int(most, "plot.slices: most", 1)
-        if labels.n_modes == 1:
-            raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
-        if labels.n_modes == 2 and mode is not None:
-            raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
+        if labels.n_modes < (2 if mode is None else 3):
+            raise InvalidQuery(
+                "plot.slices: X with one mode has no slices (plot.margins() draws it), and a matrix is drawn in one "
+                "piece: mode= is for three modes and more."
+            )
         modes = slice_modes(labels.shape, None if mode is None else labels.find_mode(mode, "plot.slices"))
         # slices x rows x columns; a matrix is a single slice
         x, q = (part.reshape(-1, *part.shape[-2:]) for part in pair.table(modes))
@@ -444,16 +445,15 @@ class FitPlots(Plots):
         ends = np.abs(np.stack([found.lower, found.upper]) - found.estimate)[:, known]
         ax.errorbar(found.estimate[known], rows[known], xerr=ends, fmt="o", color=BLUE, capsize=3)
         # an odds ratio without a standard error has a word instead of a dot
-        words = {np.inf: "infinite →", -np.inf: "← 0"}
+        words = {np.inf: "infinite →", 0.0: "← 0"}
         for i in np.flatnonzero(~known).tolist():
             text = words.get(float(found.estimate[i]), "open")
             ax.text(0.5, i, text, ha="center", va="center", transform=ax.get_yaxis_transform(), color=BLUE)
         set_factor_ticks(ax, "x")
         ax.set_yticks(rows, list(found.names))
-        labels = tests.fit.labels
-        names = list_words([labels.mode(labels.find_mode(key, "odds")) for key in (first, second)])
-        bottom, top = len(found) - 0.4, -0.6  # the first row is at the top
-        ax.set(xlabel="odds ratio, with its 95 % interval", title=names, ylim=(bottom, top))
+        part = tests.fit.labels.part(find_modes(tests.fit.labels, (first, second), "plot.odds"))
+        ax.set(xlabel="odds ratio, with its 95 % interval", title=f"{part.mode(0)} and {part.mode(1)}")
+        ax.set_ylim(len(found) - 0.4, -0.6)  # the first row is at the top
         return ax
 
     @draw_literally
@@ -484,13 +484,10 @@ class FitPlots(Plots):
         import networkx
 
         # the strength of each edge, by its two modes; in `alone` the share of each single mode, if it is known
-        modes, alone = list(range(len(fit.shape))), dict[int, float]()
+        edges, alone = dict[tuple[int, int], float](), dict[int, float]()
         if unit == "gain" and fit.graph is not None:
-            gained = sorted(zip(fit.graph.gains.tolist(), fit.graph.ends.tolist(), strict=True), reverse=True)
-            if len(modes) > 60:  # more boxes could not be read
-                modes = list(dict.fromkeys(k for _, pair in gained for k in pair))[:60]
-            edges = {(a, b): gain for gain, (a, b) in gained if a in modes and b in modes}
-            words = f"lines: nats of log-likelihood that an edge gained; {len(modes)} of {len(fit.shape)} modes"
+            edges = {(a, b): gain for (a, b), gain in zip(fit.graph.ends.tolist(), fit.graph.gains, strict=True)}
+            words = "lines: nats of log-likelihood that an edge gained"
         else:
             effects = fit.effects(max_order=2)
             alone = {e.modes[0]: e.share for e in effects if len(e.modes) == 1}
@@ -499,21 +496,25 @@ class FitPlots(Plots):
             if unit == "kl":
                 edges = {pair: effects.kl_lost(pair) for pair in edges}
                 words = "lines: KL(P, Q) lost without the pair, in nats"
+        pairs, modes = sorted(edges, key=edges.__getitem__), list(range(len(fit.shape)))  # the strongest are drawn last
+        if unit == "gain" and len(modes) > 60:  # more boxes could not be read
+            modes = list(dict.fromkeys(k for pair in pairs[::-1] for k in pair))[:60]
+            pairs = [pair for pair in pairs if {*pair} <= {*modes}]
+            words += f"; {len(modes)} of {len(fit.shape)} modes"
         many = len(modes) > 30 or not alone  # then boxes are small, and hold the name alone
         ax = axes_for("plot.graph", ax, (11.0, 9.0) if many else (7.0, 5.4))
         graph = networkx.Graph()
         graph.add_nodes_from(modes)
-        graph.add_edges_from(edges)
+        graph.add_edges_from(pairs)
         # few modes are put on a circle, so that no box hides a line, and so are chains, which springs would curl
         if len(modes) <= 30 or max(degree for _, degree in graph.degree) <= 2:
             places = networkx.circular_layout(graph)
         else:
             places = networkx.spring_layout(graph, seed=0, iterations=200)
-        pairs = sorted(edges, key=edges.__getitem__)  # the strongest are drawn last
         strengths = np.array([edges[pair] for pair in pairs]) / (max(edges.values(), default=0.0) or 1.0)
         style = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
         networkx.draw_networkx_edges(graph, places, pairs, ax=ax, **style)
-        if len(edges) <= 15:
+        if len(pairs) <= 15:
             texts = {pair: f"{100 * v:.1f} %" if unit == "share" else f"{v:.3g}" for pair, v in edges.items()}
             # a number stands at the middle of its line; with more modes lines cross there, so nearer to one end
             part = 0.5 if len(modes) < 4 else 0.76
@@ -524,7 +525,7 @@ class FitPlots(Plots):
             names = {k: f"{name}\n{100 * alone.get(k, 0.0):.1f} %" for k, name in names.items()}
         box = {"boxstyle": f"round,pad={0.2 if many else 0.5}", "facecolor": LIGHT, "edgecolor": GREY}
         networkx.draw_networkx_labels(graph, places, names, font_size=7 if many else SMALL, bbox=box, ax=ax)
-        ax.update_datalim(list(places.values()))
+        ax.update_datalim(list(places.values()))  # of boxes without a line too
         ax.autoscale_view()
         ax.set_axis_off()
         ax.margins(0.15)
@@ -559,20 +560,18 @@ class FitPlots(Plots):
             raise InvalidQuery("plot.boxes: no parameter of this fit acts on a box; fit with boxes(...).")
         if len(fit.shape) > 6:
             raise InvalidQuery(f"plot.boxes draws up to 6 modes; this fit has {len(fit.shape)}.")
-        lo, hi = np.hsplit(ties.boxes, 2)  # boxes x modes: box i holds the levels lo[i, k] to hi[i, k] - 1 of mode k
-        chosen = np.argsort(-np.abs(theta), kind="stable")[:most]
-        n_modes = len(fit.shape)
+        chosen, n_modes = np.argsort(-np.abs(theta), kind="stable")[:most], len(fit.shape)
+        lo, hi = np.hsplit(ties.boxes[chosen], 2)  # box i holds the levels lo[i, k] to hi[i, k] - 1 of mode k
         figure, axes = make_panels("plot.boxes", n_modes, n_modes, (4.2 + 2.0 / n_modes, 1.6 + 0.5 * len(chosen)))
         colours, rows = [ORANGE if theta[i] > 0 else BLUE for i in chosen], np.arange(len(chosen))
-        for k, (ax, n) in enumerate(zip(axes, fit.shape, strict=True)):
-            low, high = lo[chosen, k], hi[chosen, k]
+        for k, (ax, n, low, high) in enumerate(zip(axes, fit.shape, lo.T, hi.T, strict=True)):
             ax.barh(rows, n, left=-0.5, height=0.12, color=LIGHT)  # all levels, as a thin bar
             ax.barh(rows, high - low, left=low - 0.5, height=0.62, color=colours)
             for row, (first, end) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
                 text = "all" if end - first == n else shorten(fit.labels.name_levels(k, first, end), 26)
                 ax.text(-0.5, row - 0.33, text, fontsize=SMALL - 1)
-            ax.set(xlim=(-0.5, n - 0.5), xticks=[], xlabel=f"{fit.labels.mode(k)}, {n} levels")
-            ax.set(yticks=[], ylim=(len(rows) - 0.5, -0.7))  # the first row at the top, with room for its text
+            ax.set(xlim=(-0.5, n - 0.5), xticks=[], xlabel=f"{fit.labels.mode(k)}, {n} levels", yticks=[])
+            ax.set_ylim(len(rows) - 0.5, -0.7)  # the first row at the top, with room for its text
             ax.tick_params(axis="y", length=0)
             ax.spines["left"].set_visible(False)
         axes[0].set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen])

@@ -6,7 +6,7 @@ of R onto the tensors that share P's eta on B is ``decompose(P, basis, base=R)``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -235,21 +235,15 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     a, b = np.sqrt(2 * triangle.kl_pq), np.sqrt(2 * triangle.kl_qr)  # the legs, from Q to P and from Q to R
     mark = 0.07 * max(a, b)  # the side of the small square that marks the right angle
     ax.plot([0, mark, mark], [mark, mark, 0], color="black", linewidth=1)
-    style: dict[str, Any] = {"textcoords": "offset points", "va": "center"}
     corners = {"P": (0.0, a), "Q": (0.0, 0.0), "R": (b, 0.0)}
-    # each side with its divergence; the text is shifted by some points, away from the triangle
-    for (one, other), value, colour, shift, side in (
-        ("PQ", triangle.kl_pq, ORANGE, (-8, 0), "right"),
-        ("QR", triangle.kl_qr, BLUE, (0, -14), "center"),
-        ("PR", triangle.kl_pr, GREY, (8, 6), "left"),
-    ):
-        ends = np.array([corners[one], corners[other]])
-        ax.plot(*ends.T, color=colour, linewidth=2)
-        text = f"KL({one}, {other}) = {value:.4g}"
-        ax.annotate(text, tuple(ends.mean(axis=0)), xytext=shift, ha=side, color=colour, **style)
+    sides = (("P", "Q", triangle.kl_pq, ORANGE), ("Q", "R", triangle.kl_qr, BLUE), ("P", "R", triangle.kl_pr, GREY))
+    for one, other, value, colour in sides:
+        label = f"KL({one}, {other}) = {value:.4g}"
+        ax.plot(*np.transpose([corners[one], corners[other]]), color=colour, linewidth=2, label=label)
     for (name, corner), shift in zip(corners.items(), [(0, 12), (-9, -9), (9, -9)], strict=True):
         ax.plot(*corner, "o", color="black", markersize=5)
-        ax.annotate(name, corner, xytext=shift, ha="center", fontsize=12, **style)
+        ax.annotate(name, corner, xytext=shift, textcoords="offset points", ha="center", va="center", fontsize=12)
+    ax.legend(frameon=False, loc="upper right")
     ax.set_aspect("equal")
     ax.margins(0.12)
     ax.set_axis_off()
@@ -285,10 +279,8 @@ def plot_ladder(nested: Anova, ax: Axes | None = None) -> Axes:
     ax = style_axes(axes_for("plot_ladder", ax))
     places = range(len(nested.kl))
     ax.bar(places, nested.kl, color="0.8")
-    ax.bar(places[1:], nested.explained, bottom=nested.kl[1:], color=BLUE)
-    for k, share in zip(places[1:], nested.share.tolist(), strict=True):
-        said = f"{100 * share:.3g} %" if share > 1e-5 else "< 0.001 %"
-        ax.annotate(said, (k, nested.kl[k - 1]), xytext=(0, 3), textcoords="offset points", ha="center")
+    parts = ax.bar(places[1:], nested.explained, bottom=nested.kl[1:], color=BLUE)
+    ax.bar_label(parts, [f"{100 * share:.3g} %" if share > 1e-5 else "< 0.001 %" for share in nested.share], padding=3)
     ax.set_xticks(places, nested.names, rotation=20, ha="right")
     ax.set_ylabel("KL(P, Q), nats")
     ax.margins(y=0.1)

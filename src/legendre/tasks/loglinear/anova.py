@@ -297,8 +297,8 @@ def _collect_data(model: Any) -> dict[str, AnyArray]:
 
 def _write_levels(labels: Labels, k: int) -> str:
     """Write the labels of a mode; for indices of X in their order only the last, since there may be 10^9 of them."""
-    plain = (labels.levels is None or labels.levels[k] is None) and labels.order_of(k) is None
-    levels = [] if plain else labels.levels_of(k).tolist()
+    own = labels._own_levels(k)  # None for such indices
+    levels = [] if own is None else own.tolist()
     return f"0 to {labels.shape[k] - 1}" if levels == list(range(len(levels))) else str(levels)
 
 
