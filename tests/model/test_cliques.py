@@ -259,15 +259,53 @@ def test_rows_fit_like_their_table(even: float, solver: str, rng: np.random.Gene
 
 
 @pytest.mark.usefixtures("on_cliques")
-def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
-    """Pairs are seen in all four ways but triples are not: the fit itself shows that the minimum is attained."""
+def test_what_is_not_known_beforehand_is_decided_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs are seen in all four ways but triples are not: the fit itself shows whether the minimum is attained.
+
+    If it shows nothing, a linear program over the tables decides, unless it is too large.
+    """
     cells = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
     basis = ld.interactions([(0, 1), (1, 2), (0, 2)])
     assert ld.decompose(observe_rows(cells, np.ones(4), (2, 2, 2)), basis).status is ld.results.Status.CONVERGED
     corners = np.array([v for v in product((0, 1), repeat=3) if len(set(v)) > 1])
+    fit = ld.decompose(observe_rows(corners, np.ones(6), (2, 2, 2)), basis)
+    assert fit.status is ld.results.Status.AT_BOUNDARY
+    assert fit.vanishing_cells.tolist() == [[0, 0, 0], [1, 1, 1]]
+    monkeypatch.setattr("legendre.core.limits.LARGEST_FACE_PROGRAM", 0)
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
         fit = ld.decompose(observe_rows(corners, np.ones(6), (2, 2, 2)), basis)
     assert fit.status is ld.results.Status.UNDECIDED
+
+
+@pytest.mark.usefixtures("on_cliques")
+def test_tables_show_the_same_vanishing_cells_as_the_grid(rng: np.random.Generator) -> None:
+    found = 0
+    for _ in range(40):
+        shape = tuple(rng.integers(2, 4, int(rng.integers(3, 6))).tolist())
+        sets = [s for n in (2, 2, 3) for s in combinations(range(len(shape)), n) if rng.random() < 0.6 / n] or [(0, 1)]
+        cells = np.stack([rng.integers(0, n, size=12) for n in shape], axis=1)
+        fit = ld.decompose(observe_rows(cells, np.ones(len(cells)), shape), ld.interactions(sets))
+        table = np.zeros(shape)
+        np.add.at(table, tuple(cells.T), 1.0)
+        twin = _on_the_grid(table, ld.interactions(sets))
+        assert (fit.status, fit.rank) == (twin.status, twin.rank)
+        assert fit.vanishing_cells.tolist() == twin.vanishing_cells.tolist()
+        assert_allclose(fit.tensor(), twin.tensor(), atol=1e-7)
+        grid = np.zeros(shape)
+        grid[tuple(fit.basis.T)] = fit.theta + 60.0 * fit.recession
+        assert_allclose(ld.dual.from_theta(grid) * fit.total, fit.tensor(), atol=1e-8)
+        found += len(fit.vanishing_cells) > 0
+    assert found > 10
+
+
+def test_cells_of_a_grid_of_fifty_modes_vanish() -> None:
+    """Every pair of three columns is seen in all ways, but never all three levels 1 nor all three 0; 47 more copy."""
+    corners = np.array([v for v in product((0, 1), repeat=3) if len(set(v)) > 1])
+    cells = np.hstack([corners, np.repeat(corners, 16, axis=1)[:, :47]])
+    rows = observe_rows(cells, np.ones(6), (2,) * 50)
+    fit = ld.decompose(rows, ld.interactions([(0, 1), (1, 2), (0, 2), *((k, k + 1) for k in range(2, 49))]))
+    assert fit.status is ld.results.Status.AT_BOUNDARY
+    assert_allclose(fit.marginal([0, 1, 2])[[0, 1], [0, 1], [0, 1]], 0.0)
 
 
 # ---------------------------------------------------------------- order 100

@@ -82,7 +82,7 @@ def test_a_budget_that_is_spent_is_not_overstepped_by_corrections() -> None:
         ([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], "interactions(1)", 1e-16, "natural", "AT_BOUNDARY"),
         ([[0.0, 0.0], [1.0, 0.0]], [[1, 0]], 0.0, "auto", "AT_BOUNDARY"),
         ([[0.0, 0.0], [1.0, 0.0]], [[1, 0]], 3e-17, "auto", "AT_BOUNDARY"),
-        ([[[0.0, 1.0], [2.0, 1.0]], [[1.0, 2.0], [1.0, 0.0]]], "interactions(2)", 1e-15, "natural", "UNDECIDED"),
+        ([[[0.0, 1.0], [2.0, 1.0]], [[1.0, 2.0], [1.0, 0.0]]], "interactions(2)", 1e-15, "natural", "AT_BOUNDARY"),
     ],
 )
 def test_no_finite_minimiser_is_claimed_where_cells_sank_below_rounding(
@@ -90,7 +90,8 @@ def test_no_finite_minimiser_is_claimed_where_cells_sank_below_rounding(
 ) -> None:
     """On cliques the fit itself proves that a minimiser exists; a residual of 0 by rounding proves nothing.
 
-    Of margins that form a tree the tables tell what vanishes. In the last case every state of every pair is seen.
+    Of margins that form a tree the tables tell what vanishes. In the last case every state of every pair is seen, and a
+    linear program over the tables decides.
     """
     for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS", "LARGEST_GRID"):
         monkeypatch.setattr(limits, name, 0)

@@ -167,7 +167,7 @@ def test_vanishing_cells_are_not_taken_for_a_proof() -> None:
 
 
 def test_too_large_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LARGEST_BALANCE_PROGRAM", 0)
+    monkeypatch.setattr(limits, "LARGEST_PROGRAM", 0)
     X, margins = np.array([[1.0, 2.0], [0.0, 4.0]]), [np.array([np.pi, 1.0]), np.array([np.pi, 1.0])]
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
         assert ld.balance(X, margins).status is ld.results.Status.UNDECIDED

@@ -48,7 +48,7 @@ TABLES_FROM = 1_000  # parameters from which sets of margins are examined for de
 PROOF_TILT = 0.5
 """Accept the fit as proof that no cell vanishes if the certifying distribution differs from Q by at most this share in
 every cell; where cells vanish it tends to 1."""
-LARGEST_BALANCE_PROGRAM = 400_000  # cells times margins of the largest linear program that balancing solves
+LARGEST_PROGRAM = 400_000  # entries of the matrix of a linear program over cells, of a grid or of tables
 # --- Reading X -------------------------------------------------------------------------------------------------------
 
 COMPILED_CELLS = 1 << 19  # cells of X from which compiled code reads it, and it is held by reference, not copied

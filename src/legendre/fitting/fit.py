@@ -34,6 +34,7 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import choose_engine
 from legendre.engines.protocol import Preconditioner
+from legendre.model.cliques.tables import is_saturated
 from legendre.model.model import Cliques
 from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
@@ -229,7 +230,7 @@ def _plan(
         return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # on a face, a model in tables over cliques is a product of them, with a closed form in all parameters, whether
     # or not these are independent
-    product = isinstance(model, Cliques) and not model.whole
+    product = isinstance(model, Cliques) and not model.whole and is_saturated(model.tables)
     if model.plain or (product and (settings.solver is None or settings.solver.accepts_dependent)):
         columns = every
     else:

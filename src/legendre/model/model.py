@@ -298,10 +298,11 @@ class Cliques(Model):
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
         """Mark which of n merged cells (n x N) can carry probability; marks of tables must agree in every table."""
-        if alive is None or not self._on_tables(alive):
+        alive = self.tables.alive if alive is None else alive
+        if alive is not None and not self._on_tables(alive):
             return super().carries(boxes, alive)
         out = np.ones(len(boxes), dtype=np.bool_)
-        for c, marks in enumerate(self.tables.matrices(alive)):
+        for c, marks in enumerate([] if alive is None else self.tables.matrices(alive)):
             out &= marks.take(self.tables.flat(c, boxes.T))
         return out
 

@@ -88,6 +88,8 @@ class Problem:
     @property
     def known(self) -> bool:
         """Whether P can be summed over each merged cell: X is in memory, or the merged cells are few enough."""
+        if self.prescribed is not None:
+            return False
         if self.given is not None or self.data.whole or self.model.measure is not None:
             return True
         return self.model.formable and self.model.n_cells <= self.data.largest_grid
@@ -137,12 +139,14 @@ class Problem:
 
         The search for vanishing cells is then not needed.
         """
-        if self.data.positive:
+        if self.data.positive and self.prescribed is None:
             return True
         # The product of the tables' conditional margins has the expectations eta_hat. If it is positive, eta_hat lies
         # in the interior of the marginal polytope.
         if self.clique_sums is not None:
             return bool((self.clique_sums > 0).all())
+        if self.prescribed is not None:
+            return False
         # If the bottom and every cell of B have data, the parameters are independent on the observed cells alone, since
         # zeta is triangular there: then nothing can vanish.
         cells = np.concatenate([np.zeros((1, self.model.basis.shape[1]), dtype=np.int64), self.model.basis])

@@ -44,7 +44,7 @@ from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG
 from legendre.solvers.scaling import MatrixScaling, Scaling
-from legendre.solvers.structure.faces import vanishing_cells
+from legendre.solvers.structure.faces import PRECISION, find_vanishing, optimise, vanishing_cells
 from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
 MarginsLike = Mapping[Any, Any] | Sequence[ArrayLike]
 """Keys are modes or tuples of modes: a mapping's key type is invariant, so no narrower type fits both."""
-
-PRECISION = 1e-10  # feasibility tolerance of linear programs: the finest that HiGHS has; margins are scaled to sum to 1
 
 
 @frozen
@@ -501,16 +499,15 @@ class PossibleCells:
         large or are not solved, or if margins (of sum 1) have positive entries below `resolved`: a program that is
         exact to 1e-10 cannot tell these from 0.
         """
-        if int(self.alive.sum()) * len(self.margins) > limits.LARGEST_BALANCE_PROGRAM:
+        if int(self.alive.sum()) * len(self.margins) > limits.LARGEST_PROGRAM:
             return self
         matrix, wanted = self._incidence(), np.concatenate([values.ravel() for values in self.margins.values()])
         if not self._has_tensor(matrix, wanted) or wanted[wanted > 0].min() < resolved:
             return self
-        positive = _find_positive(matrix, wanted)
-        if positive is None:
+        if (answer := find_vanishing(matrix, wanted[None])) is None:
             return self
-        alive = np.zeros_like(self.alive)
-        alive[self.alive] = positive
+        alive = self.alive.copy()
+        alive[self.alive] = ~answer[0]
         return replace(self, alive=alive, certain=True)
 
     def _incidence(self) -> Any:
@@ -539,7 +536,7 @@ class PossibleCells:
         """
         first, (cells, entries) = next(iter(self.margins.values())).size, matrix.shape
         bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
-        multipliers = _optimise(-wanted, A_ub=matrix, b_ub=np.zeros(cells), bounds=bounds)
+        multipliers = optimise(-wanted, A_ub=matrix, b_ub=np.zeros(cells), bounds=bounds)
         # not > 0: the margins were rounded when they were written down, and once more when they were summed
         if multipliers is not None and float(wanted @ multipliers) > 10 * PRECISION:
             text = "no tensor that is 0 where X is 0 has these margins."
@@ -553,47 +550,6 @@ class PossibleCells:
                 )
             raise InvalidMargins(text)
         return multipliers is not None
-
-
-def _find_positive(matrix: Any, wanted: FloatArray, reach: float = 1e4) -> BoolArray | None:
-    """Mark the cells that are positive in some tensor with the margins; ``None`` if the program could not be solved.
-
-    The arguments are those of `PossibleCells._has_tensor`. A cell is 0 in every such tensor if and only if there are
-    multipliers of the margins' entries with ``multipliers . wanted = 0`` that add up to at most 0 on every cell and to
-    less than 0 on this one (Goldman and Tucker 1956). Sums and multiples of such multipliers are such multipliers too.
-    So one program finds all these cells: each has a variable, its fall, between 0 and 1, which is at most minus the sum
-    of its multipliers, and the sum of all falls is maximised. Falls are then 1 for these cells and 0 for the others.
-    Multipliers lie within `reach`: with large ones the program takes sums for 0 that are not.
-    """
-    from scipy.sparse import eye_array, hstack
-
-    cells, entries = matrix.shape
-    # the unknowns: first a multiplier for each entry, then a fall for each cell
-    answer = _optimise(
-        np.concatenate([np.zeros(entries), -np.ones(cells)]),
-        A_ub=hstack([matrix, eye_array(cells)], format="csr"),
-        b_ub=np.zeros(cells),
-        A_eq=np.concatenate([wanted, np.zeros(cells)])[None],
-        b_eq=np.zeros(1),
-        bounds=[(-reach, reach)] * entries + [(0.0, 1.0)] * cells,
-    )
-    # 0.5: each fall is 0 or 1 up to the program's tolerance
-    return None if answer is None else np.asarray(answer[entries:] < 0.5)
-
-
-def _optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
-    """Minimise ``costs . x`` under the constraints, which are arguments of `linprog`; ``None`` if HiGHS fails.
-
-    A program that fails with HiGHS's presolve is tried again without it.
-    """
-    from scipy.optimize import linprog
-
-    exact: Any = {"primal_feasibility_tolerance": PRECISION, "dual_feasibility_tolerance": PRECISION}
-    for presolve in (True, False):
-        answer = linprog(costs, method="highs", options=exact | {"presolve": presolve}, **constraints)
-        if answer.status == 0 and answer.x is not None:
-            return np.asarray(answer.x)
-    return None
 
 
 # --- margins: from whatever the caller has to checked ones that agree ------------------------------------------------

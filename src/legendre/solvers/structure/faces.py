@@ -9,7 +9,8 @@ lowers log q vanish.
 
 `structural_face` finds the cells that empty margins force to 0. `search_face` decides about the others, by a linear
 program over the directions in theta that change no observed cell. It is expensive: a fit calls it only if its own
-certificate does not prove that no further cell vanishes.
+certificate does not prove that no further cell vanishes. On grids that are too large for this, `search_tables` does the
+same with the tables of a junction tree.
 """
 
 from __future__ import annotations
@@ -17,24 +18,28 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.errors import TooLarge
+from legendre.core.errors import InvalidMargins, TooLarge
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.sums.zeta import moebius
+from legendre.core.text import shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
-from legendre.model.cliques.tables import is_saturated, n_carrying, parts_of, theta_of
+from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, parts_of, theta_of, with_parts
 from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, is_decomposable
-from legendre.model.problem import Problem
+from legendre.model.problem import Problem, list_within
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.structure.rank import covariance, independent
 
 # A combination of directions lowers or raises a cell if log q changes by more than this, the tolerance of the programs.
 LOWERED = 1e-6
+
+PRECISION = 1e-10  # feasibility tolerance of linear programs: the finest that HiGHS has; margins are scaled to sum to 1
 
 
 @frozen
@@ -117,15 +122,26 @@ def _spans_model(model: Model, positive: BoolArray) -> bool:
 
 
 def _find_table_face(problem: Problem) -> Face | None:
-    """Return the face of a junction tree whose tables B fits completely: exactly the tables' empty cells vanish.
+    """Return the face that empty entries of a junction tree's tables show; ``None`` if these are not known.
 
-    ``None`` for any other problem. The recession is minus the indicator of the empty cells, as parameters.
+    If B fits the tables completely, exactly their empty cells vanish. The recession is minus the indicator of the empty
+    entries, as parameters. Of other tables, entries are known of prescribed margins only; `_search_tables` may find
+    more.
     """
-    space, sums = problem.model, problem.clique_sums
-    if sums is None or not isinstance(space, Cliques) or space.ties is not None or not is_saturated(space.tables):
+    space, sums, margins = problem.model, problem.clique_sums, problem.prescribed
+    if not isinstance(space, Cliques) or space.ties is not None:
         return None
-    alive = sums > 0
-    return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
+    if sums is not None and is_saturated(space.tables):
+        alive = sums > 0
+        return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
+    if margins is None:
+        return None
+    recession = np.zeros(space.n_params)
+    for modes, values in margins.items():
+        rows = list_within(space.positions, modes)
+        recession[rows] -= moebius((values == 0).astype(np.float64))[tuple(space.positions[rows][:, modes].T)]
+    marked = with_parts(space.tables, [(modes, values > 0) for modes, values in margins.items() if not values.all()])
+    return Face(marked.alive, recession, certain=False)
 
 
 def _lower_empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
@@ -223,7 +239,7 @@ def search_face(problem: Problem, face: Face) -> Face:
     """
     model = problem.model
     if not problem.known or model.n_cells > limits.LARGEST_GRID:
-        return face
+        return _search_tables(problem, face)
     reduced, positive = model.on_face(face.alive), problem.mass > 0
     if _margins_determine_all(reduced, positive):
         return replace(face, certain=True)
@@ -385,3 +401,162 @@ def _lower_some(rows: FloatArray, max_programs: int) -> FloatArray | None:
         # add the rows that rise most, at most max(d, 100) of them
         chosen[np.argsort(-change)[: min(int((change > LOWERED).sum()), max(d, 100))]] = True
     return np.zeros(d) if not len(rows) else None
+
+
+# --- tables of a junction tree: the same question where no grid can be formed ----------------------------------------
+
+
+def _search_tables(problem: Problem, face: Face, most: int = 100_000) -> Face:
+    """Decide which cells vanish by linear programs over the cells of a junction tree's tables.
+
+    Tables that agree on the modes that they share are the margins of some distribution (Lauritzen 1996, section 4.4).
+    So a cell vanishes if and only if one of the cells of tables that it falls on is 0 in all tables that agree and have
+    the expectations eta_hat. Where B fits everything that two tables share, eta_hat determines their shared margin, and
+    each side is a program of its own. Tables in which every cell has data need no program.
+
+    Raise `InvalidMargins` if no distribution has the prescribed margins. The face stays uncertain if the matrix of a
+    program has more than `most` entries (80,000 take 4 s), if a program is not solved, or if a margin has entries that
+    a program cannot distinguish from 0.
+    """
+    model, margins = problem.model, problem.prescribed
+    if not isinstance(model, Cliques) or model.ties is not None or (problem.clique_sums is None and margins is None):
+        return face
+    tables, recession, certain = model.tables, np.zeros(model.n_params), True
+    alive = np.ones(tables.size, dtype=np.bool_) if face.alive is None else face.alive.copy()
+    seen = np.zeros_like(alive) if problem.clique_sums is None else problem.clique_sums > 0
+    resolved = all(values[values > 0].min() >= 100 * PRECISION for values in (margins or {}).values())
+    for cliques in _list_blocks(tables):
+        equations = _form_equations(tables, cliques)
+        if equations is None:
+            certain = False
+            continue
+        matrix, columns = equations
+        rows = np.flatnonzero((np.diff(matrix.indptr) > 0) & alive)
+        empty, fixed = rows[~seen[rows]], columns < model.n_params
+        if not len(empty):
+            continue
+        zero = matrix[rows[seen[rows]]]
+        if margins is not None:
+            zero = np.append(problem.eta_hat, [0.0, -1.0])[None, columns]
+            _check_existence(model, matrix[rows], zero[0], columns)
+        answer = find_vanishing(matrix[empty], zero) if resolved and matrix.nnz <= most else None
+        if answer is None:
+            certain = False
+            continue
+        gone, multipliers = empty[answer[0]], answer[1]
+        if len(gone):  # scaled, so that each of these cells falls by at least 1
+            multipliers = multipliers / -float((matrix[gone] @ multipliers).max())
+            recession[columns[fixed]] += round_near(multipliers[fixed].round(9))
+            alive[gone] = False
+    # the recession of the given face has to outweigh the new one in the cells that it lowers, by at least 1
+    recession += face.recession * (1.0 + 2.0 * float(np.abs(recession).sum()))
+    return Face(None if alive.all() else alive, recession, certain)
+
+
+def _list_blocks(tables: Tables) -> list[list[int]]:
+    """List sets of cliques, joined in the tree, between which B fits all that two tables share."""
+    used, blocks = tables.basis > 0, dict[int, list[int]]()
+    n_used, first = used.sum(axis=1), list[int]()
+    for c, clique in enumerate(tables.tree.cliques):
+        shared = list(clique.modes[: clique.shared])
+        inside = int((used[:, shared].sum(axis=1) == n_used).sum())
+        cut = inside == math.prod(clique.shape[: clique.shared]) - 1
+        first.append(c if cut else first[clique.parent])
+        blocks.setdefault(first[c], []).append(c)
+    return list(blocks.values())
+
+
+def _form_equations(tables: Tables, cliques: list[int]) -> tuple[Any, IntArray] | None:
+    """Return the equations that tables of some cliques meet: a sparse matrix, cells of tables x equations.
+
+    The second array has for each equation the parameter whose expectation it fixes. It is k for those by which a table
+    and its parent agree on a cell of the modes that they share, with right hand side 0, and k + 1 for the one by which
+    the first table sums to 1, with right hand side -1. ``None`` if a part of the matrix is too large to be formed.
+    """
+    from scipy.sparse import csr_array, hstack
+
+    used, parts, columns = tables.basis > 0, list[Any](), list[IntArray]()
+    free, n_used = np.ones(len(used), dtype=np.bool_), used.sum(axis=1)
+    for c in cliques:
+        clique, link = tables.tree.cliques[c], tables.links[c]
+        own = np.flatnonzero((used[:, list(clique.modes)].sum(axis=1) == n_used) & free)
+        free[own], k, states = False, len(own), math.prod(clique.shape[: clique.shared])
+        inside = link is not None and link.above in cliques
+        if tables.size * (k + states) > limits.LARGEST_FACE_PROGRAM:
+            return None
+        shared = np.eye(states) if inside else np.ones((states, 1))
+        part = np.zeros((tables.size, k + shared.shape[1]))
+        matrices = tables.matrices(part)
+        features = zeta_rows(np.argwhere(np.ones(clique.shape)), tables.basis[own][:, clique.modes])
+        matrices[c][..., :k] = features.reshape(states, -1, k)
+        matrices[c][..., k:] = -shared[:, None]
+        if link is not None and inside:
+            link.add(shared, matrices[link.above][..., k:])
+        parts.append(csr_array(part))
+        columns += [own, np.full(shared.shape[1], len(used) if inside else len(used) + 1)]
+    return hstack(parts, format="csr"), np.concatenate(columns)
+
+
+def _check_existence(model: Model, matrix: Any, wanted: FloatArray, columns: IntArray) -> None:
+    """Raise `InvalidMargins` if no distribution has the prescribed margins, with the size of the contradiction.
+
+    The program looks for multipliers that add up to at most 0 on every cell, yet to more than 0 on what is wanted
+    (Farkas). Those of expectations lie between -1 and 1: by duality the optimum is the least sum of their errors.
+    """
+    fixed = columns < model.n_params
+    bounds = [(-1.0, 1.0) if one else (None, None) for one in fixed.tolist()]
+    multipliers = optimise(-wanted, A_ub=matrix, b_ub=np.zeros(matrix.shape[0]), bounds=bounds)
+    if multipliers is None or (size := float(wanted @ multipliers)) <= 10 * PRECISION * len(columns):
+        return
+    involved = model.positions[columns[fixed & (np.abs(multipliers) > LOWERED)]]
+    sets = sorted({tuple(np.flatnonzero(cell).tolist()) for cell in involved}, key=lambda modes: (-len(modes), modes))
+    raise InvalidMargins(
+        "margins contradict each other, although each two agree on what they share. No distribution has those of "
+        f"modes {shorten(', '.join(map(str, sets)), 200)}: their expectations must change by {size:.3g} in sum, as "
+        "shares of the total."
+    )
+
+
+# --- linear programs over cells of a grid or of tables ---------------------------------------------------------------
+
+
+def find_vanishing(matrix: Any, zero: Any, reach: float = 1e4) -> tuple[BoolArray, FloatArray] | None:
+    """Mark the cells that are 0 in every tensor that meets some equations; ``None`` if the program is not solved.
+
+    `matrix` (cells x equations) is sparse. The rows of `zero` are combinations of multipliers of the equations that
+    have to be 0: the right hand sides, or the rows of cells that are known to be positive in some such tensor. A cell
+    is 0 in all of them if and only if there are such multipliers that add up to at most 0 on every cell and to less
+    than 0 on this one (Goldman and Tucker 1956). Sums and multiples of such multipliers are such multipliers too. So
+    one program finds all these cells: each has a variable, its fall, between 0 and 1, which is at most minus the sum of
+    its multipliers, and the sum of all falls is maximised. Falls are then 1 for these cells and 0 for the others.
+    Multipliers, which are returned too, lie within `reach`: with large ones the program takes sums for 0 that are not.
+    """
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    cells, entries = matrix.shape
+    # the unknowns: first a multiplier for each equation, then a fall for each cell
+    answer = optimise(
+        np.concatenate([np.zeros(entries), -np.ones(cells)]),
+        A_ub=hstack([matrix, eye_array(cells)], format="csr"),
+        b_ub=np.zeros(cells),
+        A_eq=hstack([csr_array(zero), csr_array((zero.shape[0], cells))], format="csr"),
+        b_eq=np.zeros(zero.shape[0]),
+        bounds=[(-reach, reach)] * entries + [(0.0, 1.0)] * cells,
+    )
+    # 0.5: each fall is 0 or 1 up to the program's tolerance
+    return None if answer is None else (np.asarray(answer[entries:] > 0.5), answer[:entries])
+
+
+def optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
+    """Minimise ``costs . x`` under the constraints, which are arguments of `linprog`; ``None`` if HiGHS fails.
+
+    A program at which HiGHS fails is tried again without its presolve, then by its interior point method.
+    """
+    from scipy.optimize import linprog
+
+    exact: Any = {"primal_feasibility_tolerance": PRECISION, "dual_feasibility_tolerance": PRECISION}
+    for method, presolve in (("highs", True), ("highs", False), ("highs-ipm", True)):
+        answer = linprog(costs, method=method, options=exact | {"presolve": presolve}, **constraints)
+        if answer.status == 0 and answer.x is not None:
+            return np.asarray(answer.x)
+    return None

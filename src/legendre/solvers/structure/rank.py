@@ -53,6 +53,8 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
         return Rank(model.n_alive - 1)
     if columns is not None and (k <= limits.LARGEST_MATRIX or model.carries(model.positions).all()):
         return Rank(len(columns))
+    if isinstance(model, Cliques):
+        return Rank(k, exact=False)
     most = Rank(min(k, max(model.n_alive - 1, 0)), exact=False)
     counted = _count_by_reference(model)
     return counted if counted is not None and (counted.exact or counted.n < most.n) else most
@@ -99,9 +101,11 @@ def independent(model: Model) -> IntArray:
         return _find_free_in_tables(model.tables)
     if model.ties is None and model.carries(model.positions).all():
         bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)
-        if model.carries(bottom)[0] or (model.below(np.ones(model.n_params))[model.alive] == 0).any():
+        if model.carries(bottom)[0]:
             return every
-    return every[independent_columns(covariance(model), model.n_cells)]
+        if not isinstance(model, Cliques) and (model.below(np.ones(model.n_params))[model.alive] == 0).any():
+            return every
+    return every[independent_columns(covariance(model), model.n_summed)]
 
 
 def _is_product(space: Model) -> TypeGuard[Cliques]:
