@@ -555,7 +555,8 @@ def optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
     from scipy.optimize import linprog
 
     exact: Any = {"primal_feasibility_tolerance": PRECISION, "dual_feasibility_tolerance": PRECISION}
-    for method, presolve in (("highs", True), ("highs", False), ("highs-ipm", True)):
+    ways: Any = (("highs", True), ("highs", False), ("highs-ipm", True))
+    for method, presolve in ways:
         answer = linprog(costs, method=method, options=exact | {"presolve": presolve}, **constraints)
         if answer.status == 0 and answer.x is not None:
             return np.asarray(answer.x)
