@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from legendre.basis.basis import Cells
 from legendre.basis.graph import Graph
 from legendre.core.cells import cell_keys
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples
@@ -34,6 +35,8 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Shape
 from legendre.data.observation import Observation
 from legendre.data.readers.labelled import is_frame
 from legendre.data.readers.rows import from_rows
+from legendre.data.sparse import Sparse, observe_rows
+from legendre.model.cliques.tables import propagate
 from legendre.results.graph import InteractionGraph
 
 
@@ -76,6 +79,10 @@ class Columns:
     def total(self) -> float:
         """The sum of the weights."""
         return float(self.weights.sum())
+
+    def smoothed(self, even: float) -> Sparse:
+        """Return the table of counts of complete rows, with a pseudo-count that is spread evenly over all its cells."""
+        return observe_rows(self.codes.T.astype(np.int64), self.weights, tuple(self.sizes.tolist()), even)
 
     @cached_property
     def margins(self) -> list[FloatArray]:
@@ -133,12 +140,19 @@ def _choose_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
 
     More edges than BIC's may predict better. Of equally good shares the largest is returned, with the fewest edges.
     """
+    from legendre.fitting.fit import Settings, fit_on
+
     held = np.arange(columns.codes.shape[1]) % 10 == 9
     fitted, other = columns.take(~held), columns.take(held)
 
     def score(share: float) -> float:
-        """Return the log-likelihood of the held-out rows; tables are smoothed, so that it is finite."""
-        network = Network.count(grow_graph(fitted, recipe, labels, share), fitted).smooth(8.0, fitted.margins)
+        """Return the log-likelihood of the held-out rows; counts are smoothed, so that it is finite."""
+        graph = grow_graph(fitted, recipe, labels, share)
+        if graph.cells is None:
+            network = Network.count(graph, fitted).smooth(8.0, fitted.margins)
+        else:
+            fit = fit_on(fitted.smoothed(1.0), Cells(graph.cells), Settings.read(tol=1e-6))
+            network = Network.of_terms(graph, fit.theta)
         return float(other.weights @ network.log_prob(other))
 
     return max((1.0, 0.5, 0.25, 0.12), key=score)
@@ -162,6 +176,7 @@ def grow_graph(
     comes first. Columns that can have no edge are named in the notes of the graph.
     """
     from legendre.core.sums.kernels.columns import edge_gain, separates
+    from legendre.fitting.terms import choose_terms
 
     if share is None:
         share = _choose_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
@@ -172,8 +187,8 @@ def grow_graph(
     notes += [f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist()]
     used = np.flatnonzero(~(constant | identifiers))
     parts = [Columns(part.codes[used], part.weights, part.sizes[used]) for part in classes or [columns]]
-    n, sizes = len(used), columns.sizes[used].tolist()
-    gains, dfs = (np.sum(each, axis=0) for each in zip(*map(pair_gains, parts), strict=True))
+    n, sizes, single = len(used), columns.sizes[used].tolist(), (penalty, recipe.sparse)
+    gains, dfs = (np.sum(each, axis=0) for each in zip(*(pair_gains(part, *single) for part in parts), strict=True))
     scores = (gains - penalty * dfs).round(5)
     heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _spanning_forest(scores)]
     heapify(heap)
@@ -204,17 +219,20 @@ def grow_graph(
                 if math.prod(sizes[k] for k in chosen) > recipe.cells or not is_admissible(*pair, shared):
                     continue
                 family = np.array(chosen, dtype=np.int64)
-                found = [edge_gain(part.codes, part.weights, part.sizes, family) for part in parts]
+                found = [edge_gain(part.codes, part.weights, part.sizes, family, *single) for part in parts]
                 gains[pair], dfs[pair] = map(sum, zip(*found, strict=True))
                 score = round(penalty * float(dfs[pair]) - float(gains[pair]), 5)
                 if score < 0:
                     heappush(heap, (score, *pair, shared))
     place = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    return InteractionGraph(labels, used[place], gains[tuple(place.T)], dfs[tuple(place.T)], penalty, tuple(notes))
+    graph = InteractionGraph(labels, used[place], gains[tuple(place.T)], dfs[tuple(place.T)], penalty, tuple(notes))
+    return replace(graph, cells=choose_terms(graph, columns.smoothed(1.0), penalty)) if recipe.sparse else graph
 
 
-def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
-    """Return N I(a; b) of each pair of columns a > b and its degrees of freedom, both (columns x columns).
+def pair_gains(columns: Columns, penalty: float, single: bool, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
+    """Return the gain of an edge for each pair of columns a > b and its degrees of freedom, both (columns x columns).
+
+    The gain is N I(a; b). If `single`, it may be that of one term, see `or_single`.
 
     An indicator of a level is 1 for the rows that have it, else 0. The product of the matrix of all indicators with its
     transpose, by BLAS, has the cross tables of all pairs of columns. Without missing values level 0 needs no indicator,
@@ -248,7 +266,7 @@ def pair_gains(columns: Columns, block: int = 1 << 22) -> tuple[FloatArray, IntA
     both = restore(restore(both).T)
     both[both < 1e-12 * columns.total] = 0.0  # rounding errors of sums and differences
     gains, dfs = np.zeros((n, n)), np.zeros((n, n), dtype=np.int64)
-    kernels.pair_gains(both, starts, gains, dfs)
+    kernels.pair_gains(both, starts, penalty, single, gains, dfs)
     return gains, dfs
 
 
@@ -299,6 +317,25 @@ class Network:
             counts = count_table(columns.codes, columns.weights, columns.sizes, family)
             tables.append(counts.reshape(columns.sizes[family]))
         return cls(columns.sizes, families, tables)
+
+    @classmethod
+    def of_terms(cls, graph: InteractionGraph, theta: FloatArray) -> Network:
+        """Turn the distribution with the parameters theta of a graph's sparse terms into its conditional tables."""
+        from legendre.fitting.terms import graph_tables
+
+        assert graph.cells is not None
+        layout, sizes = graph_tables(graph, graph.cells), np.array(graph.labels.shape)
+        margins = layout.matrices(propagate(layout, theta)[1].margins)
+        families, tables = [np.array([*parents, v]) for v, parents in graph.families], []
+        for family in families:
+            held = family[sizes[family] > 1].tolist()  # a column of one level is in no clique
+            home = layout.tree.home_of(held) if held else -1
+            modes = layout.tree.cliques[home].modes if held else ()
+            table = margins[home].reshape(sizes[list(modes)]) if held else np.ones(1)
+            table = table.sum(axis=tuple(axis for axis, k in enumerate(modes) if k not in held))
+            kept = [k for k in modes if k in held]
+            tables.append(table.transpose([kept.index(k) for k in held]).reshape(sizes[family]))
+        return cls(sizes, families, tables).with_pseudo_counts(0.0)
 
     def smooth(self, strength: float, base: Sequence[FloatArray]) -> Network:
         """Turn counts into log p(v | parents), each table shrunk to the one without its last parent by pseudo-counts.

@@ -42,6 +42,8 @@ class InteractionGraph(Printed):
         The gain in nats that was required of each parameter.
     notes
         Sentences about modes that were left out.
+    cells
+        With ``graph(terms="sparse")``: the cells of the basis (k x N). ``None`` means all cells within cliques.
 
     See Also
     --------
@@ -62,6 +64,7 @@ class InteractionGraph(Printed):
     dfs: IntArray
     penalty: float
     notes: tuple[str, ...] = ()
+    cells: IntArray | None = None
 
     @property
     def edges(self) -> list[Edge]:
@@ -117,13 +120,16 @@ class InteractionGraph(Printed):
     def interactions(self, shape: Shape) -> list[Modes]:
         """List the sets of modes that interact: all nonempty subsets of cliques, without modes of one level.
 
-        `shape` is that of X. Each clique is a mode with its parents, see `families`.
+        `shape` is that of X. Each clique is a mode with its parents, see `families`. With sparse terms they are the
+        sets of modes that have a term.
         """
+        if self.cells is not None:
+            return sorted({tuple(np.flatnonzero(cell).tolist()) for cell in self.cells})
         return list_subsets(((v, *parents) for v, parents in self.families), shape, len(shape))
 
     def basis(self, shape: Shape) -> IntArray:
-        """List the cells (k x N) of a basis with all interactions within cliques, for an X of this shape."""
-        return blocks(shape, self.interactions(shape))
+        """List the cells (k x N) of a basis, for an X of this shape: all within cliques, unless terms are sparse."""
+        return blocks(shape, self.interactions(shape)) if self.cells is None else self.cells
 
     def frame(self) -> Any:
         """Return the edges as a pandas data frame."""

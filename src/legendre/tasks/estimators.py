@@ -452,7 +452,8 @@ class LegendreDensity(Estimator):
         those seen are moved to the nearest value seen.
     alpha
         Observations added to the data, spread evenly over all cells: a pseudo-count. Default: none; for ``ld.graph``
-        the power of 2 that best predicts each row from all others, so that rows never seen have a probability.
+        the power of 2 that best predicts each row from all others, so that rows never seen have a probability; 1 for
+        ``ld.graph(terms="sparse")``.
     classes
         With ``basis=ld.graph()``: how many classes of rows there are, each with a graph of its own; ``"auto"`` doubles
         them as long as that improves the prediction of held-out rows (`valid`, else every tenth row). The classes are
@@ -569,6 +570,8 @@ class LegendreDensity(Estimator):
         labels, gaps = self._labels(), codes.min() < 0  # gaps: some value is missing
         rows = Columns.of(codes, weights, labels.shape)
         valid = None if other is None else Columns.of(self._encode(other), None, labels.shape)
+        if recipe.sparse and (gaps or self.classes is not None):
+            raise InvalidSetting("sparse terms are for rows without gaps or classes: leave terms='sparse' out.")
         if self.classes is not None:
             if self.classes != "auto":
                 check_int(self.classes, "classes, if not None or 'auto',", 1)
@@ -578,6 +581,7 @@ class LegendreDensity(Estimator):
         columns = rows.merge()
         found = grow_graph(columns, recipe, labels)
         counted = Network.count(found, columns)
+        alpha = 1.0 if recipe.sparse and alpha is None else alpha
 
         def loss(size: float) -> float:
             """Return minus the log-likelihood of held-out rows, or of each row given the others, if alpha is `size`."""
@@ -595,6 +599,8 @@ class LegendreDensity(Estimator):
             fit = fit_on(data, Cells(found.basis(labels.shape)), Settings.read(tol=self.tol))
             self.decomposition_ = replace(warn_if_not_converged(fit), recipe=repr(recipe), graph=found)
             network = counted.with_pseudo_counts(alpha)
+            if recipe.sparse:  # where cells vanish, exp(-1000) is 0
+                network = Network.of_terms(found, fit.theta + 1e3 * fit.recession)
         self.mixture_ = Mixture(np.zeros(1), [network])
 
     def impute(self, X: Rows, *, draw: bool = False, rng: Rng = None) -> AnyArray:

@@ -192,12 +192,16 @@ class Tables:
 
         `tables` may have a second axis; the sums then have it too.
         """
+        return self.cumulate(tables)[self.positions]
+
+    def cumulate(self, tables: FloatArray) -> FloatArray:
+        """Sum each table at or above each of its cells."""
         out = tables.copy()
         for stack in self._stacks(out):
             # reverse the modes by slices: np.flip does the same in ten times the time
             modes = [slice(None, None, -1)] * (stack.ndim - out.ndim)
             accumulate(stack[(slice(None),) * out.ndim + tuple(modes)], first=out.ndim)
-        return out[self.positions]
+        return out
 
     def _stacks(self, tables: FloatArray) -> Iterator[FloatArray]:
         """View the tables of each shape as one array: vectors if there are several, tables, then the modes."""

@@ -85,13 +85,54 @@ def table_gain(table, start, step, n_a, n_b):
     return gain + xlogx(total), (seen_a - 1) * (seen_b - 1)
 
 
+@inner
+def term_gain(table, n_a, n_b):
+    """Return half of the largest Cochran-Mantel-Haenszel statistic of a single term, an estimate of its gain in nats.
+
+    `table` holds tables of two columns a and b, one for each cell of S; it is overwritten. The statistic of levels i
+    and j tests, over all cells of S together, whether ``a >= i`` goes with ``b >= j``: it is the score test of one
+    parameter in the model in which a and b are independent given S.
+    """
+    excess, variance = np.zeros((n_a, n_b)), np.zeros((n_a, n_b))
+    for own in table.reshape(-1, n_a, n_b):
+        for i in range(n_a - 2, -1, -1):
+            own[i] += own[i + 1]
+        for j in range(n_b - 2, -1, -1):
+            own[:, j] += own[:, j + 1]  # now own[i, j] is the weight of the rows with a >= i and b >= j
+        total = own[0, 0]
+        if total > 1:
+            for i in range(1, n_a):
+                for j in range(1, n_b):
+                    p, q = own[i, 0], own[0, j]
+                    excess[i, j] += own[i, j] - p * q / total
+                    variance[i, j] += p * (total - p) * q * (total - q) / (total * total * (total - 1))
+    best = 0.0
+    for i in range(1, n_a):
+        for j in range(1, n_b):
+            if variance[i, j] > 0:
+                best = max(best, 0.5 * excess[i, j] ** 2 / variance[i, j])
+    return best
+
+
+@inner
+def or_single(gain, df, table, n_a, n_b, penalty):
+    """Return the gain of an edge and its degrees of freedom, or those of one term (`term_gain`) if that pays more.
+
+    Each degree of freedom costs the `penalty`. The table is overwritten.
+    """
+    one = term_gain(table, n_a, n_b)
+    if one - penalty > gain - penalty * df:
+        return one, 1
+    return gain, df
+
+
 @compiled
-def edge_gain(columns, weights, sizes, chosen):
+def edge_gain(columns, weights, sizes, chosen, penalty, single):
     """Return N I(a; b | S) in nats and its degrees of freedom, where S, a and b are the chosen columns in this order.
 
     This is the gain in log-likelihood from an edge a - b whose ends have the common neighbours S (`fitting/columns.py`
     scores edges by it). It is summed over the cells of S; levels that never occur with a cell of S do not count there
-    as degrees of freedom.
+    as degrees of freedom. If `single`, an edge may be for a single term, see `or_single`.
     """
     n_a, n_b = sizes[chosen[-2]], sizes[chosen[-1]]
     table, gain, df = count_table(columns, weights, sizes, chosen), 0.0, 0
@@ -99,21 +140,25 @@ def edge_gain(columns, weights, sizes, chosen):
         own, own_df = table_gain(table, start, n_b, n_a, n_b)
         gain += own
         df += own_df
-    return gain, df
+    return or_single(gain, df, table, n_a, n_b, penalty) if single else (gain, df)
 
 
 @compiled
-def pair_gains(both, starts, gains, dfs):
+def pair_gains(both, starts, penalty, single, gains, dfs):
     """Fill ``gains[a, b]`` with N I(a; b) in nats, and ``dfs[a, b]`` with its degrees of freedom, for columns a > b.
 
     `both` is the table of every two levels of any columns: the weight of the rows that have both. The levels of column
-    a have the rows and columns of `both` from ``starts[a]`` to ``starts[a + 1]``.
+    a have the rows and columns of `both` from ``starts[a]`` to ``starts[a + 1]``. If `single`, see `or_single`.
     """
     flat, step = both.ravel(), len(both)
     for a in range(len(starts) - 1):
         for b in range(a):
             n_a, n_b = starts[a + 1] - starts[a], starts[b + 1] - starts[b]
-            gains[a, b], dfs[a, b] = table_gain(flat, starts[a] * step + starts[b], step, n_a, n_b)
+            gain, df = table_gain(flat, starts[a] * step + starts[b], step, n_a, n_b)
+            if single:
+                table = both[starts[a] : starts[a + 1], starts[b] : starts[b + 1]].copy()
+                gain, df = or_single(gain, df, table.ravel(), n_a, n_b, penalty)
+            gains[a, b], dfs[a, b] = gain, df
 
 
 @compiled
