@@ -96,7 +96,7 @@ def test_every_question_has_the_answer_of_the_array_in_memory(
     rng = np.random.default_rng(seed)
     axis = int(rng.integers(X.ndim))
     blocks = da.from_array(X, chunks=chunks)
-    data = observe_blocks(blocks, **in_blocks(chunks, arguments), rankings=(lambda _: {axis: count}) if told else None)
+    data = observe_blocks(blocks, **in_blocks(chunks, arguments), ranked=((axis, count),) if told else ())
     dense = observe(X, **arguments)
     cells = rng.integers(0, X.shape, size=(7, X.ndim))
     quotient, _ = Quotient.of(X.shape, cells)

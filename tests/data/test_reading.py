@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 import legendre as ld
 from legendre.core import limits
 from legendre.core.sums.cell_sums import suffix_sums
-from legendre.core.sums.kernels.scan import scan_large
+from legendre.core.sums.kernels.scan import rank_last, scan_large
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.data.checks import Scan, scan
-from legendre.data.dense import observe
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.uncompiled]
 
@@ -63,13 +62,13 @@ def test_every_layout(shape: tuple[int, ...], dtype: str) -> None:
         merged = np.add.reduceat(merged, cuts, axis=k)
     cells = np.stack([rng.integers(0, n, 40) for n in shape], axis=1)
     for other in layouts(x):
-        seen = Scan(*scan_large(other, rank=True))
+        seen = Scan(*scan_large(other))
         assert seen.total == pytest.approx(wide.sum())
         assert (seen.smallest, seen.positive, seen.largest) == (x.min(), x[x > 0].min(), x.max())
         for k in every:
             assert_allclose(seen.by_mode[k], wide.sum(axis=tuple(j for j in every if j != k)), rtol=1e-12)
         if other.flags.c_contiguous:
-            assert_array_equal(seen.last_ranking, x.reshape(-1, shape[-1]).argmax(axis=0))
+            assert_array_equal(rank_last(other), x.reshape(-1, shape[-1]).argmax(axis=0))
         assert_allclose(quotient.merge(other), merged, rtol=1e-12)
         assert_allclose(suffix_sums(other, cells), zeta_adjoint(wide)[tuple(cells.T)], rtol=1e-12)
         assert_allclose(suffix_sums(other, cells, few=100), zeta_adjoint(wide)[tuple(cells.T)], rtol=1e-12)
@@ -85,15 +84,10 @@ def test_entries_that_are_not_finite_make_the_total_so(wrong: float) -> None:
 
 
 @pytest.mark.parametrize("basis", ["B3(1)", "B1 + B3(1)", "B3(1, axis=0)", "B3(2)"])
-def test_a_ranking_found_beforehand_changes_nothing(basis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_finds_the_largest_entries_of_slices(basis: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(8).random((6, 5, 70))
     twin = ld.decompose(X, basis)
     monkeypatch.setattr(limits, "COMPILED_CELLS", 1)
     fit = ld.decompose(X, basis)
     assert_array_equal(fit.basis, twin.basis)
     assert_allclose(fit.theta, twin.theta, atol=1e-9)
-    found = observe(X, rankings=lambda _: {2: 1})
-    assert found.last_ranking is not None
-    assert_array_equal(found.largest(1, 2), observe(X).largest(1, 2))
-    assert observe(X, X > 0.5, rankings=lambda _: {2: 1}).last_ranking is None
-    assert observe(X, rankings=lambda _: {2: 2, 0: 1}).last_ranking is None

@@ -19,7 +19,7 @@ from legendre.core.memory import check_room
 from legendre.core.origin import read_array
 from legendre.core.tied_parameters import Terms, Ties, column_terms
 from legendre.core.types import AnyArray, IntArray, Shape, frozen
-from legendre.data.observation import Observation
+from legendre.data.observation import Observation, Ranked
 
 if TYPE_CHECKING:
     from legendre.basis.adaptive import Adaptive
@@ -58,13 +58,10 @@ class Basis(ABC):
     growing: ClassVar[Adaptive | None] = None
     """The recipe, if the cells or boxes are chosen by fits to the data: only `decompose` can do that; else ``None``."""
 
-    def rankings(self, shape: Shape) -> dict[int, int]:
-        """Return, by mode that numbers the slices, how many largest entries of each slice `select` will ask for.
-
-        The pass that reads X can then find them, which saves another pass.
-        """
-        del shape
-        return {}
+    @property
+    def ranked(self) -> Ranked:
+        """The slices whose largest entries `select` will ask for, so that the pass that reads X can find them too."""
+        return ()
 
     def __or__(self, other: object) -> Basis:
         return self.combine("|", other)
@@ -118,10 +115,10 @@ class Pair(TieableBasis):
         inside = one.places_in(other) >= 0
         return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
-    def rankings(self, shape: Shape) -> dict[int, int]:
-        """Ask for what both bases ask for: of the same slices the larger number."""
-        one, other = self.left.rankings(shape), self.right.rankings(shape)
-        return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in one | other}
+    @property
+    def ranked(self) -> Ranked:
+        """What both bases ask for."""
+        return (*self.left.ranked, *self.right.ranked)
 
     def __repr__(self) -> str:
         left, right = repr(self.left), repr(self.right)
@@ -352,9 +349,10 @@ class B3(_Sliced):
         """List the largest entries of all slices in C order, without the bottom."""
         return _sort_cells(data.largest(int(self.l), self._slices(data.labels)))
 
-    def rankings(self, shape: Shape) -> dict[int, int]:
-        """Ask for l entries of each slice, unless the mode is named: its number is not known before X is read."""
-        return {} if isinstance(self.axis, str) else {self._slices(Labels(shape)): int(self.l)}
+    @property
+    def ranked(self) -> Ranked:
+        """The l largest entries of each slice."""
+        return ((self.axis, int(self.l)),)
 
 
 def _list_lines(data: Observation, lines: list[Line]) -> IntArray:

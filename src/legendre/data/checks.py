@@ -14,7 +14,7 @@ from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
-from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, IntArray, Shape
+from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, Shape
 from legendre.data.readers.coordinates import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")
@@ -30,18 +30,17 @@ class Scan(NamedTuple):
     positive: float  # the smallest positive entry; inf if there is none
     largest: float  # -inf if every entry is NaN
     by_mode: tuple[FloatArray, ...] = ()  # of large arrays, X summed over all modes but one, for each
-    last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode, on request
 
 
-def scan(values: AnyArray, *, rank: bool = False) -> Scan:
-    """Find total and range of an array; with `rank`, of a large one also the largest entry of each slice (last mode).
+def scan(values: AnyArray) -> Scan:
+    """Find total and range of an array.
 
     Large arrays are read by compiled code in one pass. It needs at least two modes, because it goes row by row.
     """
     if values.size >= limits.COMPILED_CELLS and values.ndim > 1:
         from legendre.core.sums.kernels.scan import scan_large
 
-        return Scan(*scan_large(values, rank=rank))
+        return Scan(*scan_large(values))
     with np.errstate(invalid="ignore", over="ignore"):
         total = float(values.sum(dtype=np.float64))
     numbers = values if math.isfinite(total) else values[~np.isnan(values)]  # a finite total contains no NaN

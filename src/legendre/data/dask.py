@@ -36,7 +36,7 @@ from legendre.data.checks import (
     scan,
 )
 from legendre.data.dense import Dense
-from legendre.data.observation import Comparable, Observation, Rankings, Support, in_c_order, largest_entries
+from legendre.data.observation import Comparable, Observation, Ranked, Support, in_c_order, largest_entries
 
 
 @frozen
@@ -247,14 +247,11 @@ class Survey(NamedTuple):
     base: Scan  # the same of the base measure on Omega
     n_cells: int  # in Omega
     margins: Any  # X on Omega, summed over all modes but one, for each mode
-    rankings: list[Any]  # what `rank` returns for each mode that is ranked
+    rankings: list[Any]  # what `rank` returns for each item of `ranked`
 
 
-def survey(start: Cell, x: Any, mask: Any, base: Any, rankings: dict[int, int]) -> Survey:
-    """Find what a `Survey` holds in a block x, with its sample space `mask` and its `base` measure (``None``: all, 1).
-
-    `rankings` has for some modes the number of largest entries that are wanted of each slice.
-    """
+def survey(start: Cell, x: Any, mask: Any, base: Any, ranked: Sequence[tuple[int, int]]) -> Survey:
+    """Find what a `Survey` holds in a block x, with its sample space `mask` and `base` measure (``None``: all, 1)."""
     mask = None if mask is None or mask.all() else mask
     seen, every = scan(x), range(x.ndim)
     inside, x_inside = seen, x
@@ -271,7 +268,7 @@ def survey(start: Cell, x: Any, mask: Any, base: Any, rankings: dict[int, int]) 
         scan(np.ones(1) if base is None else base if mask is None else base[mask]),
         x.size if mask is None else int(np.count_nonzero(mask)),
         margins,
-        [rank(start, x, mask, axis, count) for axis, count in rankings.items()],
+        [rank(start, x, mask, *wanted) for wanted in ranked],
     )
 
 
@@ -287,14 +284,8 @@ def is_dask(X: object) -> bool:
     return module is not None and isinstance(X, module.Array)
 
 
-def observe_blocks(
-    X: Any,
-    support: Any = "all",
-    base: Any = None,
-    *,
-    rankings: Rankings | None = None,
-) -> Blocks:
-    """Check a dask array and find its sample space, total, margins and `rankings` in one pass over its blocks.
+def observe_blocks(X: Any, support: Any = "all", base: Any = None, ranked: Ranked = ()) -> Blocks:
+    """Check a dask array and find its sample space, total, margins and rankings in one pass over its blocks.
 
     `support` is a name or a mask. Masks and base measures are dask or NumPy arrays; they are cut into the blocks of X.
     """
@@ -325,7 +316,8 @@ def observe_blocks(
         marks.append((measure != 0) | (X > 0))
     mask = reduce(np.logical_and, marks) if marks else None
     shape = tuple(int(n) for n in X.shape)
-    wanted = {} if rankings is None else rankings(shape)
+    # a mode that is named, or is not one of X, is looked up later
+    wanted = [(int(axis) % X.ndim, count) for axis, count in ranked if axis in range(-X.ndim, X.ndim)]
     parts: list[Survey] = _over_blocks([X, mask, measure], survey, wanted)
     n_cells = sum(part.n_cells for part in parts)
     seen, inside = _join_scans([part.seen for part in parts]), _join_scans([part.inside for part in parts])
@@ -342,12 +334,9 @@ def observe_blocks(
     omega = Support(shape)
     if not full or measure is not None:
         omega = BlockSupport(shape, None if full else mask, size=n_cells)
-    ranked = {
-        (axis, count): _join_rankings([part.rankings[i] for part in parts], axis, count)
-        for i, (axis, count) in enumerate(wanted.items())
-    }
+    rankings = {item: _join_rankings([part.rankings[i] for part in parts], *item) for i, item in enumerate(wanted)}
     missing = np.isnan(X) if math.isnan(seen.total) else None  # infinite entries have been refused
-    return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, ranked, by_mode=by_mode)
+    return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, rankings, by_mode=by_mode)
 
 
 def _check_kind(X: Any) -> None:

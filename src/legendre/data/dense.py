@@ -26,7 +26,7 @@ from legendre.data.checks import (
     scan,
     support_mask,
 )
-from legendre.data.observation import Comparable, Observation, Rankings, Support, beyond_memory
+from legendre.data.observation import Comparable, Observation, Support, beyond_memory
 
 
 @frozen
@@ -38,7 +38,6 @@ class Dense(Observation):
 
     values: AnyArray  # X in its own dtype, never changed: a copy of a small X, a large one by reference
     compiled_boxes: bool = False  # whether the cells are boxes of an X that compiled code has read
-    last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
 
     @property
     def dense(self) -> Dense:
@@ -113,7 +112,7 @@ class Dense(Observation):
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def reorder(self, order: Orders) -> Dense:
-        """Permute all arrays over the grid; sums and rankings by mode that the first pass found are dropped."""
+        """Permute all arrays over the grid; sums by mode that the first pass found are dropped."""
         labels, mask = self.labels.reorder(order), self.support.mask
         move = labels.arrange
         return Dense(
@@ -133,8 +132,11 @@ class Dense(Observation):
         """
         shape, mask = self.values.shape, self.support.mask
         length = shape[axis]
-        if count == 1 and self.last_ranking is not None and axis == len(shape) - 1:  # the first pass has found them
-            return cells_in_slices(self.last_ranking, np.arange(length), shape, axis)
+        if count == 1 and axis == len(shape) - 1 and mask is None and self.values.size >= limits.COMPILED_CELLS:
+            from legendre.core.sums.kernels.scan import rank_last
+
+            if (ranked := rank_last(self.values)) is not None:
+                return cells_in_slices(ranked, np.arange(length), shape, axis)
         places, numbers = [], []
         table = np.moveaxis(self.values, axis, 0)
         for start in range(0, length, together):
@@ -175,32 +177,24 @@ class Dense(Observation):
         return square
 
 
-def observe(
-    X: ArrayLike,
-    support: str | ArrayLike = "all",
-    base: ArrayLike | None = None,
-    *,
-    rankings: Rankings | None = None,
-) -> Dense:
+def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Dense:
     """Check an X that NumPy can hold, its `support` and its `base` measure; find Omega and the total.
 
-    `rankings` says in advance with which arguments `Observation.largest` will be called. Entries that are NaN are
-    missing: they are not in Omega.
+    Entries that are NaN are missing: they are not in Omega.
     """
     values = check_numeric(X, "X", InvalidTensor)
-    large = values.size >= limits.COMPILED_CELLS
-    # the pass over a large X ranks the slices of the last mode too, if only the largest entry of each is wanted
-    seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
+    seen = scan(values)
     check_entries(values, seen)
     missing = np.isnan(values) if math.isnan(seen.total) else None  # infinite entries have been refused
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):  # cells of base measure 0 cannot have probability
         mask = (measure > 0) if mask is None else mask & (measure > 0)
-    if mask is not None:  # total and range are those on Omega; this scan finds no sums by mode, and no ranking
+    if mask is not None:  # total and range are those on Omega; this scan finds no sums by mode
         seen = scan(values[mask])
     check_sum(values, seen, full=mask is None)
-    kept = values.view() if large else values.copy()  # a copy does not change if the caller changes X later
+    # a copy does not change if the caller changes X later
+    kept = values.view() if values.size >= limits.COMPILED_CELLS else values.copy()
     kept.setflags(write=False)
     return Dense(
         values=kept,
@@ -210,7 +204,6 @@ def observe(
         total=seen.total,
         positive=seen.smallest > 0,
         by_mode=seen.by_mode,
-        last_ranking=seen.last_ranking,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -14,7 +13,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import entries_at, find, freeze
 from legendre.core.errors import InvalidTensor
-from legendre.core.labels import Labels, Orders
+from legendre.core.labels import Labels, Mode, Orders
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from legendre.data.dask import FittedModel
     from legendre.data.dense import Dense
     from legendre.data.sparse import Sparse
+
+
+Ranked = tuple[tuple[Mode, int], ...]  # modes, and how many largest entries of each of its slices are wanted
 
 
 @frozen
@@ -75,11 +77,6 @@ class Support:
             return self.points.astype(np.int64)
         check_room(self.n_cells, 8 * len(self.shape), "a list of all cells", "Ask about some cells only.")
         return np.argwhere(self.on_grid()).astype(np.int64)
-
-
-# A function of the shape of X. It returns for some modes how many of the largest entries of each slice will be wanted
-# (`Observation.largest`), so that the first pass over a large X finds them and no second pass is needed.
-Rankings = Callable[[Shape], dict[int, int]]
 
 
 class Comparable(Protocol):

@@ -13,7 +13,7 @@ from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import HasShape
 from legendre.data.dask import is_dask, observe_blocks
 from legendre.data.dense import observe
-from legendre.data.observation import Observation, Rankings
+from legendre.data.observation import Observation, Ranked
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.labelled import Levels, Names, unwrap
 from legendre.data.sparse import observe_entries
@@ -26,27 +26,27 @@ def read(
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
     *,
-    rankings: Rankings | None = None,
+    ranked: Ranked = (),
     names: Names = None,
     levels: Levels = None,
 ) -> Observation:
     """Check X, of any kind that the library accepts, and find its sample space: where every fit begins.
 
-    `support` and `base` describe the sample space and the base measure. `rankings` says which slices will be ranked, so
-    that an X that is costly to read is read once (see `Rankings`). Names of modes and levels come with X,
-    unless they are given.
+    `support` and `base` describe the sample space and the base measure. `ranked` says which largest entries a basis
+    will ask for, so that blocks of a dask array are read once. Names of modes and levels come with X, unless they are
+    given.
     """
     if isinstance(X, Observation):  # tasks hand on what they have read
         return X
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass needs no reader
-        return observe(X, align_with(support, PLAIN), align_with(base, PLAIN), rankings=rankings)
+        return observe(X, align_with(support, PLAIN), align_with(base, PLAIN))
     held, origin = unwrap(X, names, levels)
     support, base = align_with(support, origin), align_with(base, origin)
     data: Observation
     if is_dask(held):
-        data = observe_blocks(held, support, base, rankings=rankings)
+        data = observe_blocks(held, support, base, ranked)
     elif (listed := as_sparse_tensor(held)) is None:
-        data = observe(held, support, base, rankings=rankings)
+        data = observe(held, support, base)
     elif base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     else:

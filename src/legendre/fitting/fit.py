@@ -178,7 +178,7 @@ def plan(
             f"plan: {recipe!r} is chosen by the data, round by round, so it cannot be planned. "
             "Plan for a basis of your own, or for the cells of a fit: plan(X, fit.basis)."
         )
-    data = read(X, support, base, rankings=recipe.rankings, names=names, levels=levels)
+    data = read(X, support, base, ranked=recipe.ranked, names=names, levels=levels)
     return plan_on(data, recipe, settings)
 
 
@@ -584,12 +584,12 @@ def decompose(
     quiet = progress is None and asked is not None  # a fit to a named basis is usually short
     with show_progress(False if quiet else progress, settings.callback) as (step, say):
         settings = replace(settings, callback=step)
-        rankings = None if asked is None else asked.rankings
         if isinstance(asked, Graph):
             from legendre.fitting.columns import rows_as_tensor
 
             X = rows_as_tensor(X)
-        data = read(X, support, base, rankings=rankings, names=names, levels=levels)
+        ranked = () if asked is None else asked.ranked
+        data = read(X, support, base, ranked=ranked, names=names, levels=levels)
         if counts is not None:
             if not isinstance(counts, bool) or (counts and not data.whole_numbers):
                 raise InvalidSetting(f"counts={counts!r}: pass None, False, or True if all entries are whole numbers.")

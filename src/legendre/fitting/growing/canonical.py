@@ -98,6 +98,5 @@ def sort_modes(data: Dense) -> tuple[Dense, list[int]]:
         total=total,
         values=values,
         by_mode=(),
-        last_ranking=None,
         origin=PLAIN,
     ), axes

@@ -211,9 +211,9 @@ def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float
     else:
         values = np.where(np.isnan(data.values), 0.0, data.values) - part
         others = replace(data, values=values, total=float(data.total - part.sum()), positive=False)
-    # `by_mode` and `last_ranking` were found for all of X. Without a size to reach, rounds are small at first, so that
+    # `by_mode` was found for all of X. Without a size to reach, rounds are small at first, so that
     # the curve has small sizes too
-    search = replace(search, grid=DataGrid.of(replace(others, by_mode=(), last_ranking=None)), size_given=False)
+    search = replace(search, grid=DataGrid.of(replace(others, by_mode=())), size_given=False)
     search = search if of_cells else search.exclude_certain()
     first = search.fit_start()
     # held-out events with probability 0 under the start would make the loss of every round infinite: leave them out

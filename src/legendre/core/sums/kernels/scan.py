@@ -1,7 +1,7 @@
-"""One compiled pass over a large X: its sums at each level of each mode, its range, its largest entries.
+"""Compiled passes over a large X: its sums at each level of each mode and its range; the largest entry of each slice.
 
-X is read as a matrix. Its rows are cut into *blocks*, which threads read; each block has its own sums, so that no two
-threads write to one number.
+X is read as a matrix. Threads read blocks of its rows, each with its own sums, or some of its columns: no two threads
+write to one number.
 """
 
 from __future__ import annotations
@@ -40,50 +40,29 @@ def _add_row(x, begin, column, low, least, high):
         high[j] = value if value > high[j] else high[j]
 
 
-@inner
-def _keep_larger(x, begin, number, best, at):
-    """Update the largest entry of each column so far, `best`, and `at`, the first row that has it.
-
-    Row `number` begins at ``x[begin]``.
-    """
-    found = False
-    for j in range(U(len(best))):  # most rows have no larger entry: a loop without a branch finds that out in vectors
-        found |= x[begin + j] > best[j]
-    if not found:
-        return
-    for j in range(U(len(best))):
-        if x[begin + j] > best[j]:
-            best[j] = x[begin + j]
-            at[j] = number
-
-
 @ParallelKernel
-def _scan_rows(first, last, x, bounds, rows, columns, low, least, high, best, at):
+def _scan_rows(first, last, x, bounds, rows, columns, low, least, high):
     """Scan the blocks first..last-1 of a flat matrix x; block b has the rows ``bounds[b]`` to ``bounds[b + 1] - 1``.
 
     ``rows[r]`` becomes the sum of row r. The other results have one row for each block and one column for each column
-    of the matrix: sums, smallest, smallest positive and largest entries, and, if `best` has columns, the largest
-    entries with their rows.
+    of the matrix: sums, smallest, smallest positive and largest entries.
     """
     width = columns.shape[1]
     for b in range(first, last):
-        column, lowest, positive, highest, largest, place = columns[b], low[b], least[b], high[b], best[b], at[b]
+        column, lowest, positive, highest = columns[b], low[b], least[b], high[b]
         for r in range(bounds[b], bounds[b + 1]):
             begin = U(r * width)
             rows[r] = _sum_row(x, begin, U(width))
             _add_row(x, begin, column, lowest, positive, highest)
-            if len(largest):
-                _keep_larger(x, begin, r, largest, place)
 
 
 def scan_large(
-    values: AnyArray, *, rank: bool = False, wide: int = 64, blocks: int = 8
-) -> tuple[float, float, float, float, tuple[FloatArray, ...], IntArray | None]:
+    values: AnyArray, *, wide: int = 64, blocks: int = 8
+) -> tuple[float, float, float, float, tuple[FloatArray, ...]]:
     """Read an X in any order of memory, and return the fields of `data.checks.Scan`.
 
-    With `rank`, the place of the largest entry in each slice of the last mode is found too, if X is in C order: the
-    basis B3 takes these entries. A row of the matrix that is read consists of as many of the last modes as are needed
-    for at least `wide` entries, so that loops along rows run in vectors. The rows are read in `blocks` blocks.
+    A row of the matrix that is read consists of as many of the last modes as are needed for at least `wide` entries, so
+    that loops along rows run in vectors. The rows are read in `blocks` blocks.
     """
     x, order = in_memory_order(values)
     lead = x.ndim - 1
@@ -93,21 +72,16 @@ def scan_large(
     sides, width = x.shape[lead:], math.prod(x.shape[lead:])
     flat, n_rows = x.ravel(), x.size // width
     bounds = np.unique(np.linspace(0, n_rows, blocks + 1).astype(np.int64))
-    n_blocks, n_ranked = len(bounds) - 1, width if rank and order == list(range(x.ndim)) else 0
+    n_blocks = len(bounds) - 1
     rows, columns = np.empty(n_rows), np.zeros((n_blocks, width))
     low, least, high = (np.full((n_blocks, width), bound) for bound in (np.inf, np.inf, -np.inf))
-    # the largest entry of each column in each block, and its row, to begin with the block's first; without columns if
-    # no ranking is wanted
-    best = np.full((n_blocks, n_ranked), -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
-    at = np.repeat(bounds[:-1, None], n_ranked, axis=1)
     # sums that overflow or meet NaN give a total that is not finite: the caller looks for the reason
     with np.errstate(over="ignore", invalid="ignore"):
-        _scan_rows(x.size, n_blocks, flat, bounds, rows, columns, low, least, high, best, at)
+        _scan_rows(x.size, n_blocks, flat, bounds, rows, columns, low, least, high)
         margins = _sum_onto_modes(rows.reshape(x.shape[:lead])) + _sum_onto_modes(columns.sum(axis=0).reshape(sides))
         total = float(rows.sum())
     by_mode = tuple(margins[order.index(k)] for k in range(x.ndim))
-    ranking = _find_first_places(best, at * (width // sides[-1]), sides[-1]) if n_ranked else None
-    return total, float(low.min()), float(least.min()), float(high.max()), by_mode, ranking
+    return total, float(low.min()), float(least.min()), float(high.max()), by_mode
 
 
 def _sum_onto_modes(x: FloatArray) -> list[FloatArray]:
@@ -115,15 +89,35 @@ def _sum_onto_modes(x: FloatArray) -> list[FloatArray]:
     return [x.sum(axis=tuple(j for j in range(x.ndim) if j != k)) for k in range(x.ndim)]
 
 
-def _find_first_places(high: FloatArray, at: IntArray, n: int) -> IntArray:
-    """Find the place of the largest entry in each of the `n` slices of the last mode; of equal entries, the first.
+@ParallelKernel
+def _rank_columns(first, last, x, best, at):
+    """Find the largest entry of the columns first..last-1 of a matrix, `best`, and the first row that has it, `at`.
 
-    A place is an entry's number in C order within its slice. For each block and column of the matrix, `high` holds the
-    largest entry and `at` the place where its row begins.
+    Both begin with row 0.
     """
-    at = at + np.arange(high.shape[1]) // n  # the last mode runs fastest: the columns of a slice are every n-th
-    high, at = high.reshape(-1, n), at.reshape(-1, n)
-    return np.asarray(np.where(high == high.max(axis=0), at, np.iinfo(np.int64).max).min(axis=0))
+    for r in range(1, len(x)):
+        row, found = x[r], False
+        for j in range(U(first), U(last)):  # most rows have no larger entry: a loop without a branch runs in vectors
+            found |= row[j] > best[j]
+        if found:
+            for j in range(U(first), U(last)):
+                if row[j] > best[j]:
+                    best[j], at[j] = row[j], r
+
+
+def rank_last(values: AnyArray) -> IntArray | None:
+    """Find the place of the largest entry in each slice of the last mode; of equal entries, the first.
+
+    A place is an entry's number in C order within its slice. The basis B3 takes these entries. ``None`` unless X is in
+    C order; it must not hold NaN.
+    """
+    x, order = in_memory_order(values)
+    if order != sorted(order):
+        return None
+    x = x.reshape(-1, x.shape[-1])
+    best, at = x[0].copy(), np.zeros(x.shape[1], dtype=np.int64)
+    _rank_columns(x.size, len(best), x, best, at)
+    return at
 
 
 def in_memory_order(values: AnyArray) -> tuple[NDArray[Any], list[int]]:
