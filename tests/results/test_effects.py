@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import legendre as ld
 from legendre.core.errors import InvalidQuery, InvalidSetting, TooLarge
 from legendre.core.types import FloatArray
-from legendre.results.effects import Measure
+from legendre.results.effects import Measure, _reverses
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
@@ -173,6 +173,16 @@ def test_joint_effects_that_reverse_the_order_of_means_are_named() -> None:
     assert "Levels of a are in another order than their observed means: joint effects reverse it" in repr(
         ld.decompose(x, ld.full(), names=["a", "b"]).effects(measure="uniform")
     )
+
+
+def test_the_order_of_means_is_compared_on_the_scale_of_the_effects() -> None:
+    """Factors of 0.91 and 0.95 in the opposite order of their means stood in a picture without a note."""
+    of_means = "Levels of b are in another order than their observed means"
+    assert of_means in repr(ld.decompose([[5, 1, 2], [1, 4, 2]], "full", names=["a", "b"], counts=False).effects())
+    one = np.array([0.0, 0.02, 0.05])
+    assert _reverses(one, one[[1, 0, 2]])
+    assert not _reverses(one, one)
+    assert not _reverses(one * 1e-3, one[::-1])  # too small to see
 
 
 def test_where_cells_vanish_averages_are_over_the_others() -> None:

@@ -429,11 +429,15 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
 def _reverses(one: FloatArray, other: FloatArray, least: float = 0.05) -> bool:
     """Decide whether some two levels are in opposite order in two vectors of log factors, one entry for each level.
 
-    Their difference must be more than `least` in both vectors, a factor of 1.05: ties and rounding do not count.
+    Their difference must be visible in both vectors: more than `least`, a factor of 1.05, or where all factors are
+    close to 1, more than this share of the range of the vector. A factor of 1.001 does not count: it may be rounding.
     """
     with np.errstate(invalid="ignore"):  # -inf minus -inf, at levels without data
         in_one, in_other = (np.subtract.outer(logs, logs) for logs in (one, other))  # for each pair of levels
-        return bool(((in_one > least) & (in_other < -least)).any())
+        least_one, least_other = (
+            min(least, max(1e-3, least * float(np.nanmax(d, initial=0.0)))) for d in (in_one, in_other)
+        )
+        return bool(((in_one > least_one) & (in_other < -least_other)).any())
 
 
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:

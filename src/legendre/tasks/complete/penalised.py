@@ -356,7 +356,7 @@ def advance(point: PenalisedPoint, likeness: bool, number: int) -> PenalisedPoin
     """
     rng = np.random.default_rng(number)
     # moments are averaged over coefficients: the more there are, the fewer draws are needed
-    draws = [point.draw(rng) for _ in range(min(max(50_000 // point.b.size, 1), 8))]
+    draws = [point.draw(rng) for _ in range(min(max(50_000 // point.b.size, 2), 8))]
     return _fit_roughly(learn(point, draws, likeness), point.h, 10)
 
 
