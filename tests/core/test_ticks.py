@@ -97,3 +97,12 @@ def test_factors_are_plain_numbers() -> None:
     set_factor_ticks(short)
     assert short.get_yscale() == "linear"
     assert [format_number(v) for v in (0.05, 12345.0, 2e9)] == ["0.05", "12,345", "2e+09"]
+
+
+def test_long_names_of_axes_are_broken_into_lines() -> None:
+    """What all levels begin with was written into the label, which then went beyond the figure."""
+    ax = Figure(figsize=(3, 2)).subplots()
+    level_ticks(ax, "y", of([f"a long common beginning of level {i}" for i in range(4)], "a mode with a long name"), 0)
+    lines = ax.get_ylabel().split("\n")
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 24

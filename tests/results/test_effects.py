@@ -109,6 +109,14 @@ def test_larger_sets_can_be_left_out(rng: np.random.Generator) -> None:
     assert pairs.variance == pytest.approx(every.variance), "shares are of all of log Q"
 
 
+def test_shares_of_many_parameters_are_those_of_all_effects(rng: np.random.Generator) -> None:
+    """With max_order the variance was a sum over all pairs of parameters, which takes hours for a full basis."""
+    fit = ld.decompose(rng.gamma(5.0, size=(40, 30, 18)), ld.full())
+    pairs, every = fit.effects(max_order=2), fit.effects()
+    assert {e.modes: e.share for e in pairs} == {e.modes: e.share for e in every if len(e.modes) <= 2}
+    assert pairs.variance == every.variance
+
+
 def test_effects_are_found_and_listed_by_names(rng: np.random.Generator) -> None:
     x, names = rng.random((3, 4, 2)) + 0.1, ["carrier", "dest", "hour"]
     effects = ld.decompose(x, "interactions(2)", names=names, levels={"hour": [7, 8]}).effects()

@@ -97,3 +97,5 @@ def test_adjusted_residuals_have_a_picture_and_the_legend_the_range_and_the_p_va
     assert beyond == (abs(adjusted) > 2).sum() > 0
     with pytest.raises(ld.LegendreError, match="every mode"):
         m.plot.mosaic("A", kind="adjusted")
+    exact = ld.loglinear([[18, 7, 5], [6, 19, 9]], "A * B").plot.mosaic()  # it said "-1.18e-15 to 0; p = -"
+    assert exact.figure.axes[-1].get_ylabel() == "Pearson residual, 0 to 0"

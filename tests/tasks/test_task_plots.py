@@ -99,6 +99,16 @@ def test_a_completion_answers_for_all_cells(gappy: Any, basis: str | None) -> No
     np.testing.assert_allclose(done.condition({1: 0}), whole[:, 0] / whole[:, 0].sum(), rtol=1e-9)
     assert done.filled.sample(5, 0).shape == (5, 2)
     assert {effect.modes for effect in done.effects()} >= {(0,), (1,)}
+    log_q = np.log(done.fit.tensor(extend=True) if basis else done.fit.tensor())
+    parts = [e.values.reshape([n if k in e.modes else 1 for k, n in enumerate(gappy.shape)]) for e in done.effects()]
+    shape_of_log_q = sum(parts) - np.broadcast_to(log_q - log_q.flat[0], gappy.shape)
+    np.testing.assert_allclose(shape_of_log_q, shape_of_log_q.flat[0], atol=1e-9)
+    seen = ~np.isnan(gappy)
+    p, q = (part[seen] / part[seen].sum() for part in (gappy, np.exp(log_q)))
+    share = 1.0 - np.sum(p * np.log(p / q)) / np.sum(p * np.log(p * len(p)))
+    assert f"The model explains {100 * share:.1f} % of KL from uniform" in str(done.effects())
+    titles = [ax.get_title() for ax in done.plot.effects().axes]
+    assert any(title.startswith("mode 0: ") for title in titles)
 
 
 def test_slices_of_a_completion_show_how_wide_intervals_are(gappy: Any) -> None:

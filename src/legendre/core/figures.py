@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from os.path import commonprefix
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -189,7 +190,9 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     kept = choose_ticks(texts, n if n <= n_fitting else min(most_ticks, n_fitting))
     along = ax.xaxis if axis == "x" else ax.yaxis
     along.set_ticks(shown[kept].tolist(), [texts[i] for i in kept])
-    along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + shared_start)
+    name = (labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + shared_start
+    # an axis may be as narrow as a map of two levels, with room around it
+    along.set_label_text(fill(name, max(int(inches / letter_width), 20)))
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
 

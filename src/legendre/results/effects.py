@@ -262,11 +262,14 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     if measure == "fitted" and _can_fit_on_alive(fit):
         tables, variances, mean, total = _fit_on_alive(fit, max_order)
     else:
-        tables, mean = tables_of(quotient, fit.model.positions, theta, weights, max_order)
+        positions, n_cells = fit.model.positions, math.prod(quotient.merged_shape)
+        # For many parameters (1e9 products take seconds) all effects of a small grid cost less than `total_variance`.
+        pairs = len(theta) ** 2 * len(weights) <= 1e9 or n_cells > limits.LARGEST_EFFECTS
+        tables, mean = tables_of(quotient, positions, theta, weights, max_order if pairs else None)
         variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
         # if larger sets have effects too, the variances do not add up to that of log Q
-        cut = max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
-        total = total_variance(fit.model.positions, theta, weights) if cut else math.fsum(variances.values())
+        cut = pairs and max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
+        total = total_variance(positions, theta, weights) if cut else math.fsum(variances.values())
     parts = {
         modes: Effect(
             modes,
@@ -277,6 +280,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
             fit.origin.part(modes),
         )
         for modes in sorted(tables, key=lambda modes: (len(modes), modes))
+        if max_order is None or len(modes) <= max_order
     }
     return Effects(fit, measure, mean - fit.psi, total, parts)  # log(Q / base) is the sum of steps minus psi
 

@@ -141,7 +141,7 @@ class Plots:
                 level_ticks(ax, "x", labels, modes[-1])
                 level_ticks(ax, "y", labels, modes[-2])
                 part = f"{labels.mode(modes[0])}{level} {labels.level(modes[0], chosen[row])}"
-                ax.set_title(name if len(modes) == 2 else f"{shorten(part, 28)}: {name}")
+                ax.set_title(name if len(modes) == 2 else fill(f"{shorten(part, 28)}: {name}", 38))
                 ax.label_outer()
                 if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
                     # crosses where Q vanishes, dots where X is missing and Q is not
@@ -304,6 +304,7 @@ class Plots:
             cells = pair.labels.indices(np.argwhere(np.ones(pair.labels.shape)))
             found = tests.residuals("adjusted", cells, indices=True).reshape(pair.labels.shape)
             residuals = np.nan_to_num(found).transpose(kept)
+        residuals[np.abs(residuals) <= (EXACT if pair.counts else EXACT * np.nanmax(table.x))] = 0.0
         starts, lengths = split_square(np.nan_to_num(table.x))
         ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
         # five shades: grey between -2 and 2, one for unusual residuals and a dark one beyond 4, for each sign
@@ -322,7 +323,8 @@ class Plots:
         ax.spines[:].set_visible(False)
         name = f"{kind.capitalize()} residual" if pair.counts else "difference"
         name += f", {np.nanmin(residuals):.3g} to {np.nanmax(residuals):.3g}"
-        name += "" if tests is None else f"; p = {p_text(tests.x2_p_value)}".replace("= <", "< ")
+        # without degrees of freedom there is no p-value
+        name += f"; p = {p_text(tests.x2_p_value)}".replace("= <", "< ") if tests is not None and tests.df else ""
         add_colour_bar([ax], shades, name, shrink=0.7, pad=0.12)
         names = shorten(list_words([labels.mode(k) for k in range(len(kept))]), 30)
         ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")

@@ -28,14 +28,14 @@ from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import sum_others
 from legendre.results.distribution import tensor as model_tensor
-from legendre.results.effects import Effect
+from legendre.results.effects import Effect, Effects
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Solver, Status
 from legendre.tasks.complete.crossval import CrossValidation, HoldOut, deal, extrapolate, read_modes, select
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 
 if TYPE_CHECKING:
-    from legendre.results.plots import Plots
+    from legendre.results.plots import FitPlots
     from legendre.results.report import ReportContent
 
 
@@ -140,11 +140,34 @@ class Completion(Result):
         """Draw cells of the filled tensor, each as often as its share; see `Decomposition.sample`."""
         return self.filled.sample(n, rng)
 
-    def effects(self) -> list[Effect]:
-        """List effects of modes and of pairs of modes on the logarithm of the model's values at all cells."""
-        return list(self.fit._small_effects())
+    def effects(self) -> Effects:
+        """Write the logarithm of the model's values at all cells as a sum of effects of modes, pairs, and so on.
 
-    _small_effects = effects
+        With a basis they are those of `fit`, see `Decomposition.effects`.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> X = [[10.0, 20.0, 30.0], [np.nan, 40.0, 60.0], [20.0, 40.0, 60.0]]
+        >>> ld.complete(X, "interactions(1)").effects()[0].values.round(3).tolist()
+        [-0.545, 0.149, 0.149]
+        """
+        return self._described.effects()
+
+    @cached_property
+    def _described(self) -> Decomposition:
+        """The fit; without a basis, one to the model's means that explains X as well as the model does."""
+        if isinstance(self.fit, Decomposition):
+            return self.fit
+        # without parameters it knows how far X is from the uniform distribution and from independence
+        seen = fit_recipe(observe(self.values, self.observed), as_basis("empty"), Settings())
+        known = {"kl": self.kl, "kl_uniform": seen.kl_uniform, "kl_independence": seen.kl_independence}
+        model: Decomposition = self.fit.on_full_basis
+        return replace(model, data=None, _measured=known)
+
+    def _small_effects(self) -> list[Effect]:
+        """List effects of modes and of pairs, which the report page draws."""
+        return list(self.fit._small_effects())
 
     if not TYPE_CHECKING:  # `Result` declares their types
         labels = of_fit("labels", "Names of the modes of X and of their levels.")
@@ -161,13 +184,11 @@ class Completion(Result):
     rank = of_fit("rank", "The number of independent parameters on the observed cells; `fit.rank_is_bound`: a bound.")
 
     @property
-    def plot(self) -> Plots:
+    def plot(self) -> FitPlots:
         """Pictures, as for a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
-        from legendre.results.plots import FitPlots, Plots
+        from legendre.results.plots import FitPlots
 
-        if isinstance(self.fit, PenalisedFit):
-            return Plots(self, self._pair())
-        return FitPlots(self.fit, self._pair(), fit=self.fit)
+        return FitPlots(self.fit, self._pair(), fit=self._described)
 
     def _pair(self) -> ArrayPair:
         """Return X, NaN at missing cells, beside the model's values, for pictures and the report.

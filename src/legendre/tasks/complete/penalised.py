@@ -56,6 +56,7 @@ from legendre.solvers.loop import Status, Step
 from legendre.tasks.complete.crossval import Folds
 
 if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
     from legendre.results.report import ReportContent
 
 LONGEST_LEARNED = 500
@@ -148,13 +149,14 @@ class PenalisedFit(Result):
         ends = np.maximum(np.sqrt(self.means) + np.moveaxis(steps, -1, 0) * sd, 0.0) ** 2
         return ends[0], ends[1]
 
-    def _small_effects(self) -> list[Effect]:
-        """List effects of modes and of pairs of modes on log Q at all cells.
+    @cached_property
+    def on_full_basis(self) -> Decomposition:
+        """A fit of the full basis to the model's means: it reproduces them at all cells, and has effects."""
+        return replace(fit_recipe(observe(self.means, "all"), as_basis("full"), Settings()), origin=self.origin)
 
-        They come from a fit of the full basis to the model's means: it reproduces the means and has effects.
-        """
-        full = fit_recipe(observe(self.means, "all"), as_basis("full"), Settings())
-        return replace(full, origin=self.origin)._small_effects()
+    def _small_effects(self) -> list[Effect]:
+        """List effects of modes and of pairs of modes on log Q at all cells."""
+        return self.on_full_basis._small_effects()
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the report page shows; it does not list the parameters, which are one for each cell."""
