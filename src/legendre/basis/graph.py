@@ -97,7 +97,7 @@ def graph(
     >>> [(edge.a, edge.b) for edge in fit.graph.edges]
     [(1, 0)]
     >>> ld.decompose(ld.from_rows(rows), ld.graph(terms="sparse")).basis.tolist()
-    [[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0]]
+    [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]]
     """
     check_choice(terms, "graph: terms", ("tables", "sparse"), InvalidBasis)
     if isinstance(criterion, str):

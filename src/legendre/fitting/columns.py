@@ -328,13 +328,11 @@ class Network:
         margins = layout.matrices(propagate(layout, theta)[1].margins)
         families, tables = [np.array([*parents, v]) for v, parents in graph.families], []
         for family in families:
-            held = family[sizes[family] > 1].tolist()  # a column of one level is in no clique
-            home = layout.tree.home_of(held) if held else -1
-            modes = layout.tree.cliques[home].modes if held else ()
-            table = margins[home].reshape(sizes[list(modes)]) if held else np.ones(1)
-            table = table.sum(axis=tuple(axis for axis, k in enumerate(modes) if k not in held))
-            kept = [k for k in modes if k in held]
-            tables.append(table.transpose([kept.index(k) for k in held]).reshape(sizes[family]))
+            home = layout.tree.home_of(family)  # a column of one level is in no clique: any table will do
+            clique = layout.tree.cliques[home]
+            axes = [clique.modes.index(k) for k in family if sizes[k] > 1]
+            table = np.einsum(margins[home].reshape(clique.shape), [*range(len(clique.modes))], axes)
+            tables.append(table.reshape(sizes[family]))
         return cls(sizes, families, tables).with_pseudo_counts(0.0)
 
     def smooth(self, strength: float, base: Sequence[FloatArray]) -> Network:

@@ -12,22 +12,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from legendre.basis.basis import Cells
 from legendre.basis.interactions import blocks
 from legendre.core import limits
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.sparse import Sparse
-from legendre.engines.junction import JunctionEngine
+from legendre.fitting.fit import Settings, fit_on
 from legendre.fitting.growing.candidates import NOTHING, pick
 from legendre.fitting.growing.state import LEAST_VARIANCE
-from legendre.model.cliques.graph import Clique, clique_tree
-from legendre.model.cliques.tables import Tables, clique_sums
-from legendre.model.model import Cliques
-from legendre.model.problem import Problem
+from legendre.model.cliques.graph import clique_tree
+from legendre.model.cliques.tables import Tables, clique_sums, propagate
 from legendre.results.graph import InteractionGraph
-from legendre.solvers.loop import Target, run
-from legendre.solvers.newton import Natural, NaturalCG
 
 
 def graph_tables(graph: InteractionGraph, cells: IntArray) -> Tables:
@@ -46,74 +43,59 @@ def choose_terms(graph: InteractionGraph, data: Sparse, price: float) -> IntArra
     scores are computed once in a round, and are worth less after each addition. Growing ends at
     `limits.LARGEST_GROWN` cells beyond those of single columns. Rough fits leave an error of two rows in expectations.
     """
-    shape = data.shape
-    cells = blocks(shape, [(k,) for k in range(len(shape)) if shape[k] > 1])
+    cells = blocks(data.shape, [(k,) for k in range(data.n_modes) if data.shape[k] > 1])
     theta, most = np.zeros(len(cells)), len(cells) + limits.LARGEST_GROWN
-    layout = graph_tables(graph, cells)
+    layout, settings = graph_tables(graph, cells), Settings.read(tol=2.0 / data.total, max_iter=6)
     hat = layout.cumulate(clique_sums(data, layout, data.total))
-    with limit_blas(len(cells)):
-        while True:
-            tables = replace(layout, basis=cells)
-            model = Cliques(data.support, None, cells, layout.quotient, cells, tables=tables)
-            target = Target(JunctionEngine(model), Problem(data, model, hat[tables.positions]), 2.0 / data.total)
-            solver = Natural() if len(cells) <= limits.LARGEST_MATRIX else NaturalCG()
-            point = run(solver, target, theta, max_iter=6).point
-            found, gains = _score_cells(tables, hat, tables.cumulate(point.cache.margins), price / data.total)
-            best = np.argsort(-gains, kind="stable")[: min(max(8, len(cells) // 5), most - len(cells))]
-            best = best[gains[best] >= 0.1 * gains.max(initial=0.0)]
-            if not len(best):
-                return cells[np.lexsort(cells.T[::-1])]
-            cells, theta = np.concatenate([cells, found[best]]), np.append(point.theta, np.zeros(len(best)))
+    while True:
+        theta, tables = fit_on(data, Cells(cells), settings, start=theta).theta, replace(layout, basis=cells)
+        eta = tables.cumulate(propagate(tables, theta)[1].margins)
+        with limit_blas(len(cells)):
+            parts = [score_clique(tables, c, hat, eta, price / data.total) for c in range(len(tables.tree.cliques))]
+        found, gains = map(np.concatenate, zip(*parts, strict=True))
+        best = np.argsort(-gains, kind="stable")[: min(max(8, len(cells) // 5), most - len(cells))]
+        best = best[gains[best] >= 0.1 * gains.max(initial=0.0)]
+        if not len(best):
+            return cells
+        cells, theta = np.concatenate([cells, found[best]]), np.append(theta, np.zeros(len(best)))
 
 
-def _score_cells(tables: Tables, hat: FloatArray, eta: FloatArray, price: float) -> tuple[IntArray, FloatArray]:
-    """List cells that gain more than `price` each, (n x N), and their gains in KL.
-
-    `hat` and `eta` are the expectations of the data and of the fit at all cells of the tables. Cells of different
-    cliques are scored without regard to each other.
-    """
-    cells, gains = [np.empty((0, len(tables.tree.home)), dtype=np.int64)], [np.empty(0)]
-    used = tables.basis > 0
-    for clique, p, q in zip(tables.tree.cliques, tables.matrices(hat), tables.matrices(eta), strict=True):
-        inside = np.isin(np.arange(used.shape[1]), clique.modes)
-        terms = tables.basis[~used[:, ~inside].any(axis=1)][:, clique.modes]
-        found, gain = _score_clique(clique, p.ravel(), q.ravel(), terms, max(price, NOTHING))
-        cells.append(np.zeros((len(found), len(inside)), dtype=np.int64))
-        cells[-1][:, clique.modes] = found
-        gains.append(gain)
-    return np.concatenate(cells), np.concatenate(gains)
-
-
-def _score_clique(
-    clique: Clique, p: FloatArray, q: FloatArray, terms: IntArray, price: float,
+def score_clique(
+    tables: Tables, c: int, hat: FloatArray, eta: FloatArray, price: float,
     order: int = 3, listed: int = 128, most: int = 4,
 ) -> tuple[IntArray, FloatArray]:  # fmt: skip
-    """Choose up to `most` cells of a clique (n x modes) by score tests, each given `terms` and those before it.
+    """List up to `most` cells (n x N) of clique c by score tests, and what each gains in KL, more than `price`.
 
-    `p` and `q` are expectations at the table's cells. Cells of at most `order` modes are scored that are not all in
-    the parent. Only the `listed` best by the score without other terms are compared, if that is at least a third of the
-    price.
+    Each is scored given the terms within the clique, and those before it in the list. `hat` and `eta` are the
+    expectations of the data and of the fit at all cells of all tables. Cells of at most `order` modes are scored that
+    are not all in the parent. Only the `listed` best by the score without other terms are compared, if that is at least
+    a third of the price.
     """
-    place = np.ravel_multi_index(tuple(terms.T), clique.shape)
-    coordinates = np.indices(clique.shape).reshape(len(clique.shape), -1)
-    n_used = np.count_nonzero(coordinates, axis=0)
-    variance, slope = q * (1.0 - q), p - q
-    usable = (n_used > 1) & (n_used <= order) & coordinates[clique.shared :].any(axis=0) & (variance > LEAST_VARIANCE)
-    usable[place] = False
-    score = np.divide(slope**2, 2.0 * variance, out=np.zeros_like(q), where=usable)
-    best = np.argsort(-score, kind="stable")[:listed]
-    best = best[score[best] > price / 3.0]
-    cells = coordinates.T[best]
+    clique, p, q = tables.tree.cliques[c], tables.matrices(hat)[c].ravel(), tables.matrices(eta)[c].ravel()
+    used, terms = np.count_nonzero(tables.basis, axis=1), tables.basis[:, clique.modes]
+    terms = terms[np.count_nonzero(terms, axis=1) == used]
+
+    def place(cells: IntArray) -> IntArray:
+        """Return the place of cells, whose coordinates are on the last axis, in the table."""
+        return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(cells, -1, 0)), clique.shape))
 
     def covariances(one: IntArray, other: IntArray) -> FloatArray:
         """Return the covariances of the features of cells: the product of two features is that of their join."""
-        joins = np.maximum(one[:, None], other)
-        ends = (q[np.ravel_multi_index(tuple(each.T), clique.shape)] for each in (one, other))
-        return np.asarray(q[np.ravel_multi_index(tuple(np.moveaxis(joins, -1, 0)), clique.shape)] - np.outer(*ends))
+        return np.asarray(q[place(np.maximum(one[:, None], other))] - np.outer(q[place(one)], q[place(other)]))
 
+    every = np.indices(clique.shape).reshape(len(clique.shape), -1).T
+    size, variance, slope = np.count_nonzero(every, axis=1), q * (1.0 - q), p - q
+    usable = (size > 1) & (size <= order) & every[:, clique.shared :].any(axis=1) & (variance > LEAST_VARIANCE)
+    usable[place(terms)] = False
+    score = np.divide(slope**2, 2.0 * variance, out=np.zeros_like(q), where=usable)
+    best = np.argsort(-score, kind="stable")[:listed]
+    best = best[score[best] > max(price, NOTHING) / 3.0]
+    cells, deviation = every[best], np.sqrt(variance[best])
     across = covariances(terms, cells)
-    # what the terms leave of the covariances, in units of standard deviations; lstsq, since terms may be dependent
+    # what the terms leave of the covariances; lstsq, since terms may be dependent
     left = covariances(cells, cells) - across.T @ np.linalg.lstsq(covariances(terms, terms), across)[0]
-    deviation = np.sqrt(variance[best])
-    chosen, gains, _ = pick(left / np.outer(deviation, deviation), slope[best] / deviation, most, price, 1e-3)
-    return cells[chosen], gains
+    scaled = left / np.outer(deviation, deviation)
+    chosen, gains, _ = pick(scaled, slope[best] / deviation, most, max(price, NOTHING), 1e-3)
+    found = np.zeros((len(chosen), len(tables.tree.home)), dtype=np.int64)
+    found[:, clique.modes] = cells[chosen]
+    return found, gains

@@ -95,23 +95,15 @@ def term_gain(table, n_a, n_b):
     """
     excess, variance = np.zeros((n_a, n_b)), np.zeros((n_a, n_b))
     for own in table.reshape(-1, n_a, n_b):
-        for i in range(n_a - 2, -1, -1):
-            own[i] += own[i + 1]
-        for j in range(n_b - 2, -1, -1):
-            own[:, j] += own[:, j + 1]  # now own[i, j] is the weight of the rows with a >= i and b >= j
-        total = own[0, 0]
+        for i in range(n_a - 1, 0, -1):
+            own[i - 1] += own[i]
+        for j in range(n_b - 1, 0, -1):
+            own[:, j - 1] += own[:, j]  # now own[i, j] is the weight of the rows with a >= i and b >= j
+        total, p, q = own[0, 0], own[:, :1], own[:1]
         if total > 1:
-            for i in range(1, n_a):
-                for j in range(1, n_b):
-                    p, q = own[i, 0], own[0, j]
-                    excess[i, j] += own[i, j] - p * q / total
-                    variance[i, j] += p * (total - p) * q * (total - q) / (total * total * (total - 1))
-    best = 0.0
-    for i in range(1, n_a):
-        for j in range(1, n_b):
-            if variance[i, j] > 0:
-                best = max(best, 0.5 * excess[i, j] ** 2 / variance[i, j])
-    return best
+            excess += own - p * q / total
+            variance += p * (total - p) * q * (total - q) / (total * total * (total - 1))
+    return (0.5 * excess**2 / np.where(variance > 0, variance, np.inf)).max()
 
 
 @inner
