@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
+from string import ascii_letters
 from typing import Any, Literal
 
 import numpy as np
@@ -330,8 +331,9 @@ class Network:
         for family in families:
             home = layout.tree.home_of(family)  # a column of one level is in no clique: any table will do
             clique = layout.tree.cliques[home]
-            axes = [clique.modes.index(k) for k in family if sizes[k] > 1]
-            table = np.einsum(margins[home].reshape(clique.shape), [*range(len(clique.modes))], axes)
+            letters = dict(zip(clique.modes, ascii_letters, strict=False))
+            kept = "".join(letters[k] for k in family.tolist() if sizes[k] > 1)
+            table = np.einsum(f"{''.join(letters.values())}->{kept}", margins[home].reshape(clique.shape))
             tables.append(table.reshape(sizes[family]))
         return cls(sizes, families, tables).with_pseudo_counts(0.0)
 
