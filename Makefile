@@ -13,27 +13,39 @@ define INSTALL
 	touch $@
 endef
 
-.PHONY: demo test tests test-browser lint fuzz fuzz-long
+.PHONY: demo test test-browser lint fuzz fuzz-long
 .PHONY: docs test-matrix bench bench-quick bench-against race experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
-# Lint beside the tests, which two processes share. With COVERAGE=1 the tests also measure which lines run, and some of them
-# run again with the compiler off, which shows coverage the lines of compiled code. Two processes with two BLAS threads each
-# would spend a third of their time waiting for each other.
+# Lint and the tests, in parts of which two run at a time. A part imports only what its own tests need: torch and JAX are
+# in one part. The first part compiles the kernels, and the others find them compiled. Two processes with two BLAS threads
+# each would spend a third of their time waiting for each other. With COVERAGE=1 the parts also measure which lines run,
+# and some tests run again with the compiler off, which shows coverage the lines of compiled code.
 PYTEST := $(BIN)/python -m pytest --quiet -p no:zarr
-UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py
+first := $(addprefix tests/,faults engines fuzz solvers)
+data := $(addprefix tests/,data cli core test_inputs_and_doors.py)
+tasks := $(addprefix tests/,tasks fitting)
+results := $(addprefix tests/,results paper)
+others := src README.md docs tests $(addprefix --ignore=,$(first) $(data) $(tasks) $(results))
+uncompiled := tests/engines tests/data/test_reading.py tests/data/test_sparse.py -m uncompiled \
+	-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"
+PARTS := $(addprefix tests-,first data tasks results others $(if $(COVERAGE),uncompiled))
 
 test: $(VENV)/.dev
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint tests
-
-tests: $(VENV)/.dev
-	OPENBLAS_NUM_THREADS=1 $(PYTEST) --numprocesses=2 --dist=loadfile $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
+	rm -f .coverage*
+	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target lint $(PARTS)
 ifdef COVERAGE
-	NUMBA_DISABLE_JIT=1 $(PYTEST) --cov --cov-append $(UNCOMPILED) -m uncompiled \
-		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
 endif
+
+.PHONY: $(PARTS)
+tests-uncompiled: export NUMBA_DISABLE_JIT := 1
+$(PARTS): export OPENBLAS_NUM_THREADS := 1
+$(PARTS): tests-%: $(VENV)/.dev
+	$(if $(COVERAGE),COVERAGE_FILE=.coverage.$*) $(PYTEST) $($*) $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
 
 # The report page in chromium, which is installed where that is possible; without it the tests are skipped, but fail
 # where LEGENDRE_CI is set.
@@ -107,4 +119,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(call INSTALL,dev,$(shell grep -o 'torch==[0-9.]*' pyproject.toml))
 
 clean:
-	rm -rf $(VENV) demo docs/_build docs/gallery docs/reference/generated .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures
+	rm -rf $(VENV) demo docs/_build docs/gallery docs/reference/generated .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 
 import pytest
 
 collect_ignore = ["docs/conf.py"]  # Sphinx's settings are no module with examples
+
+
+def pytest_collection_finish() -> None:
+    """Tell the garbage collector to leave out what was imported: it stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
