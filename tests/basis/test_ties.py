@@ -47,24 +47,15 @@ def test_a_feature_is_the_function_that_was_given() -> None:
 @pytest.mark.parametrize(
     ("basis", "expected"),
     [
-        (ld.ties.uniform(0, 1), lambda i, j: [i * j]),
-        (ld.ties.linear(0, 1, (np.array([3, 4, 6, 7]), np.array([1, 1, 2, 5]))), lambda i, j: [
-            np.array([0, 1, 3, 4])[i] * np.array([0, 0, 1, 4])[j]]),
         (ld.ties.linear(1, 0, {1: [0, 2, 4, 6]}), lambda i, j: [i * 2 * j]),
-        (ld.ties.rows(0, 1), lambda i, j: [(i == k) * j for k in (1, 2, 3)]),
         (ld.ties.columns(0, 1, scores=[5, 6, 6, 8]), lambda i, j: [
             (j == k) * np.array([0, 1, 1, 3])[i] for k in (1, 2, 3)]),
-        (ld.ties.diagonal(0, 1), lambda i, j: [(i == k) & (j == k) for k in range(4)]),
-        (ld.ties.topological([[1, 2, 2, 2], [1, 3, 3, 1], [1, 3, 3, 1], [9, 1, 1, 9]]), lambda i, j: [
-            (i == 0) & (j > 0), np.isin(i, (1, 2)) & np.isin(j, (1, 2)), (i == 3) & np.isin(j, (0, 3))]),
-        (ld.ties.symmetric(0, 1), lambda i, j: [
-            ((i >= a) & (j >= b)) + 1.0 * (a != b) * ((i >= b) & (j >= a))
-            for a in range(4) for b in range(max(a, 1), 4)]),
+        (ld.ties.rows(0, 1), lambda i, j: [(i == k) * j for k in (1, 2, 3)]),
     ],
 )  # fmt: skip
-def test_columns_are_those_of_the_definition(basis: Basis, expected: Callable[..., list[FloatArray]]) -> None:
-    found = tables(basis, SQUARE)
-    wanted = expected(*np.indices((4, 4)))
+def test_columns_are_in_order(basis: Basis, expected: Callable[..., list[FloatArray]]) -> None:
+    """Which they are is judged by the target "ties" of tests/fuzz, without scores in a dict or for columns."""
+    found, wanted = tables(basis, SQUARE), expected(*np.indices((4, 4)))
     assert len(found) == len(wanted)
     for one, other in zip(found, wanted, strict=True):
         assert_array_equal(one, from_first(np.asarray(other, dtype=float)))

@@ -61,37 +61,16 @@ def test_the_order_in_which_levels_come_changes_nothing(
     assert other.kl == pytest.approx(one.kl, rel=1e-12)
 
 
-def test_every_answer_is_in_the_order_of_x(X: FloatArray, tmp_path: Path) -> None:
-    X[2, 3, 1] = np.nan
-    base = np.linspace(1.0, 2.0, X.size).reshape(X.shape)
-    fit = ld.decompose(X, ld.adaptive(8), base=base, unordered=[0, 1])
-    fit.save(tmp_path / "fit.npz")
-    for q in (fit, ld.load(tmp_path / "fit.npz")):
-        by = [q.arrangement[0], q.arrangement[1], range(6)]
-        inner = np.ix_(*by)
-        p = np.where(np.isnan(X), 0.0, q.tensor()) / q.total
-        # by definition: log q is log r plus theta summed over the cells at or below, on the arranged grid
-        steps = np.zeros(X.shape)
-        steps[tuple(q.basis.T)] = q.theta
-        for k in range(3):
-            steps = steps.cumsum(axis=k)
-        expected = np.where(np.isnan(X[inner]), 0.0, base[inner] * np.exp(steps - q.psi))
-        assert_allclose(p[inner], expected, rtol=1e-9)
-        assert p.sum() == pytest.approx(1.0)
-        cells = np.argwhere(~np.isnan(X))
-        assert_allclose(np.exp(q.log_prob(cells)), p[tuple(cells.T)], rtol=1e-9)
-        assert_allclose(q.marginal([1, 0]), p.sum(axis=2).T, rtol=1e-9)
-        assert_allclose(q.condition({0: 3}), p[3] / p[3].sum(), rtol=1e-9)
-        assert_allclose(q.marginal(2, given={1: 4}), p[:, 4].sum(axis=0) / p[:, 4].sum(), rtol=1e-9)
-        assert q.expectation(base) == pytest.approx(float((p * base).sum()))
-        places = np.indices(X.shape)
-        assert q.expectation(lambda i, j, k: i + 20 * j + k) == pytest.approx(
-            float((p * (places[0] + 20 * places[1] + places[2])).sum())
-        )
-        assert q.expectation(np.arange(10.0), modes=1) == pytest.approx(float((p * places[1]).sum()))
-        assert q.most_probable() == np.unravel_index(p.argmax(), X.shape)
-        drawn = q.sample(20_000, rng=0)
-        assert_allclose(np.bincount(drawn[:, 0], minlength=12) / 20_000, p.sum(axis=(1, 2)), atol=0.02)
+def test_functions_and_samples_are_in_the_order_of_x(X: FloatArray) -> None:
+    """The other answers are judged by the target "arranged" of tests/fuzz."""
+    q = ld.decompose(X, ld.adaptive(8), unordered=[0, 1])
+    p, places = q.tensor() / q.total, np.indices(X.shape)
+    assert q.expectation(lambda i, j, k: i + 20 * j + k) == pytest.approx(
+        float((p * (places[0] + 20 * places[1] + places[2])).sum())
+    )
+    assert q.expectation(np.arange(10.0), modes=1) == pytest.approx(float((p * places[1]).sum()))
+    drawn = q.sample(20_000, rng=0)
+    assert_allclose(np.bincount(drawn[:, 0], minlength=12) / 20_000, p.sum(axis=(1, 2)), atol=0.02)
 
 
 def test_effects_and_residuals_are_in_the_order_of_x() -> None:

@@ -1,15 +1,12 @@
-"""Tied parameters against their slow twin: a matrix of features on every cell, and Newton's method by hand."""
+"""Tied parameters: inference, solvers and carriers; tests/fuzz judges fits by the matrix of their features."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import legendre as ld
@@ -17,8 +14,7 @@ from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.data.dense import observe
 from legendre.model.model import Cliques
-from oracles import FloatArray, divergence
-from strategies import count_tables, masks, positive_tensors, shapes
+from oracles import FloatArray
 
 TABLES = json.loads((Path(__file__).parents[1] / "oracles" / "association.json").read_text())
 HAUSER = np.array(TABLES["hauser79"]["counts"])
@@ -33,28 +29,6 @@ def design(basis: Basis, x: FloatArray) -> FloatArray:
     return np.asarray(zeta @ terms.as_ties().matrix().toarray())
 
 
-def twin(features: FloatArray, p: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Newton steps on ``q ~ base exp(F beta)``, halved while the objective rises: beta and q."""
-    beta, target = np.zeros(features.shape[1]), features.T @ p
-
-    def at(b: FloatArray) -> tuple[float, FloatArray]:
-        with np.errstate(divide="ignore"):
-            log_q = features @ b + np.log(base)
-        peak = log_q.max()
-        q = np.exp(log_q - peak)
-        return peak + np.log(q.sum()) - b @ target, q / q.sum()
-
-    value, q = at(beta)
-    for _ in range(80):
-        centred = features - q @ features
-        step = np.linalg.lstsq((centred * q[:, None]).T @ centred, target - features.T @ q, rcond=1e-13)[0]
-        while step.any() and not at(beta + step)[0] <= value + 1e-14 and np.abs(step).max() > 1e-12:
-            step /= 2
-        beta = beta + step
-        value, q = at(beta)
-    return beta, q
-
-
 def test_a_likelihood_ratio_of_tied_models_has_the_difference_of_both() -> None:
     small, large = (ld.decompose(HAUSER, b) for b in (MAIN | ld.ties.uniform(0, 1), MAIN | ld.ties.rows(0, 1)))
     test = ld.anova(small, large).tests[0]  # uniform association is a combination of row effects
@@ -65,52 +39,6 @@ def test_a_likelihood_ratio_of_tied_models_has_the_difference_of_both() -> None:
     symmetric = ld.decompose(HAUSER, ld.ties.symmetric(0, 1))
     quasi = ld.decompose(HAUSER, ld.ties.quasi_symmetric(0, 1))
     assert ld.anova(symmetric, quasi).tests[0].df == 4
-
-
-@st.composite
-def tied_problems(draw: st.DrawFn) -> tuple[FloatArray, Basis, Any, FloatArray | None]:
-    """Draw a tensor, a basis of features and cells, a support, a base measure."""
-    shape = draw(shapes(max_cells=24, max_order=3))
-    x = draw(st.one_of(positive_tensors(shape), count_tables(shape)))
-    mask = draw(masks(shape))
-    if not x[mask].sum() > 0:
-        mask = np.ones(shape, dtype=np.bool_)
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    count = draw(st.integers(1, 4))
-    rounded = draw(st.sampled_from([0, 1]))
-    functions = {f"f{i}": np.round(rng.normal(size=shape) * 2, rounded) for i in range(count)}
-    basis: Basis = ld.features(functions)
-    if draw(st.booleans()):
-        basis = MAIN | basis
-    base = rng.uniform(0.5, 2.0, shape) if draw(st.booleans()) else None
-    return x, basis, mask, base
-
-
-@settings(max_examples=60, deadline=None)
-@given(tied_problems())
-def test_a_tied_fit_is_the_one_of_its_matrix_of_features(problem: tuple[FloatArray, Basis, Any, Any]) -> None:
-    x, basis, mask, base = problem
-    fit = ld.decompose(x, basis, support=mask, base=base)
-    inside = mask.ravel()
-    F, p = design(basis, x)[inside], x.ravel()[inside] / x[mask].sum()
-    r = np.ones(len(p)) if base is None else base.ravel()[inside]
-    beta, q = twin(F, p, r)
-    assert fit.converged
-    got = (fit.tensor() / fit.total).ravel()[inside]
-    boundary = fit.status is ld.results.Status.AT_BOUNDARY
-    assert_allclose(got, q, atol=2e-5 if boundary else 1e-8)
-    assert fit.kl == pytest.approx(max(divergence(p, q), 0.0), abs=1e-5 if boundary else 1e-8)
-    assert (got[p > 0] > 0).all()
-    alive = got > 0
-    rank = np.linalg.matrix_rank(np.column_stack([np.ones(alive.sum()), F[alive]]), tol=1e-8) - 1
-    assert fit.rank == rank
-    assert np.abs(F.T @ (got - p)).max(initial=0.0) <= 1e-9
-    if rank == fit.n_params:
-        centred = F[alive] - got[alive] @ F[alive]
-        information = (centred * got[alive, None]).T @ centred
-        assert_allclose(fit.fisher(), information, atol=1e-9)
-        if not boundary:
-            assert_allclose(fit.theta, beta, atol=1e-5 * (1 + np.abs(beta).max(initial=0.0)))
 
 
 def test_standard_errors_are_those_of_the_inverse_information() -> None:

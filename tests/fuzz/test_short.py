@@ -21,12 +21,12 @@ from .run import arguments_of, campaign, failed, from_text, run_batch, table, to
 from .targets import all_targets
 
 SEED = 20180317
-CASES = {"decompose": 40, "smooth": 3, "hidden": 4}
+CASES = {"decompose": 80, "smooth": 3, "hidden": 12, "boxes": 12, "lacking": 12}
 
 
 @pytest.mark.parametrize("target", all_targets())
 def test_a_short_run_breaks_no_rule(target: str) -> None:
-    found = run_batch(target, SEED, list(range(CASES.get(target, 12))))
+    found = run_batch(target, SEED, list(range(CASES.get(target, 40))))
     assert not list(filter(failed, found)), f"--target {target} --seed {SEED}"
 
 

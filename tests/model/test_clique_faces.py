@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 import legendre as ld
 from legendre.core import limits
@@ -65,54 +63,21 @@ def pair_of_fits(
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_what_vanishes_in_tables_is_what_vanishes_on_the_grid(
-    seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    fit, dense, rng = pair_of_fits(seed, monkeypatch)
+def test_tests_in_tables_are_those_on_the_grid(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fits themselves are judged by the target "cliques" of tests/fuzz."""
+    fit, dense, _ = pair_of_fits(seed, monkeypatch)
     assert (fit.status, fit.rank, fit.n_vanishing) == (dense.status, dense.rank, dense.n_vanishing)
-    assert_array_equal(fit.vanishing_cells, dense.vanishing_cells)
-    assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {
-        modes: entries.tolist() for modes, entries in dense.vanishing_margins.items()
-    }
-    assert_allclose(fit.tensor(), dense.tensor(), atol=1e-7)
-    assert_allclose([fit.kl, fit.rmse], [dense.kl, dense.rmse], atol=1e-8)
-    if fit._alive is None:
-        return
-    every = np.argwhere(np.ones(fit.shape))
-    assert_array_equal(np.isneginf(fit.log_prob(every)), np.isneginf(dense.log_prob(every)))
-    assert_allclose(np.exp(fit.log_prob(every)), np.exp(dense.log_prob(every)), atol=1e-8)
-    assert_allclose(fit.marginal([0]), dense.marginal([0]), atol=1e-8)
-    assert_allclose(fit.eta_tensor(), dense.eta_tensor(), atol=1e-8)
-    assert_allclose(fit.expectation(dense.tensor()), dense.expectation(dense.tensor()), atol=1e-6)
-    assert np.isfinite(fit.log_prob(fit.sample(50, rng=1))).all()
-    assert_allclose(fit.log_prob([fit.most_probable()]), dense.log_prob([dense.most_probable()]), atol=1e-7)
-    event = {k: int(rng.integers(n)) for k, n in enumerate(fit.shape[1:], 1)}
-    assert answer(fit, event) == pytest.approx(answer(dense, event), abs=1e-8)
-    fit.save(tmp_path / "fit.npz")
-    back = ld.load(tmp_path / "fit.npz")
-    assert_array_equal(back.theta, fit.theta)
-    assert_array_equal(back.vanishing_cells, fit.vanishing_cells)
+    every_mode = ld.interactions([tuple(range(len(fit.shape)))])
+    own = ld.anova(fit, ld.decompose(ld.from_coords(*listed(dense)), every_mode)).tests[0]
     monkeypatch.undo()
     ours, theirs = fit.inference(), dense.inference()
     assert ours.df == theirs.df
     assert_allclose([ours.g2, ours.x2], [theirs.g2, theirs.x2], atol=1e-6)
-    every_mode = ld.interactions([tuple(range(len(fit.shape)))])
     ratio = ld.anova(dense, ld.decompose(table_of(dense), every_mode)).tests[0]
-    with pytest.MonkeyPatch.context() as patch:
-        only_cliques(patch)
-        own = ld.anova(fit, ld.decompose(ld.from_coords(*listed(dense)), every_mode)).tests[0]
     assert own.df == ratio.df
     assert own.statistic == pytest.approx(ratio.statistic, abs=1e-6)
     if fit.n_params:
         assert_allclose(ours.coef().estimate, theirs.coef().estimate, atol=1e-6)
-
-
-def answer(fit: Decomposition, event: dict[int, int]) -> list[float] | str:
-    """Return the first mode's distribution given all others, or the sentence that refuses it."""
-    try:
-        return list(np.ravel(fit.marginal([0], given=event)))
-    except ld.errors.ImpossibleEvent as refusal:
-        return str(refusal)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 13])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
-from math import lgamma
 from pathlib import Path
 from typing import Any
 
@@ -143,22 +142,12 @@ def dense(case: Case) -> tuple[BoolArray, FloatArray, FloatArray]:
 
 @given(problems(max_cells=20, max_params=8, zeros=True, weighted=True))
 @settings(max_examples=40)
-def test_everything_from_the_definitions(case: Case) -> None:
+def test_errors_and_residuals_from_the_definitions(case: Case) -> None:
+    """With cells that vanish and parameters that depend on each other; tests/fuzz judges statistics and p-values."""
     fit = case.fit()
     tests = fit.inference()
     stays, Z, null = dense(case)
     n, mu = case.on_omega(case.X)[stays], (case.total * case.q(fit))[stays]
-    N, seen = case.total, n > 0
-    assert tests.df == len(n) - 1 - (len(case.basis) - len(null))
-    assert tests.g2 == pytest.approx(2 * float(n[seen] @ np.log(n[seen] / mu[seen])), abs=1e-8)
-    assert tests.x2 == pytest.approx(float(((n - mu) ** 2 / mu).sum()), abs=1e-8)
-    ways = lgamma(N + 1) - sum(lgamma(count + 1) for count in n)
-    assert tests.log_likelihood == pytest.approx(ways + float(n @ np.log(mu / N)), abs=1e-8)
-    poisson = float(np.sum(stats.poisson.logpmf(n, mu)))
-    assert tests.aic == pytest.approx(-2 * poisson + 2 * np.linalg.matrix_rank(features(fit)), abs=1e-7)
-    gap = {2 * float(stats.poisson.logpmf(N, N)), -(tests.aic - 2 - 2 * tests.rank + 2 * tests.log_likelihood)}
-    assert max(gap) == pytest.approx(min(gap), abs=1e-7)
-
     A = np.hstack([np.ones((len(n), 1)), Z])
     open_ = (np.abs(null) > 1e-7).any(axis=0) if len(null) else np.zeros(len(case.basis), dtype=np.bool_)
     assert_array_equal(np.isnan(tests.standard_errors), open_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import dask.array as da
@@ -14,12 +13,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
 import legendre as ld
-from legendre.basis.interactions import interactions
 from legendre.core import limits
-from legendre.data.dense import observe
-from legendre.results.distribution import sum_others
-from oracles import FloatArray, IntArray, nearest, zeta_matrix
-from strategies import count_tables, positive_tensors, shapes
+from oracles import FloatArray
+from strategies import count_tables
 
 Modes = tuple[int, ...]
 Given = dict[Modes, FloatArray]
@@ -63,79 +59,6 @@ def largest_values(X: FloatArray, margins: Given) -> FloatArray | None:
             return None
         best[i] = answer.x[i]
     return best.reshape(X.shape)
-
-
-def margins_of(tensor: FloatArray, sets: list[Modes]) -> Given:
-    return {modes: sum_others(tensor, modes) for modes in sets}
-
-
-@st.composite
-def sets_of_modes(draw: st.DrawFn, order: int) -> list[Modes]:
-    groups = [group for n in range(1, order + 1) for group in combinations(range(order), n)]
-    return draw(st.lists(st.sampled_from(groups), min_size=1, max_size=3, unique=True))
-
-
-@st.composite
-def positive_questions(draw: st.DrawFn) -> tuple[FloatArray, Given]:
-    """X > 0 and the margins of another positive tensor: always feasible, always attained."""
-    shape = draw(shapes(max_cells=30, min_order=1, max_order=4))
-    sets = draw(sets_of_modes(len(shape)))
-    return draw(positive_tensors(shape)), margins_of(draw(positive_tensors(shape)), sets)
-
-
-@st.composite
-def gappy_questions(draw: st.DrawFn) -> tuple[FloatArray, Given]:
-    """X with zeros and the margins of a tensor on a part of its support: feasible, often at the boundary."""
-    shape = draw(shapes(max_cells=20, min_order=2, max_order=3))
-    X = draw(positive_tensors(shape)) * (draw(count_tables(shape)) + draw(count_tables(shape)) > 0)
-    inside = np.where(X > 0, draw(count_tables(shape)), 0.0)
-    if not inside.any():
-        inside = np.where(X > 0, 1.0, 0.0)
-    return X, margins_of(inside, draw(sets_of_modes(len(shape))))
-
-
-@given(positive_questions())
-def test_positive_tensors_agree_with_plain_fitting(drawn: tuple[FloatArray, Given]) -> None:
-    X, margins = drawn
-    result = ld.balance(X, margins)
-    assert result.status is ld.results.Status.CONVERGED
-    assert result.residual <= 1e-10
-    assert result.margin_error <= 1e-10 * max(m.max() for m in margins.values())
-    assert_allclose(result.tensor(), ipf(X, margins), rtol=1e-8)
-    product = X.copy()
-    for key, factor in result.factors.items():
-        modes = (key,) if isinstance(key, int) else key
-        product = product * np.expand_dims(factor, tuple(k for k in range(X.ndim) if k not in modes))
-    assert_allclose(result.tensor(), product, rtol=1e-12)
-    logs = np.log(result.tensor() / X)
-    by_theta = (zeta_matrix(np.array(list(np.ndindex(X.shape))), result.basis) @ result.theta).reshape(X.shape)
-    assert_allclose(logs - logs.flat[0], by_theta - by_theta.flat[0], atol=1e-8)
-
-
-@settings(max_examples=25)
-@given(positive_questions())
-def test_scipy_minimises_the_dual(drawn: tuple[FloatArray, Given]) -> None:
-    X, margins = drawn
-    cells: IntArray = np.array(list(np.ndindex(X.shape)), dtype=np.int64)
-    sets = list(margins)
-    Z = zeta_matrix(cells, interactions(sets).select(observe(X)))
-    inside = ipf(np.ones(X.shape), margins)  # some tensor with the margins
-    q = nearest(Z, inside.ravel() / inside.sum(), X.ravel() / X.sum())
-    assert_allclose(ld.balance(X, margins).tensor().ravel() / inside.sum(), q, atol=1e-8)
-
-
-@settings(max_examples=40)
-@given(gappy_questions())
-def test_zeros_faces_and_vanishing_cells(drawn: tuple[FloatArray, Given]) -> None:
-    X, margins = drawn
-    reachable = largest_values(X, margins)
-    assert reachable is not None
-    result = ld.balance(X, margins)
-    assert result.converged
-    gone = (X > 0) & (reachable < 1e-7)
-    assert result.vanishing_cells.tolist() == np.argwhere(gone).tolist()
-    assert result.status is (ld.results.Status.AT_BOUNDARY if gone.any() else ld.results.Status.CONVERGED)
-    assert_allclose(result.tensor(), ipf(np.where(gone, 0.0, X), margins), atol=1e-7 * result.tensor().max())
 
 
 @settings(max_examples=60)

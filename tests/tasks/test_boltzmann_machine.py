@@ -14,14 +14,11 @@ import numpy as np
 import pandas
 import polars
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import legendre as ld
 from legendre.core.types import FloatArray, IntArray
-from oracles import boltzmann_machine
 
 Group = tuple[int, ...]
 
@@ -84,19 +81,6 @@ def test_a_machine_is_its_enumeration(n: int, edges: Any, rng: np.random.Generat
     for group in [(k,) for k in range(n)] + [tuple(keys_of(machine).index(v) for v in key) for key in machine.weights_]:
         on = states[:, list(group)].all(axis=1)
         assert float(q.ravel()[on].sum()) == pytest.approx(rows[:, list(group)].all(axis=1).mean(), abs=1e-10)
-
-
-@given(st.integers(2, 4), st.integers(0, 2**32 - 1), st.data())
-def test_biases_and_weights_are_those_of_gibbs_learning(n: int, seed: int, data: st.DataObject) -> None:
-    every = [tuple(k for k in range(n) if code >> k & 1) for code in range(2**n) if code.bit_count() > 1]
-    edges = data.draw(st.lists(st.sampled_from(every), unique=True, max_size=4))
-    X = np.random.default_rng(seed).uniform(0.2, 3.0, size=(2,) * n)
-    machine = ld.BoltzmannMachine(edges).fit(np.argwhere(X), sample_weight=X.ravel())
-    slow = boltzmann_machine(n, edges, X.ravel() / X.sum())
-    found = np.array([*machine.biases_.values(), *(machine.weights_[edge] for edge in edges)], dtype=np.float64)
-    assert_allclose(found, np.concatenate([slow.biases, slow.weights]), atol=1e-7)
-    assert machine.psi_ == pytest.approx(slow.log_z, abs=1e-7)
-    assert_allclose(machine.conditional().ravel(), slow.probability, atol=1e-10)
 
 
 def test_ordinal_variables_have_arrays(rng: np.random.Generator) -> None:

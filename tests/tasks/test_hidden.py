@@ -65,33 +65,6 @@ def test_a_mixture_is_recovered(rng: np.random.Generator) -> None:
         assert_allclose((pair / found).T[order], table, atol=1e-5)
 
 
-BASES: list[tuple[tuple[int, ...], Any, Any]] = [
-    ((2, 2, 2), rbm(3, 2), (2, 2)),
-    ((2, 3), ld.interactions([(0, 2), (1, 2)]), 2),
-    ((3, 3), ld.interactions([(0, 2), (1, 2), (2, 3)]), (2, 3)),
-    ((2, 2, 3), cells([[1, 0, 0, 1], [0, 1, 2, 0], [0, 0, 1, 1], [0, 1, 0, 2]]), 3),
-    ((4, 5), "B1 + B3(2)", 2),
-    ((6,), cells([[2, 1], [4, 1]]), 2),
-]
-
-
-@pytest.mark.parametrize(("shape", "basis", "sizes"), BASES, ids=[str(i) for i in range(len(BASES))])
-def test_every_number_is_that_of_the_enumeration(
-    shape: tuple[int, ...], basis: Any, sizes: Any, rng: np.random.Generator
-) -> None:
-    X = rng.gamma(2.0, size=shape)
-    fit = ld.hidden(X, basis, sizes, restarts=3, tol=1e-6)
-    assert fit.fit.status is ld.results.Status.CONVERGED
-    assert fit.kl == pytest.approx(visible_kl(fit, X, fit.fit.theta), abs=1e-10)
-    assert fit.kl - 1e-12 <= fit.history[-1].objective <= fit.kl + 1e-6  # the last fit is one more step
-    assert fit.log_likelihood == pytest.approx(float((X * np.log(fit.tensor() / X.sum())).sum()), rel=1e-10)
-    states = np.array(list(np.ndindex(fit.fit.shape)))
-    q = distribution(zeta_matrix(states, fit.fit.basis), fit.fit.theta, np.ones(len(states)))
-    flat = q.reshape(*X.shape, -1)
-    assert_allclose(fit.tensor(), X.sum() * flat.sum(axis=-1), rtol=1e-9)
-    assert_allclose(fit.posterior().reshape(flat.shape), flat / flat.sum(axis=-1, keepdims=True), rtol=1e-8)
-
-
 def test_scipy_finds_nothing_better(rng: np.random.Generator) -> None:
     X = mixture(*latent_class(rng, 2, [2, 2, 2])) + 0.02 * rng.random((2, 2, 2))
     fit = ld.hidden(X, cells([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 0, 1]]), 2)

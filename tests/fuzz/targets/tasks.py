@@ -227,6 +227,7 @@ def try_balance(args: Args, folder: Path) -> Trial:
             alive = possible(Problem.of(X, X > 0, np.array(basis)).Z, T[X > 0] > 0)
             gone, right = cell_set(done.vanishing_cells), cell_set(omega[~alive])
             need(gone == right, f"vanish, but need not: {sorted(gone - right)[:4]}; must: {sorted(right - gone)[:4]}")
+            need((done.status.name == "AT_BOUNDARY") == bool(gone), f"status {done.status.name}")
         elif steady and not done.converged:
             need(False, f"{done.status.name} though margins are those of a tensor: error {done.margin_error:.2e}")
         need(bool(done.summary() and repr(done)), "no summary")
@@ -335,8 +336,9 @@ def try_hidden(args: Args, folder: Path) -> Trial:
                 f"converged with a gradient of {worst:.2e}, tol {done.tol:g}",
             )
         posterior = done.posterior()
-        sums = posterior.sum(axis=hidden)
-        close(sums[visible > 1e-290], np.ones(int((visible > 1e-290).sum())), 1e-12, "posterior")
+        positive = visible > 1e-290
+        share = q[positive] / np.expand_dims(visible[positive], tuple(range(1, len(hidden) + 1)))
+        close(posterior[positive], share, share * relative + 1e-12, "posterior")
         need(bool(done.summary()), "no summary")
         return "right" if done.converged else "unconverged"
 

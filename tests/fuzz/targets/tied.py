@@ -173,12 +173,12 @@ def try_arranged(args: Args, folder: Path) -> Trial:
             need(sorted(places.tolist()) == list(range(X.shape[k])), f"mode {k} has no arrangement of its levels")
             if isinstance(args["unordered"], dict) and k in args["unordered"]:
                 need(places.tolist() == list(args["unordered"][k]), f"mode {k} has another order than the given one")
-        kind, _ = judge_fit(fit, args)
+        kind, problem = judge_fit(fit, args)
         if name == "interactions(2)":  # whole margins are what they are in any order
             plain = ld.decompose(X, name, support=args["support"], base=args["base"])
             if plain.converged and fit.converged:
                 close(fit.kl, plain.kl, 1e-7 * (1 + plain.kl), "KL of another arrangement")
-        stored_alike(fit, folder)
+        stored_alike(fit, folder, problem)
         return kind
 
     held = (X, args["support"], args["base"], args["unordered"])
