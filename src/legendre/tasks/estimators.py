@@ -330,7 +330,7 @@ class Estimator(ABC):
         """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
         labels = self._labels()
         if not hasattr(self, "decomposition_"):
-            raise InvalidSetting("classes and rows with gaps are fitted without a decomposition, so there is no plot.")
+            raise InvalidSetting("with gaps or classes there is no decomposition to plot; see class_effects().plot().")
         return replace(self.decomposition_, origin=Origin(labels)).plot
 
     def _labels(self) -> Labels:
@@ -455,9 +455,10 @@ class LegendreDensity(Estimator):
         the power of 2 that best predicts each row from all others, so that rows never seen have a probability; 1 for
         ``ld.graph(terms="sparse")``.
     classes
-        With ``basis=ld.graph()``: how many classes of rows there are, each with a graph of its own; ``"auto"`` doubles
-        them as long as that improves the prediction of held-out rows (`valid`, else every tenth row). The classes are
-        not observed, so the likelihood is not concave; `tried_` has what was tried.
+        With ``basis=ld.graph()``: how many classes of rows there are, each with a graph of its own, or all with the
+        same, ``ld.graph(shared=True)``; ``"auto"`` doubles them as long as that improves the prediction of held-out
+        rows (`valid`, else every tenth row). The classes are not observed, so the likelihood is not concave, and a
+        better fit may exist; `tried_` has what was tried, and `class_effects` says what tells the classes apart.
     handle_unknown
         What to do about values that are not a level: ``"error"``, the default, or ``"-inf"`` for a log-likelihood of
         ``-inf``. With ``basis=ld.graph()`` such a value by default has probability 1 / (N + 1), where N is the number
