@@ -78,7 +78,8 @@ METHODS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 def section() -> list[str]:
     """Write the lines of the page: a row for each method, the best first."""
-    rows = read(RESULTS, Row)
+    if not (rows := read(RESULTS, Row)):
+        return []
     lines = [
         "\n## Gaps in rows\n",
         f"Of {N_ROWS:,} training rows, {100 * HIDDEN:.0f} % of the values are hidden at random and filled in again.",
