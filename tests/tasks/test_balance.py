@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -14,6 +17,7 @@ from scipy.optimize import linprog
 
 import legendre as ld
 from legendre.core import limits
+from legendre.results.distribution import sum_others
 from oracles import FloatArray
 from strategies import count_tables
 
@@ -260,3 +264,115 @@ TROUBLE: list[tuple[Any, Any, dict[str, Any], str]] = [
 def test_trouble_is_named(X: Any, margins: Any, words: dict[str, Any], text: str) -> None:
     with pytest.raises(ld.LegendreError, match=text):
         ld.balance(X, margins, **words)
+
+
+# ---------------------------------------------------------------- without X: the distribution of largest entropy
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.3])
+def test_the_largest_entropy_is_that_of_a_balanced_uniform_tensor(
+    zeros: float, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    gone = 0
+    for _ in range(25):
+        shape = tuple(rng.integers(1, 4, int(rng.integers(2, 5))).tolist())
+        T = rng.random(shape) * (rng.random(shape) >= zeros)
+        sets = [s for n in (1, 2, 3) for s in combinations(range(len(shape)), n) if rng.random() < 0.5]
+        if not sets or not T.any():
+            continue
+        margins: Given = {s: T.sum(axis=tuple(k for k in range(T.ndim) if k not in s)) for s in sets}
+        fit, twin = ld.balance(None, margins, shape=shape), ld.balance(np.ones(shape), margins)
+        assert fit.status is twin.status
+        assert_allclose(fit.tensor(), twin.tensor(), atol=1e-9)
+        assert fit.vanishing_cells.tolist() == twin.vanishing_cells.tolist()
+        assert_allclose([fit.total, fit.kl_uniform], [T.sum(), twin.kl_to_X], atol=1e-8)
+        q = twin.tensor() / T.sum()
+        alone = reduce(
+            np.multiply.outer, [q.sum(axis=tuple(j for j in range(q.ndim) if j != k)) for k in range(q.ndim)]
+        )
+        assert fit.kl_independence == pytest.approx(ld.dual.kl(q, alone), abs=1e-8)
+        fit.save(tmp_path / "fit.npz")
+        assert_allclose(ld.load(tmp_path / "fit.npz").tensor(), fit.tensor(), atol=1e-12)
+        gone += len(fit.vanishing_cells) > 0
+    assert gone > 5 or not zeros
+
+
+def pair_margins(n: int, width: int, levels: int) -> Given:
+    """Count all pairs that some modes of a random graph of this treewidth form, in rows that depend on each other."""
+    rng = np.random.default_rng(n)
+    cliques = [tuple(range(width + 1))]
+    for k in range(width + 1, n):
+        kept = rng.choice(cliques[rng.integers(len(cliques))], width, replace=False).tolist()
+        cliques.append((*sorted(kept), k))
+    rows = rng.integers(0, levels, (2000, n))
+    for k in range(1, n):
+        rows[:, k] = np.where(rng.random(2000) < 0.5, rows[:, rng.integers(k)], rows[:, k])
+    margins: Given = {}
+    for pair in {pair for clique in cliques for pair in combinations(clique, 2)}:
+        margins[pair] = np.zeros((levels, levels))
+        np.add.at(margins[pair], tuple(rows[:, pair].T), 1.0)
+    return margins
+
+
+def test_margins_of_fifty_modes() -> None:
+    margins = pair_margins(50, 4, 2)
+    fit = ld.balance(None, margins, shape=[2] * 50)
+    assert fit.status is ld.results.Status.CONVERGED
+    assert fit.gap < 1e-12
+    for pair, wanted in margins.items():
+        assert_allclose(fit.marginal(pair) * fit.total, wanted, atol=1e-9 * fit.total)
+    assert np.count_nonzero(fit.basis, axis=1).max() == 2  # log q is a sum over pairs: no distribution has more entropy
+
+
+def test_margins_that_contradict_each_other_are_named() -> None:
+    same, other = np.diag([0.5, 0.5]), np.array([[0.0, 0.5], [0.5, 0.0]])
+    with pytest.raises(ld.errors.InvalidMargins, match=r"\(0, 1\) and \(0, 2\) disagree .* 0.5 and 0.7 .* 0.2"):
+        ld.balance(None, {(0, 1): same, (0, 2): [[0.6, 0.1], [0.1, 0.2]]}, shape=(2, 2, 2))
+    with pytest.raises(ld.errors.InvalidMargins, match="their zeros leave no cell"):
+        ld.balance(None, {(0, 1): same, (1, 2): same, (0, 2): other}, shape=(2, 2, 2))
+    # each two of three coins differ with probability 0.9, but never all three: the sum is 2.7, and at most 2
+    apart = 0.1 * same + 0.9 * other
+    pairs: Given = {(7, 8): apart, (8, 9): apart, (7, 9): apart, **{(k, k + 1): same * 0.2 + 0.2 for k in range(7)}}
+    with pytest.raises(ld.errors.InvalidMargins, match=r"\(7, 8\), \(7, 9\), \(8, 9\): .* change by 0.35 in sum"):
+        ld.balance(None, pairs, shape=[2] * 10)
+    fit = ld.balance(None, pairs, shape=[2] * 10, slack=1e-3)
+    assert fit.status is ld.results.Status.CONVERGED
+
+
+def test_slack_minimises_squared_errors_beside_kl(rng: np.random.Generator) -> None:
+    T = rng.dirichlet(np.ones(12)).reshape(3, 2, 2)
+    margins: Given = {s: sum_others(T, s) for s in ((0, 1), (1, 2), (0, 2))}
+
+    def cost(q: FloatArray) -> float:
+        off = sum(float(((sum_others(q, s) - m) ** 2).sum()) for s, m in margins.items())
+        return float((q * np.log(q)).sum()) + off / (2 * 0.01)
+
+    soft = ld.balance(None, margins, shape=T.shape, slack=0.01).tensor()
+    for _ in range(20):
+        step = rng.normal(size=T.shape) * soft
+        step -= step.mean()
+        slopes = [(cost(soft + h * step) - cost(soft)) / h for h in (1e-4, -1e-4)]
+        assert slopes[0] > 0 > slopes[1]
+    near = ld.balance(None, margins, shape=T.shape, slack=1e-9).tensor()
+    assert_allclose(near, ld.balance(None, margins, shape=T.shape).tensor(), atol=1e-6)
+
+
+def test_without_x_names_belong_to_modes_and_a_shape_is_needed() -> None:
+    levels = {"age": ["young", "old"], "sex": ["f", "m"]}
+    names = ["age", "sex", "zone"]
+    fit = ld.balance(None, {"age": {"old": 3, "young": 1}}, shape=(2, 2, 3), names=names, levels=levels)
+    assert_allclose(fit.marginal("age", given={"sex": "m", "zone": 2}), [0.25, 0.75])
+    for wrong in ({"X": None}, {"X": np.ones((2, 2)), "shape": (2, 2)}, {"X": np.ones((2, 2)), "slack": 0.1}):
+        with pytest.raises(ld.errors.InvalidSetting, match=r"shape .* margins without X"):
+            ld.balance(**wrong, margins=[[1, 1], [1, 1]])
+    with pytest.raises(ld.errors.InvalidSetting, match="slack"):
+        ld.balance(None, [[1, 1]], shape=(2,), slack=-1.0)
+
+
+def test_weights_of_rows() -> None:
+    X = np.array([[4.0, 1.0], [2.0, 3.0]])
+    result = ld.balance(X, [[6.0, 4.0], [5.0, 5.0]])
+    rows = np.repeat(np.argwhere(X), X[X > 0].astype(int), axis=0)
+    weighted = np.zeros((2, 2))
+    np.add.at(weighted, tuple(rows.T), result.weights(rows))
+    assert_allclose(weighted, result.tensor(), rtol=1e-12)

@@ -196,7 +196,17 @@ def plan_on(
     see `with_face_search`. The last three arguments are what earlier work found out, see `fit_on`.
     """
     terms = recipe.terms(data)
-    problem = Problem.of(data, terms.cells, terms.ties, boxes)
+    return plan_problem(Problem.of(data, terms.cells, terms.ties, boxes), recipe, settings, recession, inverse)
+
+
+def plan_problem(
+    problem: Problem,
+    recipe: Basis,
+    settings: Settings,
+    recession: FloatArray | float = 0.0,
+    inverse: Preconditioner | None = None,
+) -> Plan:
+    """Plan the fit of a problem, see `plan_on`."""
     face = Face(None, np.zeros(len(problem.eta_hat)))  # no cell vanishes
     if not problem.known_to_exist:
         face = structural_face(problem, recession)
@@ -301,12 +311,18 @@ def fit_on(
     the start. With ``settings.ranked = False`` the rank may be an upper bound, see `Settings`; if that fit does not
     converge, it is repeated with the independent parameters.
     """
-    plan = plan_on(data, recipe, settings, boxes, recession, inverse)
-    with limit_blas(len(plan.problem.eta_hat)):
-        plan, outcome = _solve(plan, start)
-    if not settings.ranked and not outcome.status.converged:
+    fit = fit_plan(plan_on(data, recipe, settings, boxes, recession, inverse), start)
+    if not settings.ranked and not fit.converged:
         ranked = replace(settings, ranked=True)
         return fit_on(data, recipe, ranked, start=start, boxes=boxes, recession=recession)
+    return fit
+
+
+def fit_plan(plan: Plan, start: ArrayLike | None = None) -> Decomposition:
+    """Fit as planned, see `fit_on`."""
+    with limit_blas(len(plan.problem.eta_hat)):
+        plan, outcome = _solve(plan, start)
+    recipe, settings, data = plan.recipe, plan.settings, plan.problem.data
     problem, face, point = plan.problem, plan.face, outcome.full
     for array in (point.theta, point.eta, face.recession):
         array.setflags(write=False)

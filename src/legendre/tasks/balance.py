@@ -1,23 +1,25 @@
 """Balancing: the e-projection of X onto the tensors with prescribed margins.
 
 The model has the base measure X on the support X > 0, and the basis has all interactions within the modes of each
-margin. The expectations eta_hat come from the margins, not from data. Everything else is an ordinary fit.
+margin. The expectations eta_hat come from the margins, not from data. Everything else is an ordinary fit. Without X it
+is the distribution of largest entropy, on a junction tree of any number of modes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.interactions import interactions
 from legendre.core import limits
-from legendre.core.arguments import check_number, entries, is_whole
+from legendre.core.arguments import check_int, check_number, entries, is_whole
 from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import InvalidMargins, InvalidSetting, InvalidTensor, warn
 from legendre.core.labels import Labels, Mode
@@ -31,15 +33,20 @@ from legendre.data.dense import in_memory
 from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names, unwrap
-from legendre.engines.choose import choose_engine
+from legendre.data.sparse import Sparse
+from legendre.engines.choose import check_fisher, choose_engine
+from legendre.engines.junction import JunctionEngine
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.protocol import Point
-from legendre.fitting.fit import Settings, show_progress
+from legendre.fitting.fit import Settings, fit_plan, plan_problem, show_progress, warn_if_not_converged
+from legendre.model.cliques.graph import cliques_of
+from legendre.model.cliques.tables import Tables, lay_out
 from legendre.model.dual import kl
-from legendre.model.model import is_decomposable
+from legendre.model.model import Cliques, is_decomposable
 from legendre.model.problem import Problem, list_within
 from legendre.results.base import Certificate, ModelResult, modes_row
-from legendre.results.distribution import find_modes, sum_others
+from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import find_modes, read_cells, sum_others
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG
@@ -157,6 +164,21 @@ class Balanced(ModelResult):
         """Return the balanced tensor in the units of the margins and the form of X."""
         return self.origin.give(self.values)
 
+    def weights(self, rows: ArrayLike | Sequence[Any]) -> FloatArray:
+        """Return the factor by which balancing multiplied the cell of each row: raking weights of a sample.
+
+        Rows are cells as in `Decomposition.log_prob`. Weights are positive and not bounded otherwise.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.balance([[1, 2], [3, 4]], {0: [6, 7]}).weights([[0, 0], [0, 1], [1, 1]]).round(9).tolist()
+        [2.0, 2.0, 1.0]
+        """
+        at = tuple(read_cells(self.labels, rows, "weights").T)
+        X, Q = self.X[at], self.values[at]
+        return np.asarray(np.divide(Q, X, out=np.zeros(len(X)), where=X > 0))
+
     @cached_property
     def margin_error(self) -> float:
         """The largest absolute error of a margin."""
@@ -232,6 +254,19 @@ class Balanced(ModelResult):
         )
 
 
+@overload
+def balance(
+    X: None,
+    margins: MarginsLike,
+    *,
+    shape: Sequence[int],
+    slack: float = 0.0,
+    names: Names = None,
+    levels: Levels = None,
+    tol: float = 1e-10,
+    progress: bool | None = None,
+) -> Decomposition: ...
+@overload
 def balance(
     X: TensorLike,
     margins: MarginsLike | None = None,
@@ -245,7 +280,23 @@ def balance(
     max_iter: int | None = None,
     callback: Callback | None = None,
     progress: bool | None = None,
-) -> Balanced:
+) -> Balanced: ...
+def balance(
+    X: TensorLike | None,
+    margins: MarginsLike | None = None,
+    *,
+    shape: Sequence[int] | None = None,
+    slack: float = 0.0,
+    modes: int | Iterable[Iterable[Mode]] | None = None,
+    total: float | None = None,
+    names: Names = None,
+    levels: Levels = None,
+    solver: str | Solver = "auto",
+    tol: float = 1e-10,
+    max_iter: int | None = None,
+    callback: Callback | None = None,
+    progress: bool | None = None,
+) -> Balanced | Decomposition:
     """Find the tensor with prescribed margins that is nearest to X: ``Q(v) = X(v) exp(sum of theta_u, u <= v)``.
 
     Also known as matrix scaling, Sinkhorn-Knopp, iterative proportional fitting, raking. Q minimises KL(Q, X).
@@ -254,10 +305,17 @@ def balance(
     ----------
     X
         A nonnegative tensor of any kind that `decompose` takes, without missing cells. Cells with X = 0 stay 0. Every
-        cell is held in memory.
+        cell is held in memory. ``None``: find the distribution of largest entropy with these margins, on a grid of any
+        number of modes, if the margins couple few of them at a time. Modes that no margin covers are uniform.
     margins
         ``{0: row_sums, 1: column_sums}``, ``{(0, 1): M, (1, 2): K}`` or a list of one-way margins, one per mode. Modes
         may be named, and margins labelled (a Series, a DataArray, a mapping of levels). Default: uniform margins.
+    shape
+        If X is ``None``, the number of levels of each mode.
+    slack
+        If X is ``None`` and margins are noisy, a positive number: they need not be met exactly. KL from uniform plus
+        the sum of squared errors of their entries, as shares of the total, divided by ``2 * slack`` is minimised.
+        Margins may then contradict each other; where two differ in what they share, the first counts.
     modes
         Which margins are uniform when none are given: sets of modes, or an order (2: all two-way margins). Default:
         every mode by itself.
@@ -279,13 +337,15 @@ def balance(
 
     Returns
     -------
-    Balanced
-        Always, with a `ConvergenceWarning` where a margin was not met.
+    Balanced or Decomposition
+        Always, with a `ConvergenceWarning` where a margin was not met. Without X it is a `Decomposition` with the same
+        answers and certificate as a fit; there is no X to compare with, so its `kl` and `rmse` are 0.
 
     Raises
     ------
     InvalidMargins
-        When margins are malformed, contradict each other, or no tensor on X's support has them.
+        When margins are malformed, contradict each other (where and by how much), or no tensor on X's support has
+        them.
 
     See Also
     --------
@@ -300,10 +360,21 @@ def balance(
     [[0.44949, 0.55051], [0.55051, 0.44949]]
     >>> ld.balance([[1, 2], [3, 4]], {0: [30, 70], 1: [50, 50]}).tensor().sum(axis=1).round(8).tolist()
     [30.0, 70.0]
+    >>> pairs = {(k, k + 1): [[4, 1], [1, 4]] for k in range(49)}
+    >>> chain = ld.balance(None, pairs, shape=[2] * 50)
+    >>> chain.status.name, chain.marginal([0, 2]).round(6).tolist()
+    ('CONVERGED', [[0.34, 0.16], [0.16, 0.34]])
     """
     settings = Settings.read(solver, tol, max_iter, callback)
+    if (shape is None) == (X is None) or (X is not None and slack):
+        raise InvalidSetting("shape (and slack) belong to margins without X: ld.balance(None, margins, shape=(2, 3)).")
     with show_progress(progress, callback) as (step, _):
         settings = replace(settings, callback=step)
+        if X is None:
+            labels = Labels.read(tuple(check_int(n, "shape", 1) for n in shape or ()), names, levels)
+            slack = check_number(slack, "slack", least=0)
+            wanted = read_margins(margins, modes, total, labels, np.inf if slack else settings.tol)
+            return warn_if_not_converged(_find_largest_entropy(wanted, labels, settings, slack))
         if isinstance(settings.solver, Closed):
             raise InvalidSetting(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
@@ -329,6 +400,77 @@ def balance(
             text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
             warn(f"{text}{result.n_iter} steps)")
         return result if prior.origin is PLAIN else replace(result, origin=prior.origin)
+
+
+def _find_largest_entropy(margins: Margins, labels: Labels, settings: Settings, slack: float) -> Decomposition:
+    """Fit the distribution of largest entropy with these margins, by messages in a junction tree of any size.
+
+    It is that of a uniform X. If every clique of the tree lies within a margin, theta has a closed form.
+    """
+    shape, shares = labels.shape, margins.normalise()
+    nothing = np.empty((0, len(shape)), dtype=np.int64)
+    origin = PLAIN if labels == Labels(shape) else Origin(labels=labels)
+    total = margins.total
+    even = Sparse(Support(shape), None, None, total, True, nothing, np.empty(0), total, origin=origin)
+    recipe = interactions(list(shares))
+    problem = Problem.with_margins(even, recipe.select(even), shares)
+    model = problem.model
+    tree = cliques_of(model.positions, model.quotient.merged_shape)
+    if not tree.fits:
+        raise InvalidMargins(tree.trouble())
+    tables = Tables(model.quotient, model.positions, tree)
+    on_tables = Cliques(model.support, None, model.basis, model.quotient, model.positions, tables=tables)
+    problem, start = replace(problem, model=on_tables), None
+    if slack:
+        problem, start = _soften(problem, slack)
+        settings = replace(settings, solver=Natural())
+    else:
+        around = [next((group for group in shares if set(group) >= set(clique.modes)), ()) for clique in tree.cliques]
+        if all(around):
+            pairs = zip(around, tree.cliques, strict=True)
+            sums = [sum_others(shares[group], [group.index(k) for k in clique.modes]) for group, clique in pairs]
+            problem = replace(problem, clique_sums=freeze(lay_out(tables, sums)))
+    fit = fit_plan(plan_problem(problem, recipe, settings), start)
+    alive = fit._alive if isinstance(model, Cliques) or fit._alive is None else on_tables.on_grid(fit._alive)
+    # there is no X: it counts as Q itself, so that KL from simple models is a difference of entropies
+    entropy, every = fit.psi - float(fit.theta @ fit.eta), [fit.marginal(k) for k in range(len(shape))]
+    alone = [-float((q[q > 0] * np.log(q[q > 0])).sum()) for q in map(np.asarray, every)]
+    uniform = sum(map(math.log, shape))
+    known = {"kl": 0.0, "rmse": 0.0, "kl_uniform": uniform - entropy, "kl_independence": sum(alone) - entropy}
+    return replace(fit, model=model, _alive=alive, data=None, _measured=known)
+
+
+def _soften(problem: Problem, slack: float) -> tuple[Problem, FloatArray]:
+    """Return the problem with the eta_hat at which `slack` leaves it, and the theta that is its answer.
+
+    Squared errors of entries of margins, ``|Z (eta - eta_hat)|^2 / (2 * slack)``, are minimised beside KL. The dual is
+    a ridge on theta: ``slack / 2 * theta . K theta`` with K the inverse of Z'Z. Its minimum is where eta is
+    ``eta_hat - slack * K theta``.
+    """
+    from scipy.optimize import minimize
+
+    model, k = problem.model, problem.model.n_params
+    check_fisher(k, "slack needs", "Leave slack out.")
+    gram = np.zeros((k, k))
+    for modes, values in (problem.prescribed or {}).items():
+        rows = list_within(model.positions, modes)
+        at = np.ravel_multi_index(tuple(model.positions[rows][:, modes].T), values.shape)
+        # an entry is a difference of eta along each mode
+        differences = [np.eye(n) - np.eye(n, k=1) for n in values.shape]
+        gram[np.ix_(rows, rows)] += reduce(np.kron, [d.T @ d for d in differences])[np.ix_(at, at)]
+    engine, ridge = JunctionEngine(model), slack * np.linalg.inv(gram)
+
+    def penalised(theta: FloatArray) -> tuple[float, FloatArray]:
+        """Compute the function to minimise, and its gradient."""
+        point, pull = engine.at(theta), ridge @ theta
+        return point.psi + float(theta @ (0.5 * pull - problem.eta_hat)), point.eta + pull - problem.eta_hat
+
+    def curvature(theta: FloatArray) -> FloatArray:
+        """Compute its Hessian."""
+        return engine.fisher(engine.at(theta)) + ridge
+
+    theta = minimize(penalised, np.zeros(k), jac=True, hess=curvature, method="trust-exact", tol=1e-10).x
+    return replace(problem, eta_hat=problem.eta_hat - ridge @ theta, prescribed=None), theta
 
 
 def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings, resolved: float = 1e-12) -> Balanced:
@@ -676,7 +818,7 @@ def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: floa
         text = f"have different sums, {sums}. Both are the sum of one tensor: rescale one of them."
         if shared:
             where = f"the margin over modes {key_of(shared)}: {sums} at {cell_name(place)}"
-            text = f"disagree about what they share, {where}."
+            text = f"disagree about what they share, {where}, a difference of {off[place]:.3g}."
         raise InvalidMargins(f"margins {key_of(a)} and {key_of(b)} {text}")
 
 

@@ -426,6 +426,8 @@ def n_carrying(tables: Tables) -> int:
         return math.prod(tables.quotient.shape)
     # a float holds powers of 2 up to 1023: beyond 2^60 the rest is shifted as an integer
     bits = propagate(tables, np.zeros(len(tables.basis)))[0] / math.log(2.0)
+    if bits == -math.inf:
+        return 0
     spare = max(int(bits) - 60, 0)
     return round(math.pow(2.0, bits - spare)) << spare
 

@@ -94,7 +94,9 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
         never &= model.ties.own >= 0
     recession = np.where(never, -1.0, 0.0) + known
     if model.ties is None:
-        recession += _lower_empty_margins(problem, margins)
+        every = range(len(model.quotient.merged_shape))
+        sums = {modes: problem.margin(modes).squeeze(tuple(k for k in every if k not in modes)) for modes in margins}
+        recession += _lower_empty_margins(model, sums)
     alive, face = model.alive, attained
     if recession.any():
         fall = model.below(recession)  # the change of log q, up to a constant; it is largest where there are data
@@ -136,29 +138,27 @@ def _find_table_face(problem: Problem) -> Face | None:
         return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
     if margins is None:
         return None
-    recession = np.zeros(space.n_params)
-    for modes, values in margins.items():
-        rows = list_within(space.positions, modes)
-        recession[rows] -= moebius((values == 0).astype(np.float64))[tuple(space.positions[rows][:, modes].T)]
     marked = with_parts(space.tables, [(modes, values > 0) for modes, values in margins.items() if not values.all()])
-    return Face(marked.alive, recession, certain=False)
+    face = Face(marked.alive, _lower_empty_margins(space, margins), certain=False)
+    if marked.alive is None:
+        return face
+    face = _search_tables(problem, face)  # where entries are 0, margins are likely to contradict each other
+    if not n_carrying(replace(marked, alive=face.alive)):
+        raise InvalidMargins("margins contradict each other: their zeros leave no cell that could be positive.")
+    return face
 
 
-def _lower_empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
+def _lower_empty_margins(model: Model, margins: dict[Modes, FloatArray]) -> FloatArray:
     """Return a direction in theta that lowers log q in all cells that belong to an empty entry of a margin.
 
     If B fits a margin completely, the cells of its empty entries vanish. The direction is minus the indicator of these
     entries, summed over the margins; its Möbius inverse gives the parameters.
     """
-    model = problem.model
-    direction = np.zeros(model.weights.shape)
-    for modes in margins:
-        empty = problem.margin(modes) == 0
-        if not empty.any():
-            continue
-        corner = tuple(slice(None) if k in modes else slice(0, 1) for k in range(direction.ndim))
-        direction[corner] -= moebius(empty.astype(np.float64))
-    return np.asarray(direction[tuple(model.positions.T)])
+    direction = np.zeros(model.n_params)
+    for modes, values in margins.items():
+        rows, empty = list_within(model.positions, modes), (values == 0).astype(np.float64)
+        direction[rows] -= moebius(empty)[tuple(model.positions[rows][:, modes].T)]
+    return direction
 
 
 def feature_rows(model: Model, boxes: IntArray) -> FloatArray:
@@ -435,12 +435,11 @@ def _search_tables(problem: Problem, face: Face, most: int = 100_000) -> Face:
         empty, fixed = rows[~seen[rows]], columns < model.n_params
         if not len(empty):
             continue
-        zero = matrix[rows[seen[rows]]]
+        zero, small = matrix[rows[seen[rows]]], matrix.nnz <= most
         if margins is not None:
             zero = np.append(problem.eta_hat, [0.0, -1.0])[None, columns]
-            _check_existence(model, matrix[rows], zero[0], columns)
-        answer = find_vanishing(matrix[empty], zero) if resolved and matrix.nnz <= most else None
-        if answer is None:
+            small = small and _find_contradiction(model, matrix[rows], zero[0], columns) and resolved
+        if not small or (answer := find_vanishing(matrix[empty], zero)) is None:
             certain = False
             continue
         gone, multipliers = empty[answer[0]], answer[1]
@@ -497,22 +496,24 @@ def _form_equations(tables: Tables, cliques: list[int]) -> tuple[Any, IntArray] 
     return hstack(parts, format="csr"), np.concatenate(columns)
 
 
-def _check_existence(model: Model, matrix: Any, wanted: FloatArray, columns: IntArray) -> None:
+def _find_contradiction(model: Model, matrix: Any, wanted: FloatArray, columns: IntArray) -> bool:
     """Raise `InvalidMargins` if no distribution has the prescribed margins, with the size of the contradiction.
 
     The program looks for multipliers that add up to at most 0 on every cell, yet to more than 0 on what is wanted
     (Farkas). Those of expectations lie between -1 and 1: by duality the optimum is the least sum of their errors.
+    Return whether the program was solved.
     """
     fixed = columns < model.n_params
     bounds = [(-1.0, 1.0) if one else (None, None) for one in fixed.tolist()]
     multipliers = optimise(-wanted, A_ub=matrix, b_ub=np.zeros(matrix.shape[0]), bounds=bounds)
     if multipliers is None or (size := float(wanted @ multipliers)) <= 10 * PRECISION * len(columns):
-        return
+        return multipliers is not None
     involved = model.positions[columns[fixed & (np.abs(multipliers) > LOWERED)]]
-    sets = sorted({tuple(np.flatnonzero(cell).tolist()) for cell in involved}, key=lambda modes: (-len(modes), modes))
+    sets = {tuple(np.flatnonzero(cell).tolist()) for cell in involved}
+    largest = sorted(modes for modes in sets if not any(set(modes) < set(other) for other in sets))
     raise InvalidMargins(
         "margins contradict each other, although each two agree on what they share. No distribution has those of "
-        f"modes {shorten(', '.join(map(str, sets)), 200)}: their expectations must change by {size:.3g} in sum, as "
+        f"modes {shorten(', '.join(map(str, largest)), 200)}: their expectations must change by {size:.3g} in sum, as "
         "shares of the total."
     )
 
