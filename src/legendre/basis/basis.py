@@ -14,7 +14,7 @@ from legendre.core import limits
 from legendre.core.arguments import check_int
 from legendre.core.cells import cell_name, first_cell, freeze, unique_cells
 from legendre.core.errors import InvalidBasis
-from legendre.core.labels import Labels, Mode
+from legendre.core.labels import Mode
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
 from legendre.core.tied_parameters import Terms, Ties, column_terms
@@ -256,7 +256,7 @@ class B1(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells of the axes that are in the support: each mode is run through while the others are 0."""
-        return _list_lines(data, [{k: None} for k in range(data.n_modes)])
+        return _list_lines(data, [{k: None} for k in range(len(data.support.shape))])
 
 
 @dataclass(frozen=True, repr=False)
@@ -276,12 +276,12 @@ class _Sliced(Basis):
         axis = self.axis if isinstance(self.axis, str) else int(self.axis)
         return f"{type(self).__name__}(l={int(self.l)}, axis={axis!r})"
 
-    def _slices(self, labels: Labels) -> int:
+    def _slices(self, data: Observation) -> int:
         """Return the mode that numbers the slices, counted from 0."""
-        order = len(labels.shape)
+        order = len(data.support.shape)
         if not isinstance(self.axis, str) and -order <= self.axis < order:
             return int(self.axis) % order
-        return labels.find_mode(self.axis, f"{type(self).__name__}: axis={self.axis!r}", InvalidBasis)
+        return data.labels.find_mode(self.axis, f"{type(self).__name__}: axis={self.axis!r}", InvalidBasis)
 
 
 @dataclass(frozen=True, repr=False)
@@ -312,10 +312,10 @@ class B2(_Sliced):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells: for each mode k within the slices, those with a coordinate in C_k(l), in every slice."""
-        slices = self._slices(data.labels)
-        counts = {k: min(int(self.l), length) for k, length in enumerate(data.shape) if k != slices}
+        slices, shape = self._slices(data), data.support.shape
+        counts = {k: min(int(self.l), length) for k, length in enumerate(shape) if k != slices}
         # C_k(l), counted from 0
-        chosen = {k: np.arange(1, n + 1) * (data.shape[k] // n) - 1 for k, n in counts.items()}
+        chosen = {k: np.arange(1, n + 1) * (shape[k] // n) - 1 for k, n in counts.items()}
         return _list_lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
 
 
@@ -347,7 +347,7 @@ class B3(_Sliced):
 
     def select(self, data: Observation) -> IntArray:
         """List the largest entries of all slices in C order, without the bottom."""
-        return _sort_cells(data.largest(int(self.l), self._slices(data.labels)))
+        return _sort_cells(data.largest(int(self.l), self._slices(data)))
 
     @property
     def ranked(self) -> Ranked:

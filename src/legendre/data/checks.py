@@ -128,8 +128,12 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
             )
 
 
-def check_entries(values: Any, seen: Scan) -> None:
-    """Refuse an X (NumPy or dask) with negative or infinite entries, or with nothing but NaN; `seen` is its scan."""
+def check_entries(values: Any, seen: Scan | None = None) -> Scan:
+    """Refuse an X (NumPy or dask) with negative or infinite entries, or with nothing but NaN; return its scan.
+
+    The scan of a dask array is made together with other sums, and passed as `seen`.
+    """
+    seen = seen or scan(values)
     if seen.smallest < 0:
         count, place = int((values < 0).sum()), first_cell(values == seen.smallest)
         entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
@@ -146,6 +150,7 @@ def check_entries(values: Any, seen: Scan) -> None:
         )
     if seen.largest < 0:  # -inf: negative entries have been refused above
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
+    return seen
 
 
 def support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:

@@ -183,8 +183,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     Entries that are NaN are missing: they are not in Omega.
     """
     values = check_numeric(X, "X", InvalidTensor)
-    seen = scan(values)
-    check_entries(values, seen)
+    seen = check_entries(values)
     missing = np.isnan(values) if math.isnan(seen.total) else None  # infinite entries have been refused
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)

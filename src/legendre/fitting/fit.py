@@ -494,7 +494,7 @@ def show_progress(progress: bool | None, callback: Callback | None) -> Iterator[
     text. With ``progress=None`` it is shown only if standard error is a terminal.
     """
     shown = sys.stderr.isatty() if progress is None else progress
-    if check_flag(shown, "progress") and progress:
+    if shown is not False and check_flag(shown, "progress") and progress:
         check_installed("progress=True", ["rich"], "'legendre[cli]'")
     if not shown:
         yield callback, show_nothing
@@ -593,7 +593,8 @@ def decompose(
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """
-    refuse_arguments("decompose", others)
+    if others:
+        refuse_arguments("decompose", others)
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")

@@ -211,13 +211,13 @@ def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[Sta
         swaps = int(over == 1.0)
 
     state = search.fit_start()
-    rounds = [measure(state)]
+    rounds = [state.measure()]
 
     def forward(size: int) -> None:
         """Add features, round by round, up to a size."""
         nonlocal state, rounds
         while (larger := search.add_features(state, size, len(rounds) - 1)) is not None:
-            state, rounds = larger, [*rounds, measure(larger)]
+            state, rounds = larger, [*rounds, larger.measure()]
             say(f"growing   {state.theta.size} of {size} parameters   KL = {rounds[-1].kl:.4g}")
 
     # Whatever may turn out worse is compared with what was there before. That is kept without its factor, which is
@@ -243,11 +243,11 @@ def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[Sta
         forward(int(over * most))
         while state.theta.size > most:
             state = search.drop_features(state, most) or state
-        state, rounds = (state, [*rounds, measure(state)]) if state.kl < before[0].kl else before
+        state, rounds = (state, [*rounds, state.measure()]) if state.kl < before[0].kl else before
     if search.price:
         state = search.prune(state)
         while True:  # pruning changes which candidates pay: add and prune again while that lowers the cost by 1 %
-            rounds = [*rounds, measure(state)]
+            rounds = [*rounds, state.measure()]
             before = state, rounds
             forward(most)
             if state.theta.size > before[0].theta.size:
@@ -271,20 +271,6 @@ def _sizes(search: Search) -> list[int]:
         sizes.append(size)
         size = int(1.4 * size) + 1
     return [*sizes, search.most]
-
-
-def measure(state: State) -> GrowthStep:
-    """Measure the size of a basis, its KL and RMSE, for `Decomposition.path`, which adds AIC and BIC.
-
-    The RMSE is on the scale of X, over every cell that is not missing. The state must be on the grid of X.
-    """
-    data, grid = state.grid.data, state.grid
-    q = state.q.reshape(grid.shape)[tuple(map(slice, data.values.shape))]  # without the border
-    difference = q * data.total - data.values
-    if data.missing is not None:
-        difference = difference[~data.missing]
-    rmse = float(np.linalg.norm(difference)) / math.sqrt(difference.size)
-    return GrowthStep(state.theta.size, state.kl, rmse)
 
 
 def losses(state: State, inverse: AnyArray) -> FloatArray:

@@ -30,7 +30,7 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Support
 from legendre.fitting.growing.canonical import sort_modes
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
-from legendre.fitting.growing.grow import Search, grow, measure, order_features
+from legendre.fitting.growing.grow import Search, grow, order_features
 from legendre.fitting.growing.state import DataGrid, FactoredCorrelations, State
 from legendre.results.growth_path import Grown, GrowthStep, keep_rounds
 
@@ -102,7 +102,7 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say)
                 search = replace(search, price=_penalty(recipe, data, search) / (2.0 * data.total))
         state, rounds = grow(search, recipe, say)
         state, inverse = search.finish(state)
-        rounds = keep_rounds([*rounds, measure(state)])
+        rounds = keep_rounds([*rounds, state.measure()])
         # back to the caller's order of modes
         lo, hi = (corner[:, np.argsort(axes)] for corner in state.grid.corners(state.features))
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)

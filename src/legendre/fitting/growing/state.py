@@ -32,6 +32,7 @@ from legendre.core.sums.zeta import accumulate, moebius_adjoint, zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import Dense
 from legendre.model.dual import probabilities
+from legendre.results.growth_path import GrowthStep
 from legendre.solvers.linesearch import backtrack
 
 LEAST_VARIANCE = 1e-13
@@ -544,6 +545,19 @@ class State:
     def kl(self) -> float:
         """KL(P, Q) in nats, the sum of p log(p / r) plus `objective`; a negative rounding error becomes 0."""
         return max(self.grid.data.negentropy + self.objective, 0.0)
+
+    def measure(self) -> GrowthStep:
+        """Measure the size of the basis, its KL and RMSE, for `Decomposition.path`, which adds AIC and BIC.
+
+        The RMSE is on the scale of X, over every cell that is not missing. The state must be on the grid of X.
+        """
+        data = self.grid.data
+        q = self.q.reshape(self.grid.shape)[tuple(map(slice, data.values.shape))]  # without the border
+        difference = q * data.total - data.values
+        if data.missing is not None:
+            difference = difference[~data.missing]
+        rmse = float(np.linalg.norm(difference)) / math.sqrt(difference.size)
+        return GrowthStep(self.theta.size, self.kl, rmse)
 
     @cached_property
     def mean(self) -> FloatArray:
