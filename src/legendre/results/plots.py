@@ -514,7 +514,7 @@ class FitPlots(Plots):
         else:
             places = networkx.spring_layout(graph, seed=0, iterations=200)
         strengths = np.array([edges[pair] for pair in pairs]) / (max(edges.values(), default=0.0) or 1.0)
-        style = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
+        style: dict[str, Any] = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
         networkx.draw_networkx_edges(graph, places, pairs, ax=ax, **style)
         if len(pairs) <= 15:
             texts = {pair: f"{100 * v:.1f} %" if unit == "share" else f"{v:.3g}" for pair, v in edges.items()}
