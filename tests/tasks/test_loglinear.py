@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -155,6 +157,39 @@ def test_searches_among_decomposable_models_are_those_of_grim() -> None:
     assert margin.df == 6
     orders = gammaln(margin.fit.total + 1) - gammaln(margin.counts.n + 1).sum()
     assert -2 * (margin.log_likelihood - orders) == pytest.approx(9391.38, abs=5e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_searches_among_decomposable_models_are_exhaustive(seed: int) -> None:
+    """Every graph with one edge more or less that networkx calls chordal is fitted; the path takes the best."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (80, 5)) % [2, 3, 2, 2, 3]
+    rows[:40, 1:] = rows[:40, :1]
+    table = ld.from_rows(dict(zip("abcde", rows.T, strict=True)))
+    price = 2.0 if seed % 2 else np.log(80)
+    own: Any = nx.empty_graph("abcde")
+    chosen = ld.loglinear(table, "." if seed < 2 else ".^5").step(price, type="decomposable")
+    own = own if seed < 2 else nx.complete_graph(own)
+
+    def criterion(graph: Any) -> float:
+        fit = ld.loglinear(table, [list(clique) for clique in nx.find_cliques(graph)])
+        return float(fit.aic + (price - 2.0) * (fit.rank + 1))
+
+    def others() -> list[Any]:
+        found = []
+        for a, b in combinations("abcde", 2):
+            other = own.copy()
+            (other.remove_edge if other.has_edge(a, b) else other.add_edge)(a, b)
+            found += [other] if nx.is_chordal(other) else []
+        return found
+
+    for move in chosen.path:
+        best = min(map(criterion, others()))
+        assert move.criterion == pytest.approx(best, abs=1e-6)
+        a, b = move.term.split(":")
+        (own.remove_edge if move.action == "drop" else own.add_edge)(a, b)
+        assert move.criterion == pytest.approx(criterion(own), abs=1e-6)
+    assert min(map(criterion, others())) > criterion(own) - 1e-6
 
 
 def test_evidence_is_that_of_bayesloglin() -> None:

@@ -173,7 +173,8 @@ class Formula:
         """List the decomposable models whose graphs have one edge less or more than this model's graph.
 
         Each comes with "drop" or "add" and the name of the edge, a pair of variables. A graph is decomposable if every
-        cycle of four or more variables has a chord; its cliques generate the model.
+        cycle of four or more variables has a chord; its cliques generate the model. An edge may be dropped if the
+        common neighbours of its ends are all neighbours of each other, and added if they separate its ends.
         """
         n, edges = len(self.names), _select_pairs(self.terms)
         if self.functions or terms_of_graph(edges, n) != self.terms:
@@ -182,13 +183,25 @@ class Formula:
                 "and whose generators are the cliques of its graph, in which every cycle of four or more variables has "
                 "a chord. Begin with another, or take type='hierarchical'."
             )
+        near = [frozenset().union(*(edge for edge in edges if k in edge)) - {k} for k in range(n)]
         found = []
-        for edge in map(Term, combinations(range(n), 2)):
-            changed = edges ^ {edge}
-            terms = terms_of_graph(changed, n)
-            # a graph that is not decomposable would have got more edges
-            if _select_pairs(terms) == changed and (scope is None or terms <= scope):
-                found.append(("drop" if edge in edges else "add", self.name(edge), replace(self, terms=terms)))
+        for a, b in combinations(range(n), 2):
+            edge, shared = Term([a, b]), near[a] & near[b]
+            if edge in edges:
+                action, possible = "drop", all(Term(pair) in edges for pair in combinations(shared, 2))
+                terms = frozenset(term for term in self.terms if not edge <= term)
+            else:
+                action, seen, waiting = "add", {a, *shared}, [a]
+                while waiting:  # search the graph from a without passing through common neighbours
+                    reached = near[waiting.pop()] - seen
+                    seen |= reached
+                    waiting += reached
+                possible = b not in seen
+                terms = (
+                    self.terms | {edge | part for part in add_contained([shared], n)} | {edge} if possible else edges
+                )
+            if possible and (scope is None or terms <= scope):
+                found.append((action, self.name(edge), replace(self, terms=terms)))
         return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, get_args
 
 import numpy as np
@@ -50,6 +51,7 @@ from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio, compare
 from legendre.tasks.loglinear.formula import (
     LOST,
     Formula,
+    Term,
     left_side,
     list_names,
     read_formula,
@@ -586,6 +588,8 @@ class LogLinear(Inference):
         >>> [(move.action, move.term) for move in chosen.path]
         [('drop', 'alcohol:cigarette:marijuana')]
         """
+        from scipy.special import xlogy
+
         rounding = 1e-9  # criteria that differ by less are equal
         refuse_arguments("step", others)
         self._check_hierarchical("step")
@@ -599,21 +603,42 @@ class LogLinear(Inference):
             price = check_number(criterion, "step: criterion", 0.0)
         largest = self.model.read_scope(scope)
         unwanted = {"forward": "drop", "backward": "add"}.get(direction)
-        best, path = self, list[Move]()
+        own, lowest, path = self.model, self._penalise(price), list[Move]()
+        # an edge changes the likelihood of complete tables by a formula: no model is fitted before the search ends
+        closed = type == "decomposable" and self.em is None and self.fit.model.whole
+        table = self.fit._observed.dense.values if closed else np.empty(0)
+
+        @cache
+        def log_sum(term: Term) -> float:
+            """Sum n log n over the margin of some variables."""
+            n = table.sum(axis=tuple(k for k in range(table.ndim) if k not in term))
+            return float(xlogy(n, n).sum())
+
+        def change_of(other: Formula) -> float:
+            """Return by how much another model changes the criterion."""
+            if not closed:
+                return float(self.refit(other)._penalise(price) - lowest)
+            changed = own.terms ^ other.terms
+            edge, clique = min(changed, key=len), max(changed, key=len)
+            parts = [log_sum(clique), log_sum(clique - edge), *(-log_sum(clique - {k}) for k in edge)]
+            df = math.prod(table.shape[k] - (k in edge) for k in clique)
+            cost = float(price * df - 2.0 * sum(parts))
+            return cost if edge in other.terms else -cost
+
         while True:
-            own = best.model
             if type == "decomposable":
                 found = own.list_graphs(largest)
             else:
                 found = own.list_smaller() + own.list_larger(largest)
-            moves = [(action, name, best.refit(other)) for action, name, other in found if action != unwanted]
-            changes = np.array([other._penalise(price) - best._penalise(price) for _, _, other in moves])
+            found = [move for move in found if move[0] != unwanted]
+            changes = np.array([change_of(other) for _, _, other in found])
             # nothing lowers the criterion; `not <` ends the search also at NaN, where a rank is not known
             if not changes.min(initial=0.0) < -rounding:
-                return replace(best, path=tuple(path))
+                return replace(self.refit(own) if path else self, path=tuple(path))
             first = int(np.argmax(changes <= changes.min() + rounding))  # the first of those that are equal to the best
-            action, name, best = moves[first]
-            path.append(Move(action, name, best._penalise(price), float(changes[first]), best.formula))
+            action, name, own = found[first]
+            lowest += float(changes[first])
+            path.append(Move(action, name, lowest, float(changes[first]), str(own)))
 
     # --- in print ----------------------------------------------------------------------------------------------------
 
