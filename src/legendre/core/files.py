@@ -13,8 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from legendre.core.errors import InvalidFile, LegendreError, TooLarge
-
-PathName = str | os.PathLike[str]
+from legendre.core.types import PathName
 
 
 def check_path(path: Any, example: str = "fit.npz") -> Path:

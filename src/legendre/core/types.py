@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
@@ -15,6 +16,7 @@ AnyArray = NDArray[Any]
 Shape = tuple[int, ...]  # how many levels each mode has
 Modes = tuple[int, ...]  # some of the modes, counted from 0
 Cell = tuple[int, ...]  # an index vector
+PathName = str | os.PathLike[str]  # where a file is
 S = TypeVar("S", bound=np.generic)
 
 

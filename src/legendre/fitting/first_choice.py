@@ -34,7 +34,6 @@ from legendre.fitting.growing.select import (
 )
 from legendre.fitting.growing.seriate import look_unordered
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.result import warn_of_small_dispersion
 
 FOLDS = 5  # parts in which cells are held out
 
@@ -96,7 +95,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
         surely = data.origin.counted or data.entries is not None or data.origin.form in ("rows", "series", "table")
         # a model that does not hold raises X2, so that X varies less than counts if it does so beside any model
         models = [] if surely or not ended else [fit, fit_recipe(data, interactions(1), settings, say)]
-        measured = any(warn_of_small_dispersion(model.inference()) for model in models if model.converged)
+        measured = any(model.inference()._varies_too_little() for model in models if model.converged)
         if surely or (ended and not measured):
             return replace(fit, reason=_explain_criterion(fit.n_params, ended, most))
         lead = f"the extended BIC led to {_parameters(fit.n_params)}, so "

@@ -14,12 +14,11 @@ import numpy as np
 
 from legendre.core.arguments import check_installed, check_int
 from legendre.core.errors import LegendreError, refuse_attribute
-from legendre.core.files import PathName
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.text import Table, fragment, latex, markdown, shorten
 from legendre.core.tied_parameters import Ties
-from legendre.core.types import FloatArray, IntArray, Shape, frozen
+from legendre.core.types import FloatArray, IntArray, PathName, Shape, frozen
 from legendre.data.read import TensorLike
 from legendre.model.model import Model
 from legendre.solvers.loop import Status, Step

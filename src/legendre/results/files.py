@@ -27,9 +27,9 @@ import numpy as np
 from legendre.basis.parse import as_basis
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidFile, LegendreError
-from legendre.core.files import PathName, numpy_file, replacing
+from legendre.core.files import numpy_file, replacing
 from legendre.core.labels import as_objects, level_text
-from legendre.core.types import AnyArray
+from legendre.core.types import AnyArray, PathName
 from legendre.data.dask import is_dask
 from legendre.results import PLACES
 

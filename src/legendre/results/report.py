@@ -21,12 +21,12 @@ from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.figures import is_ordered
-from legendre.core.files import PathName, replacing
+from legendre.core.files import replacing
 from legendre.core.labels import Labels
 from legendre.core.sums.quotient import Quotient
 from legendre.core.text import fragment, shorten
 from legendre.core.tied_parameters import Terms
-from legendre.core.types import Shape, frozen
+from legendre.core.types import PathName, Shape, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.effects import Effect, levels_shown, notes_of

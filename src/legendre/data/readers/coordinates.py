@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidFile, InvalidTensor
-from legendre.core.files import PathName, check_path
+from legendre.core.files import check_path
 from legendre.core.origin import read_array
+from legendre.core.types import PathName
 from legendre.data.sparse_tensor import SparseTensor, assemble
 
 FORM = "Every line lists the indices of a cell and its value, separated by blanks."

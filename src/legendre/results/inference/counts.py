@@ -109,7 +109,7 @@ def degrees_of_freedom(fit: Decomposition) -> int:
     These are the number of cells with positive fitted values, minus 1, minus the number of independent parameters on
     them. An error is raised if only a bound on the latter is known, as for bases too large for a Fisher matrix.
     """
-    check_rank(Rank(fit.rank, exact=not fit.rank_is_bound), fit.n_params)
+    check_rank(Rank(fit.rank, exact=not fit.rank_is_bound), len(fit.theta))
     return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
 
 

@@ -113,6 +113,17 @@ class Inference(Estimates):
         """How much more the counts vary than Poisson counts: ``x2 / df``; NaN without degrees of freedom."""
         return self.x2 / self.df if self.df > 0 else float("nan")
 
+    def _varies_too_little(self, surely: float = 1e-4, least: int = 10) -> bool:
+        """Return whether X varies much less than counts do, as measurements that were taken for counts may.
+
+        That is so if X2 / df is below a half and so small an X2 has a probability below `surely`. With fewer than
+        `least` degrees of freedom, or with small fitted counts, X2 is too noisy to decide. A user who asked for another
+        dispersion knows it already.
+        """
+        if self.scale != 1.0 or self.df < least or not self.dispersion < 0.5 or _warn_of_small_counts(self):
+            return False
+        return bool(chdtr(float(self.df), self.x2) < surely)
+
     def scaled(self, dispersion: float | None = None) -> Self:
         """Return the same with variances multiplied by the dispersion, as in R's ``family = quasipoisson``.
 
@@ -159,7 +170,12 @@ class Inference(Estimates):
         notes = [*_warn_of_boundary(fit)]
         if fit.status is Status.UNDECIDED:
             notes.append("whether all theta are finite was not decided: standard errors may be far too large")
-        notes += [*_warn_of_small_counts(self), *warn_of_small_dispersion(self)]
+        notes += _warn_of_small_counts(self)
+        if self._varies_too_little():
+            notes.append(
+                f"X2 / df = {self.dispersion:.2g}: X varies less than counts do. If it holds measurements, fit it with "
+                "counts=False; scaled() multiplies standard errors by the square root of that number."
+            )
         if fit._left_out:
             notes.append(f"{fit._left_out:,.0f} cases lie outside the support, and were left out")
         if fit._rounds:  # the basis was grown
@@ -525,24 +541,6 @@ def _compute_log_integral(counts: FloatArray, margins: list[Modes]) -> float:
 
 
 # --- notes -----------------------------------------------------------------------------------------------------------
-
-
-def warn_of_small_dispersion(tests: Inference, surely: float = 1e-4, least: int = 10) -> list[str]:
-    """Warn if X varies much less than counts do, as measurements that were taken for counts may.
-
-    That is so if X2 / df is below a half and so small an X2 has a probability below `surely`. With fewer than `least`
-    degrees of freedom, or with small fitted counts, X2 is too noisy to decide. A user who asked for another dispersion
-    knows it already.
-    """
-    ratio = tests.dispersion  # NaN where it is not known
-    if tests.scale != 1.0 or tests.df < least or not ratio < 0.5 or _warn_of_small_counts(tests):
-        return []
-    if chdtr(float(tests.df), tests.x2) < surely:
-        return [
-            f"X2 / df = {ratio:.2g}: X varies less than counts do. If it holds measurements, fit it with counts=False; "
-            "scaled() multiplies standard errors by the square root of that number."
-        ]
-    return []
 
 
 def _warn_of_boundary(fit: Decomposition, most: int = 4) -> tuple[str, ...]:

@@ -157,7 +157,8 @@ def loglinear(
     BIC     267.255
     status  converged; the maximum likelihood estimate exists
     """
-    refuse_arguments("loglinear", others)
+    if others:
+        refuse_arguments("loglinear", others)
     check_flag(hierarchical, "hierarchical")
     if isinstance(data, str):
         raise InvalidSamples(f"data is {data!r}. Write loglinear(data, formula); read a file first: pandas.read_csv.")
