@@ -266,6 +266,11 @@ def count_name(n: int) -> str:
     return str(n) if n < 10**12 else size_name(n)
 
 
+def cells_have(n: int) -> str:
+    """Write the subject of a sentence about so many cells: "1 cell has" or "3 cells have"."""
+    return f"{n:,} cell{' has' if n == 1 else 's have'}"
+
+
 def rank_name(fit: Any) -> str:
     """Write the number of independent parameters for a summary; "at most" if only an upper bound is known."""
     return f"rank at most {fit.rank}" if fit.rank_is_bound else f"rank {fit.rank}"

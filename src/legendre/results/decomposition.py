@@ -23,7 +23,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results import distribution as queries
-from legendre.results.base import Certificate, ModelResult, count_name, modes_row, rank_name
+from legendre.results.base import Certificate, ModelResult, cells_have, count_name, modes_row, rank_name
 from legendre.results.graph import InteractionGraph
 from legendre.results.growth_path import Grown, GrowthStep, measure_rounds
 from legendre.results.views import margin_of
@@ -222,10 +222,10 @@ class Decomposition(ModelResult):
         if self.kl <= exact:
             shares = dict.fromkeys(simple, 1.0)
         # + 0.0 turns -0.0 into 0.0; Q may be farther from X than a simple model is
-        said = {
-            name: f"{round(100 * share, 1) + 0.0:.1f} %" if share > -5e-4 else "none" for name, share in shares.items()
-        }
-        return " and ".join(f"{share} of KL from {name}" for name, share in said.items())
+        return " and ".join(
+            f"{f'{round(100 * share, 1) + 0.0:.1f} %' if share > -5e-4 else 'none'} of KL from {name}"
+            for name, share in shares.items()
+        )
 
     @cached_property
     def path(self) -> tuple[GrowthStep, ...]:
@@ -586,8 +586,7 @@ class Decomposition(ModelResult):
         if math.isfinite(self.gap):
             words.append(f"KL(P, Q) is above its least possible value by at most {self.gap:.1e} nats.")
         if self.status is Status.AT_BOUNDARY:
-            cells = "1 cell has" if self.n_vanishing == 1 else f"{self.n_vanishing:,} cells have"
-            words.append(f"No finite parameters attain it: {cells} probability 0 in the limit.")
+            words.append(f"No finite parameters attain it: {cells_have(self.n_vanishing)} probability 0 in the limit.")
         if self.status is Status.UNDECIDED:
             words.append("Whether finite parameters attain the minimum could not be decided: the problem is too large.")
         if self.rank < self.n_params:

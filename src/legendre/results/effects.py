@@ -27,7 +27,7 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import Table, list_words, shape_name, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
-from legendre.results.base import Printed, import_pandas
+from legendre.results.base import Printed, cells_have, import_pandas
 from legendre.results.distribution import find_modes, sum_others
 from legendre.results.views import margin_of, measure_of
 
@@ -424,9 +424,8 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:
-        subject = "1 cell has" if gone == 1 else f"{gone:,} cells have"
         meaning = "averages are over the others, weighted by Q" if _can_fit_on_alive(fit) else "factors mean little"
-        notes.append(f"{subject} fitted value 0: {meaning}")
+        notes.append(f"{cells_have(gone)} fitted value 0: {meaning}")
     return notes
 
 

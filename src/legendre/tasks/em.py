@@ -67,6 +67,12 @@ class Incomplete:
         return vstack(parts, format="csr")
 
     @cached_property
+    def occurred(self) -> tuple[FloatArray, Any]:
+        """The counts of the entries that occurred, and their rows of `margins`: what the likelihood depends on."""
+        seen = np.flatnonzero(self.counts)
+        return self.counts[seen], self.margins[seen]
+
+    @cached_property
     def total(self) -> float:
         """The number of rows, or the sum of X."""
         return float(self.counts.sum())
@@ -91,20 +97,20 @@ class Incomplete:
 
         The count of an entry is divided among its cells in proportion to q.
         """
-        sums = self.margins @ q
+        counts, margins = self.occurred
+        sums = margins @ q
         # below 1e-300 the quotient may overflow; no step is accepted that leaves so little to rows that occurred
-        factors = np.divide(self.counts / self.total, sums, out=np.zeros_like(sums), where=sums > 1e-300)
-        return np.asarray(q * (self.margins.T @ factors))
+        factors = np.divide(counts / self.total, sums, out=np.zeros_like(sums), where=sums > 1e-300)
+        return np.asarray(q * (factors @ margins))
 
     def value(self, q: FloatArray) -> float:
         """Return the log-likelihood of the observed values: ``sum of n log(margin of q)`` over all entries.
 
         It is minus infinity where an entry that occurred has probability 0.
         """
-        from scipy.special import xlogy
-
+        counts, margins = self.occurred
         with np.errstate(divide="ignore"):  # the line search does not accept minus infinity
-            return float(xlogy(self.counts, self.margins @ q).sum())
+            return float(counts @ np.log(margins @ q))
 
     def check(self) -> None:
         """Refuse rows whose values rule out every cell of the support; the error names the values and how many rows.
@@ -211,19 +217,16 @@ class Likelihood:
         cells = np.indices(self.fit.shape).reshape(len(self.fit.shape), -1).T
         return feature_rows(self.fit.model, self.fit.model.quotient.boxes(cells))
 
-    def _sums(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the probability of each entry that rows show, and the sum of each feature over its cells."""
-        return self.data.margins @ q, self.data.margins @ (q[:, None] * self.features)
-
     def missing_information(self, q: FloatArray) -> FloatArray:
         """Return the missing information per row: the mean covariance of the features given what a row shows.
 
         Louis (1982): the observed information is that of complete rows minus this. Rows that lack nothing miss none.
         """
-        data, (p, sums) = self.data, self._sums(q)
-        means = np.divide(sums, p[:, None], out=np.zeros_like(sums), where=p[:, None] > 0)
-        squares = self.features.T @ (data.expect(q)[:, None] * self.features)
-        return np.asarray(squares - means.T @ ((data.counts / data.total)[:, None] * means))
+        counts, margins = self.data.occurred
+        # the means of the features given each entry; none, and no squares, where its probability underflows
+        p, means = (margins @ q)[:, None], margins @ (q[:, None] * self.features)
+        means = np.divide(means, p, out=np.zeros_like(means), where=p > 0)
+        return sum_squares(self.data.expect(q), self.features) - sum_squares(counts / self.data.total, means)
 
     def find_shares(self, q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return which shares of the information of complete rows these rows have, and along which axes.
@@ -237,7 +240,7 @@ class Likelihood:
 
         own = np.ix_(self.columns, self.columns)
         mean = q @ self.features
-        complete = self.features.T @ (q[:, None] * self.features) - np.outer(mean, mean)
+        complete = sum_squares(q, self.features) - np.outer(mean, mean)
         try:
             found: tuple[FloatArray, FloatArray] = eigh((complete - self.missing_information(q))[own], complete[own])
         except (np.linalg.LinAlgError, ValueError):  # singular, or NaN
@@ -252,8 +255,14 @@ class Likelihood:
         """
         if self.data.complete or not len(self.columns):
             return len(self.columns)
-        p, sums = self._sums(q)
-        return int(np.linalg.matrix_rank((sums - np.outer(p, q @ self.features))[:, self.columns]))
+        centred = q[:, None] * (self.features - q @ self.features)
+        return int(np.linalg.matrix_rank(self.data.margins @ centred[:, self.columns]))
+
+
+def sum_squares(weights: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return the weighted sum of the products of each row with itself: ``sum of w x x'``."""
+    root = np.sqrt(weights)[:, None] * rows
+    return np.asarray(root.T @ root)  # NumPy computes half of this symmetric matrix
 
 
 def rounding_noise(log_likelihood: float) -> float:

@@ -673,19 +673,18 @@ class LogLinear(Inference):
             ("MCAR", statistic_text(mcar.statistic, mcar.df) if mcar.df > 0 else ""),
             ("status", self._describe_status()),
         ]
+        notes = []
         if absent and not self.model.functions:
-            said.append(("note", f"not in the model, so all levels have equal means: {', '.join(absent)}"))
+            notes.append(f"not in the model, so all levels have equal means: {', '.join(absent)}")
         if self.rank < self.fit.n_params:
-            said.append(("note", f"{few}: those that depend on each other have no estimate of their own"))
+            notes.append(f"{few}: those that depend on each other have no estimate of their own")
         for function in self.model.functions:
             scored = [labels.find_mode(name) for key, name in function.args if not key and function.name == "uniform"]
-            if bare := [
-                labels.mode(k) for k in scored if k not in self.fit.origin.ranked and are_names(labels.levels_of(k))
-            ]:
-                said.append(
-                    ("note", f"{function} takes the levels of {list_words(bare)} as ordered and equally spaced")
-                )
-        said += [("note", note) for note in (*self.notes, *self.fit.origin.notes)]
+            bare = [k for k in scored if k not in self.fit.origin.ranked and are_names(labels.levels_of(k))]
+            if bare:
+                words = list_words([labels.mode(k) for k in bare])
+                notes.append(f"{function} takes the levels of {words} as ordered and equally spaced")
+        said += [("note", note) for note in (*notes, *self.notes, *self.fit.origin.notes)]
         brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators)
         functions = "".join(f" + {function}" for function in self.model.functions)
         brackets = brackets or ("[1]" if functions else "[1] (equal means)")
@@ -695,7 +694,7 @@ class LogLinear(Inference):
     def _describe_status(self) -> str:
         """Say whether the fit converged, and to what kind of maximum."""
         gone = self.fit.n_vanishing
-        cells = "1 fitted count is" if gone == 1 else f"{gone:,} fitted counts are"
+        cells = f"{gone:,} fitted count{' is' if gone == 1 else 's are'}"
         if self.em is None:
             known = {
                 Status.CONVERGED: "converged; the maximum likelihood estimate exists",
