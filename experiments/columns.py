@@ -13,7 +13,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from benchmarks.csv_records import append, read
 from benchmarks.problems import ROOT, data_folder
 
@@ -46,19 +45,19 @@ class Row:
     n_params: int
 
 
-def fit_sparse(train: IntArray, valid: IntArray, shares: tuple[float, ...] = (0.5, 0.25, 0.15)) -> ld.LegendreDensity:
-    """Fit sparse terms at prices that are shares of BIC's; return the fit of at most 2,000 that is best on `valid`."""
+def fit_sparse(train: IntArray, valid: IntArray, prices: tuple[float, ...] = (2.0, 1.0, 0.7)) -> ld.LegendreDensity:
+    """Fit sparse terms that gain at least some price, in nats; of fits with at most 2,000 take the best on `valid`."""
     tried = []
-    for share in shares:
-        start, price = time.process_time(), share * 0.5 * float(np.log(len(train)))
+    for price in prices:
+        start = time.process_time()
         density = ld.LegendreDensity(basis=ld.graph(price, cells=1024, terms="sparse")).fit(train)
         fit, score = density.decomposition_, density.score(valid)
         print(
-            f"{share} of BIC: {fit.n_params} terms, {score:.3f}, {time.process_time() - start:.1f} s, {fit.status}",
+            f"{price}: {fit.n_params} terms, {score:.3f}, {time.process_time() - start:.1f} s, {fit.status.name}",
             flush=True,
         )
         if fit.n_params <= 2000:
-            tried.append((score, -share, density))
+            tried.append((score, price, density))
     return max(tried)[2]
 
 

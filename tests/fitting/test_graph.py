@@ -167,6 +167,7 @@ def test_columns_that_say_nothing_are_named() -> None:
     assert fit.graph.notes == (
         "one has one level, and is left out.",
         "id has a value of its own in each row, and no edge: it is treated as an identifier.",
+        "a and twin determine each other.",
     )
 
 

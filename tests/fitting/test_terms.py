@@ -89,6 +89,11 @@ def test_a_density_has_the_fitted_distribution(alpha: float | None) -> None:
     assert density.score([[np.nan, 1, np.nan, 0, 1]]) == pytest.approx(np.log(q[inside].sum()), abs=1e-12)
 
 
+def test_columns_of_one_level_have_no_terms() -> None:
+    rows = np.zeros((9, 2), dtype=int)
+    assert ld.LegendreDensity(ld.graph(terms="sparse")).fit(rows).score(rows) == 0.0
+
+
 def test_terms_need_complete_rows() -> None:
     gaps = draw_rows(50).astype(float)
     gaps[0, 2] = np.nan

@@ -174,9 +174,9 @@ def grow_graph(
     Pairs wait in a heap with their scores and the common neighbours for which these were computed. A pair whose common
     neighbours have changed since is in the heap once more, and the old entry is skipped. Scores are rounded to 1e-5: if
     columns determine each other, rounding errors must not decide, and of equal scores the pair with the lowest numbers
-    comes first. Columns that can have no edge are named in the notes of the graph.
+    comes first. Columns that can have no edge are named in the notes of the graph, and pairs that determine each other.
     """
-    from legendre.core.sums.kernels.columns import edge_gain, separates
+    from legendre.core.sums.kernels.columns import count_table, edge_gain, separates
     from legendre.fitting.terms import choose_terms
 
     if share is None:
@@ -208,6 +208,12 @@ def grow_graph(
         if shared and not is_admissible(a, b, shared):
             continue
         ends.append((a, b))
+        if not shared:
+            together = (
+                count_table(columns.codes, columns.weights, columns.sizes, used[[a, b]]).reshape(sizes[a], -1) > 0
+            )
+            if max(together.sum(axis=0).max(), together.sum(axis=1).max()) == 1:
+                notes.append(f"{labels.mode(used[b])} and {labels.mode(used[a])} determine each other.")
         for u, v in ((a, b), (b, a)):
             near[u].add(v)
             listed[u, degrees[u]] = v

@@ -47,7 +47,7 @@ def choose_terms(graph: InteractionGraph, data: Sparse, price: float) -> IntArra
     theta, most = np.zeros(len(cells)), len(cells) + limits.LARGEST_GROWN
     layout, settings = graph_tables(graph, cells), Settings.read(tol=2.0 / data.total, max_iter=6)
     hat = layout.cumulate(clique_sums(data, layout, data.total))
-    while True:
+    while len(cells):  # none if every column has one level
         theta, tables = fit_on(data, Cells(cells), settings, start=theta).theta, replace(layout, basis=cells)
         eta = tables.cumulate(propagate(tables, theta)[1].margins)
         with limit_blas(len(cells)):
@@ -56,8 +56,9 @@ def choose_terms(graph: InteractionGraph, data: Sparse, price: float) -> IntArra
         best = np.argsort(-gains, kind="stable")[: min(max(8, len(cells) // 5), most - len(cells))]
         best = best[gains[best] >= 0.1 * gains.max(initial=0.0)]
         if not len(best):
-            return cells
+            break
         cells, theta = np.concatenate([cells, found[best]]), np.append(theta, np.zeros(len(best)))
+    return cells
 
 
 def score_clique(

@@ -41,7 +41,7 @@ class InteractionGraph(Printed):
     penalty
         The gain in nats that was required of each parameter.
     notes
-        Sentences about modes that were left out.
+        Sentences about modes that were left out, and about modes that determine each other.
     cells
         With ``graph(terms="sparse")``: the cells of the basis (k x N). ``None`` means all cells within cliques.
 

@@ -600,7 +600,7 @@ class LegendreDensity(Estimator):
             fit = fit_on(data, Cells(found.basis(labels.shape)), Settings.read(tol=self.tol))
             self.decomposition_ = replace(warn_if_not_converged(fit), recipe=repr(recipe), graph=found)
             network = counted.with_pseudo_counts(alpha)
-            if recipe.sparse:  # where cells vanish, exp(-1000) is 0
+            if recipe.sparse and fit.n_params:  # where cells vanish, exp(-1000) is 0
                 network = Network.of_terms(found, fit.theta + 1e3 * fit.recession)
         self.mixture_ = Mixture(np.zeros(1), [network])
 
