@@ -106,7 +106,6 @@ def test_every_question_has_the_answer_of_the_array_in_memory(
     assert_array_equal(data.support.merge(quotient, data.base), dense.support.merge(quotient, dense.base))
     assert_array_equal(data.merged(quotient), dense.merged(quotient))
     boxes = quotient.boxes(cells)
-    assert_array_equal(data.merged(quotient, boxes), dense.merged(quotient)[tuple(boxes.T)])
     if data.support.full and data.base is None:
         for found, margin in zip(data.margins(quotient), dense.margins(quotient), strict=True):
             assert_array_equal(found, margin)

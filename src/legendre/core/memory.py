@@ -24,8 +24,7 @@ def size_name(n: int) -> str:
     """Write a number of cells: with commas, from 10^15 on as 1.2e34. It may be larger than any float."""
     if n < 10**15:
         return f"{n:,}"
-    # Python refuses to write integers of more than 4,300 digits
-    power = len(str(n)) - 1 if n < 10**4000 else int(math.log10(n))
+    power = int(math.log10(n))
     return f"{n / 10**power:.1f}e{power}"
 
 

@@ -21,7 +21,7 @@ from legendre.core.errors import InvalidTensor
 from legendre.core.memory import check_room
 from legendre.core.origin import unmask
 from legendre.core.sums.cell_sums import suffix_sums
-from legendre.core.sums.quotient import BoxTotals, Quotient
+from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import Cell, FloatArray, IntArray, frozen
 from legendre.data.checks import (
@@ -85,10 +85,9 @@ class Blocks(Observation):
         """Whether every entry on Omega is an integer; one pass over X."""
         return bool((self._inside == np.rint(self._inside)).all())
 
-    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        """Sum X on Omega over each box, or over each of some `boxes` (m x N); see `Observation.merged`."""
-        sums = merge_blocks(quotient, self._inside)
-        return sums if boxes is None else sums[tuple(boxes.T)]
+    def merged(self, quotient: Quotient) -> FloatArray:
+        """Sum X on Omega over each box; one pass over X."""
+        return merge_blocks(quotient, self._inside)
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X at or above each box within each block, and add up these sums."""
@@ -177,27 +176,21 @@ def _find_meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, 
 def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
     """Sum a dask array over each box, on the merged grid.
 
-    Blocks cut through boxes. So the grid is cut both at the boxes and at the blocks, each block is summed over the
-    parts of boxes that it contains, and then the parts of each box are added.
+    Blocks cut through boxes: each block is summed over the parts of boxes that it contains, and these are added up.
     """
-    starts = [np.cumsum([0, *lengths]) for lengths in array.chunks]
-    cuts = tuple(np.union1d(cut, start[:-1]) for cut, start in zip(quotient.cuts, starts, strict=True))
-    parts = Quotient(quotient.shape, cuts)
-    check_room(parts.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer distinct coordinates.")
+    check_room(quotient.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer distinct coordinates.")
 
-    def merge(block: Any, block_info: Any) -> FloatArray:
-        """Sum a block over its parts of boxes, whose cuts are counted from its first cell."""
-        sides = zip(cuts, block_info[0]["array-location"], strict=True)
-        return Quotient(block.shape, tuple(cut[(cut >= a) & (cut < b)] - a for cut, (a, b) in sides)).merge(block)
+    def merge(start: Cell, block: Any) -> tuple[tuple[slice, ...], FloatArray]:
+        """Find the boxes that a block meets, and sum it over its part of each."""
+        sides = list(zip(quotient.cuts, start, block.shape, strict=True))
+        boxes = tuple(slice(np.searchsorted(cut, a + 1) - 1, np.searchsorted(cut, a + n)) for cut, a, n in sides)
+        parts = tuple(np.maximum(cut[box] - a, 0) for (cut, a, _), box in zip(sides, boxes, strict=True))
+        return boxes, Quotient(block.shape, parts).merge(block)
 
-    # the number of parts in each block, mode by mode: the shapes of what `merge` returns
-    chunks = tuple(
-        tuple(np.diff(np.searchsorted(cut, start)).tolist()) for cut, start in zip(cuts, starts, strict=True)
-    )
-    sums = array.map_blocks(merge, chunks=chunks, meta=np.empty((0,) * array.ndim)).compute()
-    merged = BoxTotals(parts, sums).over(quotient)
-    assert merged is not None  # every cut is one of the parts'
-    return merged
+    out = np.zeros(quotient.merged_shape)
+    for boxes, sums in _over_blocks([array], merge):
+        out[boxes] += sums
+    return out
 
 
 def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:

@@ -69,11 +69,10 @@ class Dense(Observation):
         short = size <= limits.SHORT_MODE_CELLS and max(self.values.shape) <= limits.SHORT_MODE
         return math.inf if short or size < limits.COMPILED_CELLS else size / limits.MERGING
 
-    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        """Sum X on Omega over each box, or over each of some `boxes` (m x N); see `Observation.merged`."""
+    def merged(self, quotient: Quotient) -> FloatArray:
+        """Sum X on Omega over each box."""
         mask = self.support.mask
-        sums = quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
-        return sums if boxes is None else sums[tuple(boxes.T)]
+        return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X at or above each box; a mask is not needed, because this is called only if Omega is the full grid."""

@@ -168,11 +168,8 @@ class Observation(ABC):
         return limits.LARGEST_MASS
 
     @abstractmethod
-    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        """Sum X on Omega over each box: an array over the merged grid.
-
-        With `boxes` (m x N, merged coordinates), sum over each of these only (m). They must contain all of Omega.
-        """
+    def merged(self, quotient: Quotient) -> FloatArray:
+        """Sum X on Omega over each box: an array over the merged grid."""
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Sum X over all modes but one, and over each interval of that mode: a vector for each mode."""

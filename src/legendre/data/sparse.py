@@ -57,10 +57,12 @@ class Sparse(Observation):
         """Whether every entry is an integer; with a pseudo-count, which is spread over all cells, none need be."""
         return not self.even and bool((self.values == np.rint(self.values)).all())
 
-    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+    def merged_in(self, boxes: IntArray, quotient: Quotient) -> FloatArray:
+        """Sum X over each of some boxes (m x N, merged coordinates), which contain all of a listed Omega."""
+        return _sums(find(quotient.boxes(self.cells), boxes), self.values, len(boxes))
+
+    def merged(self, quotient: Quotient) -> FloatArray:
         """Add each entry to its box; the pseudo-count is divided among boxes by their numbers of cells."""
-        if boxes is not None:  # Omega is a list of cells then, and there is no pseudo-count
-            return _sums(find(quotient.boxes(self.cells), boxes), self.values, len(boxes))
         check_room(quotient.n_merged, 8, "a merged grid", "Use fewer parameters, or support='nonzero'.")
         sums = _sums(quotient.flat_boxes(self.cells), self.values, quotient.n_merged).reshape(quotient.merged_shape)
         return sums + self.even * (volumes(quotient) / self.support.n_cells) if self.even else sums

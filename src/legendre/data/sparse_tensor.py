@@ -163,11 +163,10 @@ class SparseTensor:
     def __repr__(self) -> str:
         """Say how many entries of how many cells are positive; of many modes the first four sizes and the last."""
         counted = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"
-        cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
         many = len(self.shape) > 6
         shape = " x ".join(map(str, (*self.shape[:4], "...", self.shape[-1]) if many else self.shape))
         modes = f", {len(self.shape)} modes" if many else ""
-        return f"SparseTensor: {counted} > 0 of {cells} cells ({shape}{modes}), {self.values.dtype}"
+        return f"SparseTensor: {counted} > 0 of {size_name(self.n_cells)} cells ({shape}{modes}), {self.values.dtype}"
 
 
 def assemble(

@@ -108,13 +108,11 @@ class Problem:
                 f"{size_name(int(self.data.largest_grid))} are formed. Use solver='natural' or 'natural-cg'."
             )
         model = self.model
-        cells = model.cells if isinstance(model, CellList) else None
+        if isinstance(model, CellList):
+            assert self.data.entries is not None  # a listed Omega belongs to a listed X
+            return self.data.entries.merged_in(model.cells, model.quotient) / self.data.total
         grid = None if self.boxes is None else self.boxes.over(model.quotient)  # saves a pass over X
-        if grid is None:
-            grid = self.data.merged(model.quotient, cells)
-        elif cells is not None:
-            grid = grid[tuple(cells.T)]
-        return grid / self.data.total
+        return (self.data.merged(model.quotient) if grid is None else grid) / self.data.total
 
     def margin(self, modes: Modes) -> FloatArray:
         """Return P's margin on some modes, on the merged grid; the other modes are summed over and have length 1.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -47,20 +48,16 @@ class SlabPlan(NamedTuple):
     def log_range(self, theta: FloatArray) -> float:
         """Return the largest minus the smallest value of zeta(theta) over all cells.
 
-        This is the range of log q, apart from the weights, or of its change along a step. Like `_sweep`, it visits
-        the slabs from the last to the first and subtracts parameters where they cease to act.
+        This is the range of log q, apart from the weights, or of its change along a step. Slabs are visited from the
+        first, which has the bottom, where the sum is 0, to the last.
         """
-        slab = self.last_slab(theta)
-        low, high = slab.min(), slab.max()
-        first, above = self.first.tolist(), [tuple(slice(u, None) for u in place) for place in self.places.tolist()]
-        filled = np.flatnonzero(np.diff(self.first))[::-1]  # slabs with parameters, the last one first
-        corners = np.minimum.reduceat(self.places, self.first[filled[::-1]])[::-1]
-        for j, corner in zip(filled.tolist(), corners.tolist(), strict=True):
-            for u in range(first[j], first[j + 1]):
-                slab[above[u]] -= theta[u]
-            changed = slab[tuple(slice(u, None) for u in corner)]  # only above the meet of these cells
-            low, high = min(low, changed.min()), max(high, changed.max())
-        return float(high - low)
+        slab, low, high, offsets = np.zeros(self.weights.shape), 0.0, 0.0, self.scaled.sum(axis=0)
+        for begin, end in pairwise(self.first.tolist()):
+            if begin < end:  # these parameters act on this slab and all after it
+                added = np.bincount(offsets[begin:end], theta[begin:end], slab.size)
+                slab += zeta(added.reshape(slab.shape))
+                low, high = min(low, float(slab.min())), max(high, float(slab.max()))
+        return high - low
 
 
 def plan_slabs(lengths: Sequence[FloatArray], positions: IntArray) -> SlabPlan:
