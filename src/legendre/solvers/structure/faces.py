@@ -26,15 +26,14 @@ from legendre.core import limits
 from legendre.core.errors import InvalidMargins, TooLarge
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import zeta_rows
-from legendre.core.sums.linalg import independent_columns
 from legendre.core.sums.zeta import moebius
 from legendre.core.text import shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, parts_of, theta_of, with_parts
 from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, is_decomposable
 from legendre.model.problem import Problem, list_within
-from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables
-from legendre.solvers.structure.rank import covariance, independent
+from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables, null_directions
+from legendre.solvers.structure.rank import independent
 
 # A combination of directions lowers or raises a cell if log q changes by more than this, the tolerance of the programs.
 LOWERED = 1e-6
@@ -268,19 +267,9 @@ def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
 def open_directions(model: Model, kept: IntArray | None = None) -> FloatArray:
     """Return a basis (n x parameters) of the directions in theta that leave Q unchanged on the cells of a model.
 
-    Such a direction changes log q by the same amount in all these cells. There is one for each of the n parameters that
-    depend on others: the feature is written as a combination of the independent ones by least squares, with the
-    covariance of the features. `kept` are the independent parameters, if they are known.
+    They have integers where that is possible. `kept` are the independent parameters, if they are known.
     """
-    g = covariance(model)
-    if kept is None:
-        kept = independent_columns(g.copy(), model.n_cells)
-    lost = np.setdiff1d(np.arange(len(g)), kept)
-    directions = np.zeros((len(lost), len(g)))
-    if len(lost):
-        directions[np.arange(len(lost)), lost] = 1.0
-        directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
-    return _clear_denominators(directions)
+    return _clear_denominators(null_directions(model, kept))
 
 
 def _clear_denominators(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_000) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.linalg import factorise, independent_columns
-from legendre.core.types import BoolArray, FloatArray, Modes, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.model import Model, generating_margins
 from legendre.solvers.structure.rank import covariance
 
@@ -82,33 +82,45 @@ def _is_clear(functions: FloatArray, seen: BoolArray) -> bool:
     return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
 
 
+def null_directions(model: Model, kept: IntArray | None = None, most: int | None = None) -> FloatArray:
+    """Return directions in theta (n x parameters) that leave Q unchanged on the cells of a model.
+
+    Such a direction changes log q by the same amount in all these cells. There is one for each parameter that depends
+    on others: the feature is written as a combination of the independent ones, by the covariance of the features. If
+    there are more than `most`, the result is that many random combinations of them. `kept` are the independent
+    parameters, if they are known.
+    """
+    g = covariance(model)
+    kept = independent_columns(g.copy(), model.n_cells) if kept is None else kept
+    lost = np.setdiff1d(np.arange(len(g)), kept)
+    drawn = most is not None and len(lost) > most
+    weights = np.random.default_rng(0).normal(size=(most, len(lost))) if drawn else np.eye(len(lost))
+    if model.ties is not None:  # tied features have values of any size: their coefficients are divided by it
+        weights /= np.maximum(model.ties.collect_sizes(np.ones(model.ties.n_cells))[lost], float_info.min)
+    directions = np.zeros((len(weights), len(g)))
+    directions[:, lost] = weights
+    if len(lost):
+        factor = factorise(g[np.ix_(kept, kept)], model.n_cells)
+        for _ in range(2):  # the second solve removes the rounding error of the first
+            directions[:, kept] -= factor.solve(g[kept] @ directions.T).T
+    return directions
+
+
 def from_covariance(
-    model: Model, seen: BoolArray, *, n_draws: int = 4, every: bool = False, most_directions: int = 300
+    model: Model, seen: BoolArray, *, every: bool = False, most_directions: int = 300
 ) -> FloatArray | None:
     """Draw functions that are 0 on the observed cells, by the covariance matrix of the features there.
 
-    The coefficients of features that depend on others there are drawn freely; those of the others follow from a linear
-    system. With `every` the result is a basis of all such functions, or ``None`` if it has more than `most_directions`.
-    Otherwise it is `n_draws` random ones: the chance that all of them are near 0 at a cell where some function is not
-    is negligible.
+    With `every` the result is a basis of all such functions, or ``None`` if it has more than `most_directions`.
+    Otherwise it is four random ones at most: the chance that all of them are near 0 at a cell where some function is
+    not is negligible.
     """
-    observed = model.on_face(seen)
-    g = covariance(observed)
-    kept = independent_columns(g.copy(), observed.n_cells)
-    lost = np.setdiff1d(np.arange(len(g)), kept)
-    if every and len(lost) > most_directions:
+    directions = null_directions(model.on_face(seen), most=most_directions + 1 if every else 4)
+    if len(directions) > most_directions:
         return None
-    factor = factorise(g[np.ix_(kept, kept)], observed.n_cells)
-    # tied features have values of any size: their coefficients are divided by it
-    sizes = np.ones(len(g)) if model.ties is None else model.ties.collect_sizes(np.ones(model.ties.n_cells))
-    draws = np.eye(len(lost)) if every else np.random.default_rng(0).normal(size=(n_draws, len(lost)))
-    functions = np.empty((len(draws), *seen.shape))
-    for function, draw in zip(functions, draws, strict=True):
-        theta = np.zeros(len(g))
-        theta[lost] = draw / np.maximum(sizes[lost], float_info.min)
-        for _ in range(2):  # the second solve removes the rounding error of the first
-            theta[kept] -= factor.solve(g[kept] @ theta)
-        function[...] = model.below(theta)
+    functions = np.empty((len(directions), *seen.shape))
+    for function, direction in zip(functions, directions, strict=True):
+        function[...] = model.below(direction)
         function -= function[seen].mean()  # it is constant there
     return functions
 
