@@ -29,7 +29,7 @@ from legendre.core.sums.zeta import accumulate, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Support
-from legendre.model.cliques.graph import cliques_of
+from legendre.model.cliques.graph import clique_tree, cliques_of
 from legendre.model.cliques.tables import Tables, is_saturated, on_grid, parts_of
 
 
@@ -410,38 +410,20 @@ def _collect_closed(model: Model) -> set[Modes]:
     return closed
 
 
-def in_running_order(modes: list[Modes]) -> list[Modes]:
-    """Order sets of modes so that what each shares with all before it lies in one of these, if that is possible.
+def running_order(margins: list[Modes]) -> list[Modes] | None:
+    """Order margins, none of them inside another, so that what each shares with all before it lies in one of these.
 
-    This is the running intersection property (Lauritzen 1996, section 2.1). Each next set is one that shares most modes
-    with those before.
+    This is the running intersection property (Lauritzen 1996, section 2.1). ``None`` if there is no such order. Margins
+    that have one are the cliques of a chordal graph, which is called decomposable: one cycle of scaling is then exact,
+    and Q is a product of conditional margins.
 
-    >>> in_running_order([(0, 1), (2, 3), (1, 2)])
-    [(0, 1), (1, 2), (2, 3)]
+    >>> running_order([(0, 1), (2, 3), (1, 2)]), running_order([(0, 1), (1, 2), (0, 2)])
+    ([(2, 3), (1, 2), (0, 1)], None)
     """
-    left, ordered, seen = list(modes), list[Modes](), set[int]()
-    while left:
-        best = max(left, key=lambda group: len(seen.intersection(group)))
-        left.remove(best)
-        ordered.append(best)
-        seen.update(best)
-    return ordered
-
-
-def is_decomposable(margins: list[Modes]) -> bool:
-    """Return whether margins, none of them inside another, are decomposable: they have a running order.
-
-    See `in_running_order`. One cycle of scaling is then exact, and Q is a product of conditional margins.
-
-    >>> is_decomposable([(0, 1), (1, 2)]), is_decomposable([(0, 1), (1, 2), (0, 2)])
-    (True, False)
-    """
-    if len(margins) > len({k for group in margins for k in group}):  # a tree has at most one clique for each mode
-        return False
-    before: list[set[int]] = []
-    for group in map(set, in_running_order(margins)):
-        shared = group & set().union(*before)
-        if before and not any(shared <= other for other in before):
-            return False
-        before.append(group)
-    return True
+    n_modes = 1 + max((k for group in margins for k in group), default=-1)
+    graph = np.zeros((n_modes, n_modes), dtype=np.bool_)
+    for group in margins:
+        graph[np.ix_(group, group)] = True
+    tree = clique_tree(graph, 1 + graph.any(axis=0))  # modes in no margin have one level, and are left out
+    ordered: list[Modes] = [tuple(sorted(clique.modes)) for clique in tree.cliques]
+    return ordered if set(ordered) == set(margins) else None

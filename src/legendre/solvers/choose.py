@@ -6,7 +6,7 @@ from legendre.core import limits
 from legendre.core.arguments import check_name
 from legendre.core.errors import InvalidSetting
 from legendre.model.cliques.tables import is_saturated
-from legendre.model.model import Cliques, generating_margins, is_decomposable
+from legendre.model.model import Cliques, generating_margins, running_order
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.loop import Solver
@@ -68,7 +68,7 @@ def scaling_pays(problem: Problem) -> bool:
     if not problem.known or (not full_grid and k < limits.SCALING_FROM):
         return False
     margins = generating_margins(model)
-    if margins is None or (full_grid and is_decomposable(margins)):
+    if margins is None or (full_grid and running_order(margins)):
         return margins is not None
     if k < limits.SCALING_FROM or not small:
         return not small

@@ -24,7 +24,7 @@ from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray, Modes, frozen
 from legendre.engines.matrix import MatrixEngine, Scaled
 from legendre.engines.protocol import Point
-from legendre.model.model import generating_margins, in_running_order
+from legendre.model.model import generating_margins, running_order
 from legendre.model.problem import Problem, list_within
 from legendre.solvers.linesearch import search
 from legendre.solvers.loop import Solver, State, Target
@@ -155,7 +155,7 @@ def _list_margins(problem: Problem) -> tuple[Margin, ...]:
             "dependent on the support). Use solver='natural', or interactions(...) on a full grid."
         )
     positions, margins = problem.model.positions, []
-    for group in in_running_order(modes):
+    for group in running_order(modes) or modes:
         rows, others = list_within(positions, group), tuple(k for k in range(positions.shape[1]) if k not in group)
         margins.append(Margin(others, problem.margin(group), rows, tuple(positions[rows].T)))
     return tuple(margins)

@@ -42,7 +42,7 @@ from legendre.fitting.fit import Settings, fit_plan, plan_problem, show_progress
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables, lay_out
 from legendre.model.dual import kl
-from legendre.model.model import Cliques, is_decomposable
+from legendre.model.model import Cliques, running_order
 from legendre.model.problem import Problem, list_within
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.decomposition import Decomposition
@@ -622,7 +622,8 @@ class PossibleCells:
                     f"margin {key_of(modes)} wants {wanted[place] * problem.data.total:.6g} at "
                     f"{cell_name([place[k] for k in modes])}, but on all of its cells X is 0 or another margin is."
                 )
-        return cls(problem, alive, is_decomposable(list(shares)) and bool((alive == allowed).all()))
+        decomposable = running_order(list(shares)) is not None
+        return cls(problem, alive, decomposable and bool((alive == allowed).all()))
 
     @property
     def margins(self) -> dict[Modes, FloatArray]:

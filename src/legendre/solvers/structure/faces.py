@@ -30,7 +30,7 @@ from legendre.core.sums.zeta import moebius
 from legendre.core.text import shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, parts_of, theta_of, with_parts
-from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, is_decomposable
+from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, running_order
 from legendre.model.problem import Problem, list_within
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables, null_directions
 from legendre.solvers.structure.rank import independent
@@ -102,7 +102,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
         alive = model.alive & (fall >= fall[positive].max())
         face = attained if (alive == model.alive).all() else Face(alive, recession)
     # a decomposable set of margins on a full grid is a product of tables, which is 0 only where a table is
-    product = generating_margins(model) is not None and is_decomposable(margins) and bool(model.alive.all())
+    product = generating_margins(model) is not None and running_order(margins) is not None and bool(model.alive.all())
     return replace(face, certain=bool(positive[alive].all()) or product)
 
 
