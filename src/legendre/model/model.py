@@ -420,10 +420,11 @@ def running_order(margins: list[Modes]) -> list[Modes] | None:
     >>> running_order([(0, 1), (2, 3), (1, 2)]), running_order([(0, 1), (1, 2), (0, 2)])
     ([(2, 3), (1, 2), (0, 1)], None)
     """
-    n_modes = 1 + max((k for group in margins for k in group), default=-1)
+    used = {k for group in margins for k in group}
+    n_modes = 1 + max(used, default=-1)
     graph = np.zeros((n_modes, n_modes), dtype=np.bool_)
     for group in margins:
         graph[np.ix_(group, group)] = True
-    tree = clique_tree(graph, 1 + graph.any(axis=0))  # modes in no margin have one level, and are left out
-    ordered: list[Modes] = [tuple(sorted(clique.modes)) for clique in tree.cliques]
+    levels = [1 + (k in used) for k in range(n_modes)]  # modes in no margin have one level, and are left out
+    ordered: list[Modes] = [tuple(sorted(clique.modes)) for clique in clique_tree(graph, levels).cliques]
     return ordered if set(ordered) == set(margins) else None

@@ -93,8 +93,9 @@ def null_directions(model: Model, kept: IntArray | None = None, most: int | None
     g = covariance(model)
     kept = independent_columns(g.copy(), model.n_cells) if kept is None else kept
     lost = np.setdiff1d(np.arange(len(g)), kept)
-    drawn = most is not None and len(lost) > most
-    weights = np.random.default_rng(0).normal(size=(most, len(lost))) if drawn else np.eye(len(lost))
+    weights = np.eye(len(lost))
+    if most is not None and len(lost) > most:
+        weights = np.random.default_rng(0).normal(size=(most, len(lost)))
     if model.ties is not None:  # tied features have values of any size: their coefficients are divided by it
         weights /= np.maximum(model.ties.collect_sizes(np.ones(model.ties.n_cells))[lost], float_info.min)
     directions = np.zeros((len(weights), len(g)))

@@ -54,7 +54,7 @@ class SlabPlan(NamedTuple):
         slab, low, high, offsets = np.zeros(self.weights.shape), 0.0, 0.0, self.scaled.sum(axis=0)
         for begin, end in pairwise(self.first.tolist()):
             if begin < end:  # these parameters act on this slab and all after it
-                added = np.bincount(offsets[begin:end], theta[begin:end], slab.size)
+                added = np.bincount(offsets[begin:end], theta[begin:end], slab.size).astype(np.float64)
                 slab += zeta(added.reshape(slab.shape))
                 low, high = min(low, float(slab.min())), max(high, float(slab.max()))
         return high - low
