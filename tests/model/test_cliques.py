@@ -251,11 +251,6 @@ def test_rows_fit_like_their_table(even: float, solver: str, rng: np.random.Gene
     assert (fit.status, fit.total) == (ld.results.Status.CONVERGED, twin.total)
     assert_allclose(fit.theta, twin.theta, atol=1e-9)
     assert_allclose([fit.psi, fit.kl, fit.rmse], [twin.psi, twin.kl, twin.rmse], rtol=1e-9)
-    assert_allclose(fit.marginal([3, 0]), twin.marginal([3, 0]), atol=1e-11)
-    assert_allclose(fit.marginal([3], given={0: 2}), twin.marginal([3], given={0: 2}), atol=1e-11)
-    assert_allclose(fit.condition({0: 2, 1: 1}), twin.condition({0: 2, 1: 1}), atol=1e-11)
-    assert fit.most_probable() == twin.most_probable()
-    assert_allclose(fit.fisher(), twin.fisher(), atol=1e-11)
 
 
 @pytest.mark.usefixtures("on_cliques")
@@ -275,27 +270,6 @@ def test_what_is_not_known_beforehand_is_decided_afterwards(monkeypatch: pytest.
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
         fit = ld.decompose(observe_rows(corners, np.ones(6), (2, 2, 2)), basis)
     assert fit.status is ld.results.Status.UNDECIDED
-
-
-@pytest.mark.usefixtures("on_cliques")
-def test_tables_show_the_same_vanishing_cells_as_the_grid(rng: np.random.Generator) -> None:
-    found = 0
-    for _ in range(40):
-        shape = tuple(rng.integers(2, 4, int(rng.integers(3, 6))).tolist())
-        sets = [s for n in (2, 2, 3) for s in combinations(range(len(shape)), n) if rng.random() < 0.6 / n] or [(0, 1)]
-        cells = np.stack([rng.integers(0, n, size=12) for n in shape], axis=1)
-        fit = ld.decompose(observe_rows(cells, np.ones(len(cells)), shape), ld.interactions(sets))
-        table = np.zeros(shape)
-        np.add.at(table, tuple(cells.T), 1.0)
-        twin = _on_the_grid(table, ld.interactions(sets))
-        assert (fit.status, fit.rank) == (twin.status, twin.rank)
-        assert fit.vanishing_cells.tolist() == twin.vanishing_cells.tolist()
-        assert_allclose(fit.tensor(), twin.tensor(), atol=1e-7)
-        grid = np.zeros(shape)
-        grid[tuple(fit.basis.T)] = fit.theta + 60.0 * fit.recession
-        assert_allclose(ld.dual.from_theta(grid) * fit.total, fit.tensor(), atol=1e-8)
-        found += len(fit.vanishing_cells) > 0
-    assert found > 10
 
 
 def test_cells_of_a_grid_of_fifty_modes_vanish() -> None:

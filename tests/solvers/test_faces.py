@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
@@ -13,12 +12,8 @@ from cases import Case
 from legendre.basis.basis import cells
 from legendre.core import limits
 from legendre.solvers.structure import faces as existence
-from oracles import FloatArray, IntArray, cells_that_vanish
-from strategies import count_tables, problems, shapes
-
-
-def vanishing(case: Case) -> IntArray:
-    return case.omega[cells_that_vanish(case.Z, case.p)]
+from oracles import FloatArray, cells_that_vanish
+from strategies import problems
 
 
 def unreachable_parameter() -> Case:
@@ -45,28 +40,6 @@ def test_the_cells_that_vanish_are_those_of_the_definition(case: Case) -> None:
     top = fall[~gone].max()
     assert_allclose(fall[~gone], top, atol=1e-6)
     assert (fall[gone] < top - 1e-3).all()
-
-
-@settings(max_examples=60)
-@given(shapes(max_cells=24, min_order=2, max_order=4), st.data())
-def test_interactions_on_sparse_tables(shape: tuple[int, ...], data: st.DataObject) -> None:
-    """Hierarchical models, where zeros without an empty margin matter most."""
-    X = data.draw(count_tables(shape))
-    fit = ld.decompose(X, ld.interactions(2))
-    case = Case(X, np.ones(shape, dtype=np.bool_), fit.basis)
-    assert_array_equal(fit.vanishing_cells, vanishing(case))
-
-
-@settings(max_examples=40)
-@given(problems(zeros=True, max_cells=24))
-def test_leaving_out_the_vanishing_cells_gives_the_same_q(case: Case) -> None:
-    fit = case.fit()
-    inside = case.mask.copy()
-    inside[tuple(fit.vanishing_cells.T)] = False
-    ordinary = case.fit(support=inside)
-    assert ordinary.status is ld.results.Status.CONVERGED
-    assert_allclose(ordinary.tensor(), fit.tensor(), rtol=1e-7, atol=1e-12)
-    assert ordinary.kl == pytest.approx(fit.kl, abs=1e-10)
 
 
 def test_the_designs_example() -> None:
