@@ -91,7 +91,7 @@ def null_directions(model: Model, kept: IntArray | None = None, most: int | None
     parameters, if they are known.
     """
     g = covariance(model)
-    kept = independent_columns(g.copy(), model.n_cells) if kept is None else kept
+    kept = independent_columns(g.copy(), model.n_summed) if kept is None else kept
     lost = np.setdiff1d(np.arange(len(g)), kept)
     weights = np.eye(len(lost))
     if most is not None and len(lost) > most:
@@ -101,7 +101,7 @@ def null_directions(model: Model, kept: IntArray | None = None, most: int | None
     directions = np.zeros((len(weights), len(g)))
     directions[:, lost] = weights
     if len(lost):
-        factor = factorise(g[np.ix_(kept, kept)], model.n_cells)
+        factor = factorise(g[np.ix_(kept, kept)], model.n_summed)
         for _ in range(2):  # the second solve removes the rounding error of the first
             directions[:, kept] -= factor.solve(g[kept] @ directions.T).T
     return directions
