@@ -71,6 +71,8 @@ def test_odds_ratios_are_drawn_with_their_intervals() -> None:
     assert [text.get_text() for text in ax.texts] == ["infinite →"]
     assert ax.get_xscale() == "log"
     assert ax.get_title() == "class and age"
+    empty = ld.loglinear([[0, 7], [6, 9]], ".^2").plot.odds("A", "B")
+    assert [text.get_text() for text in empty.texts] == ["← 0"]
 
 
 def test_an_empty_column_is_thinner_than_one_of_six_people() -> None:

@@ -66,6 +66,13 @@ def test_hidden_modes_have_effects_and_visible_ones_are_compared(rng: np.random.
     shown = np.array(dots.get_xydata())
     expected = np.stack([done.tensor().sum(axis=2).ravel(), x.sum(axis=2).ravel()], axis=1)
     np.testing.assert_allclose(shown, expected)
+    worst = done.worst_cells(3)
+    x_of, q_of, residual = (worst[name].to_numpy() for name in ("observed", "fitted", "residual"))
+    roots = np.sign(x_of - q_of) * np.sqrt(2 * (x_of * np.log(x_of / q_of) - x_of + q_of))
+    np.testing.assert_allclose(residual, roots, rtol=1e-6, err_msg="X holds counts, whatever the sums' rounding errors")
+    with pytest.raises(ld.errors.InvalidQuery, match="rows that lack values were divided among the cells"):
+        done.fit.inference()
+    assert not ld.hidden(x + 0.25, ld.interactions([(0, 3), (1, 3), (2, 3)]), [2], restarts=1).plot.pair.counts
     assert [text.get_text().split()[1] for text in done.plot.graph().texts if "mode" in text.get_text()] == list("0123")
     done.save(f"{tmp_path}/hidden.npz")
     loaded = ld.load(f"{tmp_path}/hidden.npz")

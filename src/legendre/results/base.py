@@ -126,8 +126,8 @@ class Result(Storable):
         from legendre.results.views import find_worst
 
         result: Any = self
-        labels, pandas = self.labels, import_pandas("worst_cells()")
-        found, places, residuals = find_worst(result.plot.pair, check_int(most, "worst_cells: most", 0))
+        pair, pandas = result.plot.pair, import_pandas("worst_cells()")
+        labels, (found, places, residuals) = pair.labels, find_worst(pair, check_int(most, "worst_cells: most", 0))
         cells = [labels.values_at(found.cell(i)) for i in places.tolist()]
         frame = pandas.DataFrame(cells, columns=[labels.key(k) for k in range(len(labels.shape))])
         return frame.assign(observed=found.x[places], fitted=found.q[places], residual=residuals[places])

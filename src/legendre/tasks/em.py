@@ -28,7 +28,7 @@ from legendre.data.partial_table import Pattern
 from legendre.fitting.fit import Settings, fit_on
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.linesearch import backtrack
-from legendre.solvers.structure.faces import feature_rows
+from legendre.solvers.structure.faces import feature_rows, vanishing_cells
 from legendre.solvers.structure.rank import independent
 
 
@@ -182,8 +182,7 @@ class Likelihood:
     def log_base(self) -> FloatArray:
         """The log of the base measure at each cell (flattened); minus infinity where no cell has probability."""
         alive = self.data.inside.reshape(self.data.shape).copy()
-        if self.fit._alive is not None:
-            alive[tuple(self.fit.labels.places(self.fit.vanishing_cells).T)] = False
+        alive[tuple(vanishing_cells(self.fit.model, self.fit._alive).T)] = False
         base = self.data.space.base
         with np.errstate(divide="ignore"):
             return np.log(alive if base is None else alive * base).ravel()
