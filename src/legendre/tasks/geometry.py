@@ -243,7 +243,7 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     for (name, corner), shift in zip(corners.items(), [(0, 12), (-9, -9), (9, -9)], strict=True):
         ax.plot(*corner, "o", color="black", markersize=5)
         ax.annotate(name, corner, xytext=shift, textcoords="offset points", ha="center", va="center", fontsize=12)
-    ax.legend(frameon=False, loc="upper right")
+    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0))  # below, where no side is
     ax.set_aspect("equal")
     ax.margins(0.12)
     ax.set_axis_off()
