@@ -113,18 +113,6 @@ def test_a_dependent_parameter_is_not_missed() -> None:
     assert sorted(losses_of(X, cells, fit.theta, mask) > 1e-9) == [False, False, True]
 
 
-def test_masks_missing_cells_and_candidates(rng: np.random.Generator) -> None:
-    X = rng.gamma(1.0, size=(6, 6, 6))
-    X[rng.random(X.shape) < 0.2] = np.nan
-    fit = ld.decompose(X, ld.adaptive(15, candidates=ld.interactions([(0, 1)])))
-    assert fit.converged
-    assert (fit.basis[:, 2] == 0).all()
-    assert np.isfinite(X[tuple(fit.basis.T)]).all()
-    named = ld.decompose(X, ld.adaptive(3, include=np.array([[1, 0, 0]]), candidates=[[2, 2, 0], [3, 1, 0], [0, 4, 0]]))
-    assert named.basis[0].tolist() == [1, 0, 0]
-    assert {tuple(cell) for cell in named.basis[1:, :2].tolist()} < {(2, 2), (3, 1), (0, 4)}
-
-
 def test_bic_leaves_noise_alone_and_finds_a_strong_effect() -> None:
     rng = np.random.default_rng(7)
     noise = [

@@ -154,35 +154,6 @@ def test_more_boxes_fit_better_and_the_end_is_certified() -> None:
     assert_array_equal(fit.theta, ld.decompose(x, ld.boxes(60)).theta)  # the same bits
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_boxes_without_data_vanish(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    x = rng.poisson(3.0, (6, 7, 3)).astype(float)
-    x[1:3, 2:6] = 0
-    fit = ld.decompose(x, ld.boxes(8))
-    assert fit.converged
-    q = fit.tensor()
-    assert (q[x > 0] > 0).all()
-    if fit.status is ld.results.Status.AT_BOUNDARY:
-        assert (q[1:3, 2:6] == 0).all() or fit.n_vanishing
-    assert fit.kl == pytest.approx(fit.path[-1].kl)
-
-
-def test_supports_and_base_measures_are_kept() -> None:
-    rng = np.random.default_rng(3)
-    x, base = rng.uniform(1, 2, (6, 6)), rng.uniform(0.5, 2, (6, 6))
-    x[2:4, 2:4] *= 3
-    x[0, 0] = np.nan
-    fit = ld.decompose(x, ld.boxes(5), base=base)
-    assert fit.status is ld.results.Status.CONVERGED
-    inside = ~np.isnan(x)
-    p, r = x[inside] / x[inside].sum(), base[inside]
-    q = fit.tensor()[inside] / fit.total
-    assert q.sum() == pytest.approx(1.0)
-    assert float(p @ np.log(p / q)) == pytest.approx(fit.kl, abs=1e-10)
-    assert fit.kl < float(p @ np.log(p / (r / r.sum())))
-
-
 def exact_rank(matrix: list[list[int]]) -> int:
     """Count independent rows of whole numbers, by fractions."""
     rows = [[Fraction(entry) for entry in row] for row in matrix]

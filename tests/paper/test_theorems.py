@@ -24,15 +24,6 @@ def test_the_answer_does_not_depend_on_the_start(case: Case, seed: int) -> None:
     assert_allclose(case.q(other), case.q(fit), rtol=1e-8)
 
 
-@given(problems())
-def test_q_meets_the_expectations_on_the_basis(case: Case) -> None:
-    fit = case.fit()
-    assert fit.status is ld.results.Status.CONVERGED
-    assert_allclose(expectations(case.Z, case.q(fit)), case.eta_hat, atol=1e-10)
-    assert_allclose(fit.eta, case.eta_hat, atol=1e-10)
-    assert_allclose(fit.eta_hat, case.eta_hat, atol=1e-14)
-
-
 @given(problems(weighted=True))
 def test_q_is_a_member_of_the_model(case: Case) -> None:
     """Eq. (1) with a base measure: q / r is the exponential of zeta(theta) less psi."""
