@@ -51,7 +51,7 @@ from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG
 from legendre.solvers.scaling import MatrixScaling, Scaling
-from legendre.solvers.structure.faces import PRECISION, find_vanishing, optimise, vanishing_cells
+from legendre.solvers.structure.faces import PRECISION, Face, find_vanishing, optimise, vanishing_cells
 from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
@@ -481,26 +481,26 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
     (`solvers.newton.newton_bound`). If no cell of it differs from the answer by more than the share `PROOF_TILT`, it is
     positive everywhere, which proves that all cells can be. That holds if each cell has more than the share `resolved`
     of the smallest entry of a margin that it counts towards: what is less disappears in the rounding of these entries.
-    Otherwise linear programs decide (`PossibleCells.decide`), and the fit is repeated without the cells that must be 0.
+    Otherwise linear programs decide (`_decide`), and the fit is repeated without the cells that must be 0.
     """
-    possible = PossibleCells.of(problem)
-    outcome = _solve(possible, settings, persist=possible.certain)
-    result = _build_result(X, possible, margins, outcome, settings.tol)
-    if possible.certain or outcome.status is Status.STOPPED:
+    face = _find_possible(problem)
+    outcome = _solve(problem, face, settings, persist=face.certain)
+    result = _build_result(X, problem, face, margins, outcome, settings.tol)
+    if face.certain or outcome.status is Status.STOPPED:
         return result
     entries = (np.expand_dims(part, other_modes(modes, X.ndim)) for modes, part in margins.values.items())
     large = result.values > resolved * reduce(np.minimum, entries)
-    alive = problem.model.quotient.spread(possible.alive)
+    alive = problem.model.quotient.spread(problem.model.on_face(face.alive).alive)
     if result.converged and outcome.tilt <= limits.PROOF_TILT and large[alive].all():
-        decided = replace(possible, certain=True)
+        decided = replace(face, certain=True)
     else:
-        decided = possible.decide()
-        if (decided.alive != possible.alive).any() or not outcome.status.converged:
-            outcome = _solve(decided, settings, persist=True)
-    return _build_result(X, decided, margins, outcome, settings.tol)
+        decided = _decide(problem, face)
+        if decided.alive is not face.alive or not outcome.status.converged:
+            outcome = _solve(problem, decided, settings, persist=True)
+    return _build_result(X, problem, decided, margins, outcome, settings.tol)
 
 
-def _solve(possible: PossibleCells, settings: Settings, *, persist: bool, max_steps: int = 400) -> Outcome:
+def _solve(problem: Problem, face: Face, settings: Settings, *, persist: bool, max_steps: int = 400) -> Outcome:
     """Start at X itself (theta = 0) and run the caller's solver, or those that suit the structure and the size.
 
     If the first choice fails, as it may where the entries of X differ by many orders of magnitude, the slower general
@@ -509,36 +509,36 @@ def _solve(possible: PossibleCells, settings: Settings, *, persist: bool, max_st
     takes far fewer.
     """
     if settings.solver is not None:
-        return _run([settings.solver], possible, settings)
-    model, certain = possible.problem.model, possible.certain
+        return _run([settings.solver], problem, face, settings)
+    model = problem.model
     small = model.n_params <= limits.LARGEST_MATRIX
     # horizon: if more scaling cycles than this are still needed, steps with the Fisher matrix are cheaper
     general: list[Solver] = [Scaling(horizon=100 if small else 1_000), Natural() if small else NaturalCG()]
     solvers = general
     if MatrixEngine.applies(model):
         # where a finite answer is known to exist, no further Newton direction is needed to prove it
-        solvers = [MatrixScaling(prove=not certain, max_iter=max_steps)]
-    elif not model.n_params or (model.n_params < limits.SCALING_FROM and len(possible.margins) > 1):
+        solvers = [MatrixScaling(prove=not face.certain, max_iter=max_steps)]
+    elif not model.n_params or (model.n_params < limits.SCALING_FROM and len(problem.prescribed or {}) > 1):
         solvers = general[1:]  # few parameters: no scaling, except for a single margin, which one cycle meets exactly
-    outcome = _run(solvers, possible, settings)
+    outcome = _run(solvers, problem, face, settings)
     failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and settings.max_iter is None
-    return _run(general, possible, settings) if failed and persist else outcome
+    return _run(general, problem, face, settings) if failed and persist else outcome
 
 
-def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> Outcome:
+def _run(solvers: list[Solver], problem: Problem, face: Face, settings: Settings) -> Outcome:
     """Run solvers in turn on the cells that may be positive; `Outcome.full` has all parameters of the model.
 
     If the first solver cannot handle linearly dependent parameters, the fit is in a maximal independent set of them.
     The other parameters are 0 in the outcome.
     """
-    problem, face = possible.problem, possible.face
     # tol is for entries of margins, relative to the largest, but solvers bound the error of eta. An entry of a k-way
     # margin is an alternating sum of 2^k expectations, hence 0.5^k. Below 1e-14 is rounding, which `polish` lowers.
-    model, shares = problem.model, [float(m.max()) * 0.5 ** len(modes) for modes, m in possible.margins.items()]
+    model, margins = problem.model, problem.prescribed or {}
+    shares = [float(m.max()) * 0.5 ** len(modes) for modes, m in margins.items()]
     tol = min(settings.tol, max(1e-14, settings.tol * min(shares)))
-    on_face = model.on_face(face)
+    on_face = model.on_face(face.alive)
     columns = np.arange(model.n_params) if solvers[0].accepts_dependent else independent(on_face)
-    reduced = problem.reduce(face, columns)
+    reduced = problem.reduce(face.alive, columns)
     matrix = isinstance(solvers[0], MatrixScaling) and MatrixEngine.applies(reduced.model)
     target = Target(MatrixEngine(reduced.model) if matrix else choose_engine(reduced.model), reduced, tol)
     if len(columns) < model.n_params:
@@ -549,21 +549,23 @@ def _run(solvers: list[Solver], possible: PossibleCells, settings: Settings) -> 
         return run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
 
 
-def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
+def _build_result(
+    X: AnyArray, problem: Problem, face: Face, margins: Margins, outcome: Outcome, tol: float
+) -> Balanced:
     """Build the result: X times the factors that theta stands for, with the errors of rounding lowered by `polish`.
 
     The margins of this tensor, not the residual of the solver, decide whether it has converged.
     """
-    model, status = possible.problem.model, outcome.status
-    alive = model.quotient.spread(possible.alive)  # from merged cells to the cells of X
+    model, status = problem.model, outcome.status
+    alive = model.quotient.spread(model.on_face(face.alive).alive)  # from merged cells to the cells of X
     # if the caller stopped the solver or it ran out of steps, the result is the tensor at which it stopped
     cycles = 5 if status in (Status.CONVERGED, Status.STALLED) else 0
-    parts = split_into_factors(possible.problem, outcome.full, margins)
+    parts = split_into_factors(problem, outcome.full, margins)
     tensor, parts, error = polish(X, alive, parts, margins, tol, cycles)
-    vanishing = vanishing_cells(model, possible.face)
+    vanishing = vanishing_cells(model, face.alive)
     if error <= tol:
         attained = Status.AT_BOUNDARY if len(vanishing) else Status.CONVERGED
-        status = attained if possible.certain else Status.UNDECIDED
+        status = attained if face.certain else Status.UNDECIDED
     elif status is Status.CONVERGED:
         status = Status.STALLED
     return Balanced(
@@ -575,7 +577,7 @@ def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcom
         theta=outcome.full.theta,
         eta=outcome.full.eta,
         psi=outcome.full.psi,
-        eta_hat=possible.problem.eta_hat,
+        eta_hat=problem.eta_hat,
         status=status,
         vanishing_cells=freeze(vanishing),
         gap=outcome.gap,
@@ -588,111 +590,94 @@ def _build_result(X: AnyArray, possible: PossibleCells, margins: Margins, outcom
 # --- which cells can be positive -------------------------------------------------------------------------------------
 
 
-@frozen
-class PossibleCells:
-    """The cells that may be positive in a tensor with the prescribed margins.
+# For a fit to data, `solvers.structure.faces` finds the cells that vanish: the data themselves are a tensor with the
+# right expectations, so only cells where X is 0 can vanish. For margins no such tensor is known, and perhaps none
+# exists; linear programs look for one.
 
-    For a fit to data, `solvers.structure.faces` finds these cells: the data themselves are a tensor with the right
-    expectations, so only cells where X is 0 can vanish. For margins no such tensor is known, and perhaps none exists;
-    linear programs look for one.
+
+def _find_possible(problem: Problem) -> Face:
+    """Leave out the cells below entries of margins that are 0; refuse a positive entry that has no cell left.
+
+    The face is certain if the margins are decomposable and every cell that no margin forces to 0 is in the support: the
+    closed form of decomposable models is then a tensor with these margins that is positive on all of these cells.
+    Otherwise `_decide` may have to find out.
     """
+    model = problem.model
+    shares = {modes: problem.margin(modes) for modes in problem.prescribed or {}}  # length 1 in all other modes
+    allowed = np.ones(model.quotient.merged_shape, dtype=np.bool_)
+    for wanted in shares.values():
+        allowed &= wanted > 0
+    alive = model.alive & allowed
+    for modes, wanted in shares.items():
+        unmet = np.argwhere((wanted > 0) & ~alive.any(axis=other_modes(modes, alive.ndim), keepdims=True))
+        if len(unmet):
+            place = tuple(unmet[0])
+            raise InvalidMargins(
+                f"margin {key_of(modes)} wants {wanted[place] * problem.data.total:.6g} at "
+                f"{cell_name([place[k] for k in modes])}, but on all of its cells X is 0 or another margin is."
+            )
+    certain = running_order(list(shares)) is not None and bool((alive == allowed).all())
+    return Face(None if (alive == model.alive).all() else alive, np.zeros(model.n_params), certain)
 
-    problem: Problem
-    alive: BoolArray  # on the merged grid, True where a cell may be positive
-    certain: bool  # True when each of them is positive in some tensor with the margins: a finite answer exists
 
-    @classmethod
-    def of(cls, problem: Problem) -> PossibleCells:
-        """Leave out the cells below entries of margins that are 0; refuse a positive entry that has no cell left.
+def _decide(problem: Problem, face: Face, resolved: float = 1e-8) -> Face:
+    """Find by linear programs the cells that are positive in some tensor with the margins.
 
-        The result is certain if the margins are decomposable and every cell that no margin forces to 0 is in the
-        support: the closed form of decomposable models is then a tensor with these margins that is positive on all of
-        these cells. Otherwise `decide` may have to find out.
-        """
-        shares = {modes: problem.margin(modes) for modes in problem.prescribed or {}}  # length 1 in all other modes
-        allowed = np.ones(problem.model.quotient.merged_shape, dtype=np.bool_)
-        for wanted in shares.values():
-            allowed &= wanted > 0
-        alive = problem.model.alive & allowed
-        for modes, wanted in shares.items():
-            unmet = np.argwhere((wanted > 0) & ~alive.any(axis=other_modes(modes, alive.ndim), keepdims=True))
-            if len(unmet):
-                place = tuple(unmet[0])
-                raise InvalidMargins(
-                    f"margin {key_of(modes)} wants {wanted[place] * problem.data.total:.6g} at "
-                    f"{cell_name([place[k] for k in modes])}, but on all of its cells X is 0 or another margin is."
-                )
-        decomposable = running_order(list(shares)) is not None
-        return cls(problem, alive, decomposable and bool((alive == allowed).all()))
+    Raise `InvalidMargins` if there is no such tensor. Return the given face, which stays uncertain, if the programs are
+    too large or are not solved, or if margins (of sum 1) have positive entries below `resolved`: a program that is
+    exact to 1e-10 cannot tell these from 0.
+    """
+    from scipy.sparse import csr_array, hstack
 
-    @property
-    def margins(self) -> dict[Modes, FloatArray]:
-        """The prescribed margins."""
-        return self.problem.prescribed or {}
+    margins, alive = problem.prescribed or {}, problem.model.on_face(face.alive).alive
+    cells, parts = np.argwhere(alive), list[Any]()
+    if len(cells) * len(margins) > limits.LARGEST_PROGRAM:
+        return face
+    # the incidence matrix, cells x entries of margins in C order, margin after margin: 1 where a cell counts towards an
+    # entry, which is one 1 in each row of a margin's block
+    for modes, values in margins.items():
+        entry = np.ravel_multi_index(tuple(cells[:, modes].T), values.shape)
+        parts.append(
+            csr_array((np.ones(len(cells)), entry, np.arange(len(cells) + 1)), shape=(len(cells), values.size))
+        )
+    matrix, wanted = hstack(parts, format="csr"), np.concatenate([values.ravel() for values in margins.values()])
+    if not _has_tensor(problem, matrix, wanted) or wanted[wanted > 0].min() < resolved:
+        return face
+    if (answer := find_vanishing(matrix, wanted[None])) is None:
+        return face
+    if not answer[0].any():
+        return replace(face, certain=True)
+    left = alive.copy()
+    left[alive] = ~answer[0]
+    return replace(face, alive=left, certain=True)
 
-    @property
-    def face(self) -> BoolArray | None:
-        """The merged cells that may be positive, as `Model.on_face` takes them; ``None`` for all of the support."""
-        return None if np.array_equal(self.alive, self.problem.model.alive) else self.alive
 
-    def decide(self, resolved: float = 1e-8) -> PossibleCells:
-        """Find by linear programs the cells that are positive in some tensor with the margins.
+def _has_tensor(problem: Problem, matrix: Any, wanted: FloatArray) -> bool:
+    """Whether some tensor on these cells has the margins; raise `InvalidMargins` if there is none.
 
-        Raise `InvalidMargins` if there is no such tensor. Return `self`, which stays uncertain, if the programs are too
-        large or are not solved, or if margins (of sum 1) have positive entries below `resolved`: a program that is
-        exact to 1e-10 cannot tell these from 0.
-        """
-        if int(self.alive.sum()) * len(self.margins) > limits.LARGEST_PROGRAM:
-            return self
-        matrix, wanted = self._incidence(), np.concatenate([values.ravel() for values in self.margins.values()])
-        if not self._has_tensor(matrix, wanted) or wanted[wanted > 0].min() < resolved:
-            return self
-        if (answer := find_vanishing(matrix, wanted[None])) is None:
-            return self
-        alive = self.alive.copy()
-        alive[self.alive] = ~answer[0]
-        return replace(self, alive=alive, certain=True)
-
-    def _incidence(self) -> Any:
-        """Return the incidence matrix of the linear programs, sparse: cells that may be positive x entries of margins.
-
-        It is 1 where a cell counts towards an entry. The entries of each margin are in C order, margin after margin.
-        """
-        from scipy.sparse import csr_array, hstack
-
-        cells, parts = np.argwhere(self.alive), []
-        for modes, values in self.margins.items():
-            # a cell counts towards one entry of each margin: one 1 in each row of this margin's block
-            entry = np.ravel_multi_index(tuple(cells[:, modes].T), values.shape)
-            shape = len(cells), values.size
-            parts.append(csr_array((np.ones(len(cells)), entry, np.arange(len(cells) + 1)), shape=shape))
-        return hstack(parts, format="csr")
-
-    def _has_tensor(self, matrix: Any, wanted: FloatArray) -> bool:
-        """Whether some tensor on these cells has the margins; raise `InvalidMargins` if there is none.
-
-        False if the linear program could not be solved. By Farkas' lemma there is no tensor if and only if some
-        multipliers, one for each entry of the margins (`wanted`, in the order of the columns of `matrix`), add up to at
-        most 0 on every cell, yet ``multipliers . wanted > 0``. Because all margins have the same sum, a constant can be
-        moved from one margin's multipliers to another's. So those of the first margin can be taken >= 0, the others
-        <= 0. For a matrix the optimal ones are 0, 1 or -1: they mark rows and columns, which the error names.
-        """
-        first, (cells, entries) = next(iter(self.margins.values())).size, matrix.shape
-        bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
-        multipliers = optimise(-wanted, A_ub=matrix, b_ub=np.zeros(cells), bounds=bounds)
-        # not > 0: the margins were rounded when they were written down, and once more when they were summed
-        if multipliers is not None and float(wanted @ multipliers) > 10 * PRECISION:
-            text = "no tensor that is 0 where X is 0 has these margins."
-            if list(self.margins) == [(0,), (1,)] and self.alive.ndim == 2:
-                sides = [np.flatnonzero(np.abs(part) > 0.5) for part in np.split(multipliers, [first])]
-                rows, columns = (shorten(", ".join(map(str, side)), 60) for side in sides)
-                need, have = (self.margins[(k,)][side].sum() * self.problem.data.total for k, side in enumerate(sides))
-                text += (
-                    f" X is 0 on rows {{{rows}}} outside columns {{{columns}}}, yet those rows need {need:.6g} and "
-                    f"those columns have only {have:.6g}."
-                )
-            raise InvalidMargins(text)
-        return multipliers is not None
+    False if the linear program could not be solved. By Farkas' lemma there is no tensor if and only if some
+    multipliers, one for each entry of the margins (`wanted`, in the order of the columns of `matrix`), add up to at
+    most 0 on every cell, yet ``multipliers . wanted > 0``. Because all margins have the same sum, a constant can be
+    moved from one margin's multipliers to another's. So those of the first margin can be taken >= 0, the others <= 0.
+    For a matrix the optimal ones are 0, 1 or -1: they mark rows and columns, which the error names.
+    """
+    margins = problem.prescribed or {}
+    first, (cells, entries) = next(iter(margins.values())).size, matrix.shape
+    bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
+    multipliers = optimise(-wanted, A_ub=matrix, b_ub=np.zeros(cells), bounds=bounds)
+    # not > 0: the margins were rounded when they were written down, and once more when they were summed
+    if multipliers is not None and float(wanted @ multipliers) > 10 * PRECISION:
+        text = "no tensor that is 0 where X is 0 has these margins."
+        if list(margins) == [(0,), (1,)] and problem.model.alive.ndim == 2:
+            sides = [np.flatnonzero(np.abs(part) > 0.5) for part in np.split(multipliers, [first])]
+            rows, columns = (shorten(", ".join(map(str, side)), 60) for side in sides)
+            need, have = (margins[(k,)][side].sum() * problem.data.total for k, side in enumerate(sides))
+            text += (
+                f" X is 0 on rows {{{rows}}} outside columns {{{columns}}}, yet those rows need {need:.6g} and "
+                f"those columns have only {have:.6g}."
+            )
+        raise InvalidMargins(text)
+    return multipliers is not None
 
 
 # --- margins: from whatever the caller has to checked ones that agree ------------------------------------------------
