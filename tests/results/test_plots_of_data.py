@@ -139,4 +139,4 @@ def test_residuals_of_wide_ranges_of_many_cells_and_of_an_exact_fit(rng: np.rand
     assert ax.get_title() == "4,000 cells, one in 4 drawn"
     ax = ld.decompose([[1, 2], [3, 4]], ld.full()).plot.residuals()
     assert not ax.texts
-    assert "none is off by more than rounding errors" in ax.get_title()
+    assert "no residual is larger than rounding errors" in ax.get_title()

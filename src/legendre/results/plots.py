@@ -197,7 +197,7 @@ class Plots:
         if worst:
             ax.text(1.02, 1.0, "\n\n".join(listed), transform=ax.transAxes, va="top", fontsize=SMALL)
         notes = [f"{len(found.x):,} cells" + (f", one in {step} drawn" if step > 1 else ""), found.note, pair.note]
-        notes += ["none is off by more than rounding errors"] if most and not worst else []
+        notes += ["no residual is larger than rounding errors"] if most and not worst else []
         ax.set_title("; ".join(filter(None, notes)))
         return ax
 
