@@ -456,7 +456,7 @@ def _soften(problem: Problem, slack: float) -> tuple[Problem, FloatArray]:
         rows = list_within(model.positions, modes)
         at = np.ravel_multi_index(tuple(model.positions[rows][:, modes].T), values.shape)
         # an entry is a difference of eta along each mode
-        differences = [np.eye(n) - np.eye(n, k=1) for n in values.shape]
+        differences: list[Any] = [np.eye(n) - np.eye(n, k=1) for n in values.shape]
         gram[np.ix_(rows, rows)] += reduce(np.kron, [d.T @ d for d in differences])[np.ix_(at, at)]
     engine, ridge = JunctionEngine(model), slack * np.linalg.inv(gram)
 

@@ -174,7 +174,8 @@ def _build_tree(order: list[int], neighbours: list[list[int]], levels: Sequence[
     shared = []
     parents = []
     for k, around in zip(reversed(order), reversed(neighbours), strict=True):
-        above = int(home[min(around, key=lambda j: int(turn[j]))]) if around else -1
+        first = min(around, key=turn.item, default=-1)
+        above = int(home[first]) if around else -1
         if above >= 0 and len(members[above]) == len(around):  # the neighbours are all of that clique
             members[above].append(k)
             home[k] = above
