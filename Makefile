@@ -25,7 +25,7 @@ demo: $(VENV)/.demo
 # and some tests run again with the compiler off, which shows coverage the lines of compiled code.
 PYTEST := $(BIN)/python -m pytest --quiet -p no:zarr
 first := $(addprefix tests/,faults engines fuzz solvers)
-data := $(addprefix tests/,data cli core test_inputs_and_doors.py)
+data := $(addprefix tests/,data cli core test_inputs_and_doors.py) docs/guides/arrays.md
 tasks := $(addprefix tests/,tasks fitting)
 results := $(addprefix tests/,results paper)
 others := src README.md docs tests $(addprefix --ignore=,$(first) $(data) $(tasks) $(results))
