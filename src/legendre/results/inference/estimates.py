@@ -40,7 +40,8 @@ from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results.base import Printed, Storable, to_frame
 from legendre.results.distribution import find_modes, read_cells, read_event
 from legendre.results.inference.counts import LEGEND, Counts, p_text, stars
-from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
+from legendre.solvers.structure.faces import diverging, feature_rows
+from legendre.solvers.structure.identifiability import open_directions
 from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, parts_of, theta_of, with_parts
 from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, running_order
 from legendre.model.problem import Problem, list_within
-from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables, null_directions
+from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables, open_directions, round_near
 from legendre.solvers.structure.rank import independent
 
 # A combination of directions lowers or raises a cell if log q changes by more than this, the tolerance of the programs.
@@ -262,45 +261,6 @@ def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
     margins = generating_margins(model) if model.n_params >= limits.TABLES_FROM else None
     functions = None if margins is None else from_tables(margins, positive)
     return functions is not None and float(np.abs(functions[:, model.alive]).max()) <= SURELY_ZERO
-
-
-def open_directions(model: Model, kept: IntArray | None = None) -> FloatArray:
-    """Return a basis (n x parameters) of the directions in theta that leave Q unchanged on the cells of a model.
-
-    They have integers where that is possible. `kept` are the independent parameters, if they are known.
-    """
-    return _clear_denominators(null_directions(model, kept))
-
-
-def _clear_denominators(directions: FloatArray, *, rounding: float = 1e-9, largest: int = 1_000) -> FloatArray:
-    """Multiply each direction (row) that is rational up to rounding by a common denominator, and round it to integers.
-
-    Features take the values 0 and 1 (or integers, if tied), so directions that solve equations in them are fractions.
-    The length of a direction does not matter. Integers such as -2 and 2 cancel exactly in a linear program, whereas
-    rounded values of -2/3 and 2/3 need not. Two fractions with denominators up to `largest` differ by more than
-    `rounding`, so the fraction nearest to an entry is the right one. Rows without a common denominator up to `largest`
-    stay as they are.
-
-    >>> _clear_denominators(np.array([[1.0, 1 / 3, -0.5], [0.1234567, 1.0, 0.0]])).tolist()
-    [[6.0, 2.0, -3.0], [0.1234567, 1.0, 0.0]]
-    """
-    out = round_near(directions, rounding)
-    for row in out:
-        common = 1
-        for part in np.unique(row[row != np.rint(row)]).tolist():
-            if abs(part * common - round(part * common)) >= rounding * common:  # this entry needs a larger denominator
-                common = math.lcm(common, Fraction(part).limit_denominator(largest).denominator)
-            if common > largest:
-                break
-        if 1 < common <= largest and float(np.abs(row * common - np.rint(row * common)).max()) < rounding * common:
-            row[:] = np.rint(row * common)
-    return out
-
-
-def round_near(numbers: FloatArray, rounding: float = 1e-9) -> FloatArray:
-    """Replace numbers that differ from an integer by less than `rounding` by that integer."""
-    integers = np.rint(numbers)
-    return np.where(np.abs(numbers - integers) < rounding, integers, numbers)
 
 
 def _lower_all(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:

@@ -13,7 +13,7 @@ from sys import float_info
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import factorise, independent_columns
+from legendre.core.sums.linalg import independent_columns
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.model import Model, generating_margins
 from legendre.solvers.structure.rank import covariance
@@ -82,7 +82,7 @@ def _is_clear(functions: FloatArray, seen: BoolArray) -> bool:
     return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
 
 
-def null_directions(model: Model, kept: IntArray | None = None, most: int | None = None) -> FloatArray:
+def open_directions(model: Model, kept: IntArray | None = None, most: int | None = None) -> FloatArray:
     """Return directions in theta (n x parameters) that leave Q unchanged on the cells of a model.
 
     Such a direction changes log q by the same amount in all these cells. There is one for each parameter that depends
@@ -100,11 +100,14 @@ def null_directions(model: Model, kept: IntArray | None = None, most: int | None
         weights /= np.maximum(model.ties.collect_sizes(np.ones(model.ties.n_cells))[lost], float_info.min)
     directions = np.zeros((len(weights), len(g)))
     directions[:, lost] = weights
-    if len(lost):
-        factor = factorise(g[np.ix_(kept, kept)], model.n_summed)
-        for _ in range(2):  # the second solve removes the rounding error of the first
-            directions[:, kept] -= factor.solve(g[kept] @ directions.T).T
-    return directions
+    directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)] @ weights.T).T
+    return round_near(directions)
+
+
+def round_near(numbers: FloatArray, rounding: float = 1e-9) -> FloatArray:
+    """Replace numbers that differ from an integer by less than `rounding` by that integer."""
+    integers = np.rint(numbers)
+    return np.where(np.abs(numbers - integers) < rounding, integers, numbers)
 
 
 def from_covariance(
@@ -116,7 +119,7 @@ def from_covariance(
     Otherwise it is four random ones at most: the chance that all of them are near 0 at a cell where some function is
     not is negligible.
     """
-    directions = null_directions(model.on_face(seen), most=most_directions + 1 if every else 4)
+    directions = open_directions(model.on_face(seen), most=most_directions + 1 if every else 4)
     if len(directions) > most_directions:
         return None
     functions = np.empty((len(directions), *seen.shape))
