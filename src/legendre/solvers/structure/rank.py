@@ -16,10 +16,8 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
-from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import choose_engine
-from legendre.engines.protocol import Engine
 from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, n_free
 from legendre.model.model import Cliques, Model, generating_margins
 
@@ -148,31 +146,19 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
     else:
         n, engine = model.n_alive, choose_engine(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
-    if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < exact):
-        return _zero_constants(g, engine, model.ties)
-    if n <= most_cells:
+    ties = model.ties
+    whole = ties is None or (ties.whole and ties.size**2 * float(n) ** 2 < exact)
+    if whole and n <= most_cells:
         g *= float(n) ** 2
         np.rint(g, out=g)
         g /= float(n) ** 2
         return g
-    # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
-    constant = np.rint(np.diagonal(g) * float(n) ** 2) == 0
+    # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead,
+    # and the feature would count as independent. Values of tied features are bounded by their absolute coefficients.
+    least: FloatArray | float = 0.5 / float(n) ** 2
+    if ties is not None and not whole:
+        least = 64 * float(np.finfo(np.float64).eps) * ties.collect_sizes(np.ones(ties.n_cells)) ** 2
+    constant = np.diagonal(g) <= least
     g[constant] = 0.0
     g[:, constant] = 0.0
-    return g
-
-
-def _zero_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
-    """Set the variance of tied features that are constant on Omega to exactly 0.
-
-    Their values are real numbers with rounding errors, so the computed variance may be slightly positive, and a
-    constant feature would count as independent. A feature is constant if its range, relative to the sum of its absolute
-    coefficients, is at most 64 units of rounding.
-    """
-    sizes, unit = ties.collect_sizes(np.ones(ties.n_cells)), np.zeros(ties.n_params)
-    for j, size in enumerate(sizes.tolist()):
-        unit[j] = 1.0 / size if size else 0.0
-        if engine.swing(unit) <= 64 * float(np.finfo(np.float64).eps):
-            g[j] = g[:, j] = 0.0
-        unit[j] = 0.0
     return g
