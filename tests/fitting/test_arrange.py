@@ -120,19 +120,12 @@ def test_texts_have_no_order_unless_the_caller_says_so(X: FloatArray) -> None:
     ("labels", "names"),
     [
         (["a", "b", "c"], True),
-        (["1", "2", "10"], False),
-        (["-3", "0.5", "1e4"], False),
         (["1e4", "0.5", "-3"], False),
         (["0.5", "-3", "1e4"], True),
         (["18:00", "9:30", "7h15"], False),
-        (["2024-01-05", "2024-01-06"], False),
         (["2024/1", "2024/2"], False),
-        (["<18", "18-24", "25 to 64", "65+"], False),
-        (["Mon", "Tue", "Sun"], False),
-        (["Mo", "We", "Su"], False),
         (["january", "May", "Dec."], False),
         (["may", "maypole"], True),
-        (["1st", "2nd", "crew"], True),
         ([("a", 1), ("b", 2)], True),
         (["a", 1], True),
         ([datetime.date(2024, 5, 3), datetime.date(2024, 5, 4)], False),
@@ -141,7 +134,8 @@ def test_texts_have_no_order_unless_the_caller_says_so(X: FloatArray) -> None:
         (list(pd.interval_range(0, 3)), False),
     ],
 )
-def test_texts_that_are_numbers_or_times_have_an_order(labels: list[Any], names: bool) -> None:
+def test_labels_that_have_an_order_are_no_names(labels: list[Any], names: bool) -> None:
+    """What texts mean is tested in core/test_text_order.py."""
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     texts = all(isinstance(label, str) for label in labels)
