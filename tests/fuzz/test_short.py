@@ -21,7 +21,9 @@ from .run import arguments_of, campaign, failed, from_text, run_batch, table, to
 from .targets import all_targets
 
 SEED = 20180317
-CASES = {"decompose": 80, "smooth": 3, "hidden": 12, "boxes": 12, "lacking": 12}
+CASES = {"decompose": 80, "smooth": 3} | dict.fromkeys(
+    ("adaptive", "boxes", "formulas", "hidden", "lacking", "sparse"), 12
+)
 
 
 @pytest.mark.parametrize("target", all_targets())

@@ -1,4 +1,4 @@
-"""The paper's misprints, one test each, and the traps into which other implementations fell."""
+"""The paper's misprints, one test each, and traps into which others fell; for bases see basis/test_basis.py."""
 
 from __future__ import annotations
 
@@ -62,34 +62,6 @@ def test_a_residual_that_rises_does_not_end_the_run() -> None:
         rose |= any(after.residual > before.residual for before, after in pairwise(fit.history))
         assert fit.status is ld.results.Status.CONVERGED
     assert rose
-
-
-def test_a_missing_cell_is_left_out_of_the_fit(X: FloatArray) -> None:
-    X[1, 2, 0] = np.nan
-    fit = ld.decompose(X, "B1 + B3(1)")
-    without = ld.decompose(np.where(np.isnan(X), 7.0, X), fit.basis, support=~np.isnan(X))
-    assert_allclose(fit.theta, without.theta, atol=1e-12)
-    assert_allclose(fit.tensor(), np.where(np.isnan(X), np.nan, without.tensor(extend=True)), rtol=1e-12)
-    assert fit.kl == pytest.approx(without.kl, rel=1e-12)
-    assert fit.rmse == pytest.approx(np.sqrt(np.nanmean((X - fit.tensor()) ** 2)), rel=1e-12)
-
-
-def test_b2_uses_all_slices_and_starts_at_the_papers_first_row() -> None:
-    """The authors' program uses l of the slices only, and rows from 0 on."""
-    cells = ld.decompose(np.ones((4, 4, 3)), "B2(2)").basis.tolist()
-    assert {cell[2] for cell in cells} == {0, 1, 2}
-    assert {cell[0] for cell in cells} | {cell[1] for cell in cells} == {0, 1, 3}
-    assert [0, 0, 1] not in cells
-
-
-def test_b3_is_the_top_l_and_not_a_draw(X: FloatArray) -> None:
-    """The authors' default draws indices at random; here the same input selects the same cells, the largest."""
-    first, second = ld.decompose(X, "B3(2)"), ld.decompose(X.copy(), "B3(2)")
-    assert first.basis.tolist() == second.basis.tolist()
-    for j in range(X.shape[2]):
-        largest = sorted(X[:, :, j].ravel())[-2:]
-        chosen = [X[tuple(cell)] for cell in first.basis if cell[2] == j]
-        assert set(chosen) <= set(largest)
 
 
 def test_natural_gradient_is_newton(X: FloatArray) -> None:
