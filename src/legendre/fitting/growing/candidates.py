@@ -53,10 +53,10 @@ def add_boxes(state: State, count: int, price: float, turn: int) -> State | None
 def _list_length(count: int) -> int:
     """Return how many features to compare in a round that adds `count`.
 
-    It is 256 more than twice `count`, but not more than 384, unless twice `count` is. The covariances of all pairs of
-    these features are what takes the time of a round.
+    It is 256 more than twice `count`, but not more than 384, unless 2.25 times `count` is. The covariances of all pairs
+    of these features are what takes the time of a round.
     """
-    return max(2 * count, min(2 * count + 256, 384))
+    return max(9 * count // 4, min(2 * count + 256, 384))
 
 
 def _add_best(state: State, found: Features, count: int, price: float, new: float = 1e-3) -> State | None:
