@@ -232,28 +232,25 @@ class DataGrid:
         )
         return grid, grid.box_features(boxes)
 
-    def vanishing(self, features: Features, known: int = 0, vanished: BoolArray | None = None) -> BoolArray | None:
+    def vanishing(self, features: Features) -> BoolArray | None:
         """Mark the cells of the grid whose probability tends to 0 in the fit, as far as `empty_regions` finds them.
 
-        The fit leaves them out, because it would send theta to infinity. ``None`` means that there are none. If the
-        basis has grown, `vanished` marks what its first `known` features make vanish, so that only the new features are
-        examined.
+        The fit leaves them out, because it would send theta to infinity. ``None`` means that there are none.
         """
-        out = np.zeros(self.shape, dtype=np.bool_) if vanished is None else vanished.reshape(self.shape).copy()
-        for outer, hole, *_ in self.empty_regions(features, known):
+        out = np.zeros(self.shape, dtype=np.bool_)
+        for outer, hole, *_ in self.empty_regions(features):
             # mark the outer box, but leave the hole in it as it was
             kept = out[hole].copy()
             out[outer] = True
             out[hole] = kept
         return out.ravel() if out.any() else None
 
-    def empty_regions(self, features: Features, known: int = 0) -> list[Region]:
+    def empty_regions(self, features: Features) -> list[Region]:
         """List regions without data that one feature, or a pair of features, separates from the cells with data.
 
         The fit gives the boxes of features the same probabilities as P does, so these regions vanish. A box without
         data is one. If one box lies in another and has all of its data, the rest of the outer box is one; the outer
-        box may be the whole grid. Regions of the first `known` features alone are not listed again. Combinations of
-        more features are left to the last fit.
+        box may be the whole grid. Combinations of more features are left to the last fit.
         """
         if self.seen is None:
             return []
@@ -261,13 +258,12 @@ class DataGrid:
         # number 0 is the whole grid, number i the feature i - 1
         lo, hi = np.vstack([0 * self.ends, ends[0]]), np.vstack([self.ends, ends[1]])
         counts = np.append(self.seen[0], np.rint(self.means(self.seen, features)))  # cells with data in each box
-        new = np.arange(len(lo)) > known
 
         def box(i: int) -> tuple[slice, ...]:
             return tuple(map(slice, lo[i].tolist(), hi[i].tolist()))
 
         nothing = (slice(0),) * len(self.shape)
-        regions = [(box(i), nothing, i, 0) for i in np.flatnonzero(new & (counts == 0)).tolist()]
+        regions = [(box(i), nothing, i, 0) for i in np.flatnonzero(counts == 0).tolist()]
         # A box inside another has the same data if it has the same count, so only pairs of equal counts are compared.
         # Sorted by count they stand in runs: if no two boxes `apart` positions apart have equal counts, none farther
         # apart do.
@@ -278,7 +274,6 @@ class DataGrid:
             equal = counts[one] == counts[other]
             if not equal.any():
                 break
-            equal &= new[one] | new[other]
             one, other = one[equal], other[equal]
             for outer, inner in ((one, other), (other, one)):
                 inside = (lo[inner] >= lo[outer]).all(axis=1) & (hi[inner] <= hi[outer]).all(axis=1)
@@ -694,7 +689,7 @@ class State:
         factored = replace(self.factored, moments=moments, factor=self.factored.factor.append(beside, lower))
         features, data_mean = moments.features, grid.means(grid.eta_hat, moments.features)
         larger = replace(self, features=features, data_mean=data_mean, theta=theta, last_factored=factored)
-        vanished = grid.vanishing(features, self.theta.size, self.vanished)
+        vanished = grid.vanishing(features)
         # where few features cut a large grid, the merged grid takes less time: from 6 times fewer cells on it pays for
         # the merging and for the factor that is computed on the grid afterwards
         boxes, merged = grid.merge(features, 6) if grid.eta_hat.size > limits.NUMPY_CELLS else (grid, features)
