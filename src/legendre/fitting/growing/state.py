@@ -791,8 +791,7 @@ class State:
     def without(self, gone: IntArray) -> State:
         """Return the state without the features at positions `gone`, with a new factor; it is not fitted yet.
 
-        The other parameters take the Newton step that makes up for the loss to first order, a good start for a fit. If
-        KL rises by 5 % or more with it, it is compared with leaving them as they are, and the better one is taken.
+        The other parameters take the Newton step that makes up for the loss to first order, a good start for a fit.
         """
         grid, left = self.grid, np.delete(np.arange(self.theta.size), gone)
         # Let f be the part of log q that is lost. The step is the projection of f onto the other features under Q:
@@ -808,8 +807,4 @@ class State:
         ).with_factor()
         vanished = grid.vanishing(less.features) if self.recession[gone].any() else self.vanished
         move = less.factored.factor.solve(grid.means(lost, less.features) * less.scale) * less.scale
-        after = less.at(theta + move, vanished)
-        if not after.objective - self.objective < 0.05 * self.kl:  # the loss may be too large for a first-order step
-            plain = less.at(theta, vanished)
-            after = after if after.objective < plain.objective else plain
-        return after
+        return less.at(theta + move, vanished)
