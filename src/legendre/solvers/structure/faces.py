@@ -470,7 +470,9 @@ def _find_contradiction(model: Model, matrix: Any, wanted: FloatArray, columns: 
 # --- linear programs over cells of a grid or of tables ---------------------------------------------------------------
 
 
-def find_vanishing(matrix: Any, zero: Any, reach: float = 1e4) -> tuple[BoolArray, FloatArray] | None:
+def find_vanishing(
+    matrix: Any, zero: Any, reaches: tuple[float, ...] = (1e4, 1e2)
+) -> tuple[BoolArray, FloatArray] | None:
     """Mark the cells that are 0 in every tensor that meets some equations; ``None`` if the program is not solved.
 
     `matrix` (cells x equations) is sparse. The rows of `zero` are combinations of multipliers of the equations that
@@ -479,35 +481,37 @@ def find_vanishing(matrix: Any, zero: Any, reach: float = 1e4) -> tuple[BoolArra
     than 0 on this one (Goldman and Tucker 1956). Sums and multiples of such multipliers are such multipliers too. So
     one program finds all these cells: each has a variable, its fall, between 0 and 1, which is at most minus the sum of
     its multipliers, and the sum of all falls is maximised. Falls are then 1 for these cells and 0 for the others.
-    Multipliers, which are returned too, lie within `reach`: with large ones the program takes sums for 0 that are not.
+    Multipliers, which are returned too, lie within a reach: with large ones the program takes sums for 0 that are not,
+    or fails. Then a smaller reach is tried; its answer counts if every fall is nearly 0 or 1.
     """
     from scipy.sparse import csr_array, eye_array, hstack
 
     cells, entries = matrix.shape
     # the unknowns: first a multiplier for each equation, then a fall for each cell
-    answer = optimise(
-        np.concatenate([np.zeros(entries), -np.ones(cells)]),
-        A_ub=hstack([matrix, eye_array(cells)], format="csr"),
-        b_ub=np.zeros(cells),
-        A_eq=hstack([csr_array(zero), csr_array((zero.shape[0], cells))], format="csr"),
-        b_eq=np.zeros(zero.shape[0]),
-        bounds=[(-reach, reach)] * entries + [(0.0, 1.0)] * cells,
-    )
-    # 0.5: each fall is 0 or 1 up to the program's tolerance
-    return None if answer is None else (np.asarray(answer[entries:] > 0.5), answer[:entries])
+    for reach in reaches:
+        answer = optimise(
+            np.concatenate([np.zeros(entries), -np.ones(cells)]),
+            A_ub=hstack([matrix, eye_array(cells)], format="csr"),
+            b_ub=np.zeros(cells),
+            A_eq=hstack([csr_array(zero), csr_array((zero.shape[0], cells))], format="csr"),
+            b_eq=np.zeros(zero.shape[0]),
+            bounds=[(-reach, reach)] * entries + [(0.0, 1.0)] * cells,
+        )
+        if answer is not None and (np.abs(answer[entries:] - 0.5) > 0.4).all():
+            return np.asarray(answer[entries:] > 0.5), answer[:entries]
+    return None
 
 
 def optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
     """Minimise ``costs . x`` under the constraints, which are arguments of `linprog`; ``None`` if HiGHS fails.
 
-    A program at which HiGHS fails is tried again without its presolve, then by its interior point method.
+    A program that fails with HiGHS's presolve is tried again without it. Its interior point method may never end.
     """
     from scipy.optimize import linprog
 
     exact: Any = {"primal_feasibility_tolerance": PRECISION, "dual_feasibility_tolerance": PRECISION}
-    ways: Any = (("highs", True), ("highs", False), ("highs-ipm", True))
-    for method, presolve in ways:
-        answer = linprog(costs, method=method, options=exact | {"presolve": presolve}, **constraints)
+    for presolve in (True, False):
+        answer = linprog(costs, method="highs", options=exact | {"presolve": presolve}, **constraints)
         if answer.status == 0 and answer.x is not None:
             return np.asarray(answer.x)
     return None
