@@ -127,8 +127,9 @@ def write_page(rows: list[Row], published: dict[str, object], path: Path = PAGE)
         "accidents take 0.3, 3.4, 22 and 49 s; the directed construction takes 0.1, 0.2, 0.7 and 0.5 s. Validation",
         "rows have -6.003, -79.995, -53.540 and -27.106 with 140, 889, 1,000 and 1,465 terms; those of the directed",
         "construction -5.984, -80.027, -53.643 and -26.885 with 262, 764, 1,713 and 1,511. Test rows of nltcs were",
-        "scored twice before, with lower prices among the choices (-6.019 with 145 and -6.020 with 146 terms); these took",
-        "too long on other sets. On accidents the sparse terms miss what tables chosen on validation rows reach (-27.06).\n",
+        "scored twice before, with lower prices among the choices (-6.019 with 145 and -6.020 with 146 terms); these",
+        "took too long on other sets. On accidents the sparse terms miss what tables chosen on validation rows reach",
+        "(-27.06).\n",
         "`python -m experiments.columns` makes this page.",
         *column_gaps.section(),
     ]
