@@ -155,10 +155,10 @@ UNREADABLE: dict[str, tuple[bytes | None, str]] = {
     "text.npy": (b"hello, this is no array", "or not a NumPy file"),
     "x.txt": (b"1 2 3", "cannot read .txt; give a .npy, .npz, .csv, .tsv, .parquet, .tns (.gz too), .nc, .zarr or .h5"),
     "head.csv": (b"a,b\n1,2\n", "line 1 is a header (a, b). Say what the table is: one row for each event or cell"),
-    "slip.csv": (b"1,x\n2,3\n", "line 1, column 1: 'x' is not a number. Write NA for a missing value."),
+    "slip.csv": (b"1,x\n2,3\n", "line 1 (blank lines not counted), column 1: 'x' is not a number. Write NA"),
     "ragged.csv": (b"1,2\n3,4\n5,6,7\n", "Expected 2 fields in line 3, saw 3"),
     "latin.csv": ("Ö,1\n".encode("latin1"), "Save it as UTF-8"),
-    "semicolons.csv": (b"1;2\n3;4\n", "line 1 has no ','. Are fields separated by ';'? Say so: --separator."),
+    "semicolons.csv": (b"1;2\n3;4\n", "line 1 has no ','. If fields are separated by ';', pass that: --separator."),
     "long" * 80 + ".npy": (None, "File name too long"),
 }
 

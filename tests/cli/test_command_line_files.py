@@ -180,12 +180,17 @@ def test_a_library_that_is_not_installed_is_named(
         read_input(written(tmp_path / name, ""))
 
 
-GAP = "line 3 lacks a label of a. Leave such lines out with --missing drop."
+GAP = "line 3 (blank lines not counted) lacks a label of a. Leave such lines out with --missing drop."
 REFUSED: dict[str, tuple[str, str, Options, str]] = {
     "an unknown column": ("x.csv", EVENTS, asked("dest,huor"), "unknown column 'huor'; did you mean 'hour'?"),
     "a column twice": ("x.csv", EVENTS, asked("dest,dest"), "columns must be a list of different columns"),
-    "counts that are texts": ("x.csv", EVENTS, asked("dest", "tail"), "line 2, column 'tail': 'a' is not a number."),
-    "a gap in a mode": ("x.csv", "a,n\nx,1\n,2\n", asked("a", "n"), GAP),
+    "counts that are texts": (
+        "x.csv",
+        EVENTS.replace("\n", "\n\n", 1),
+        asked("dest", "tail"),
+        "line 2 (blank lines not counted), column 'tail': 'a' is not a number.",
+    ),
+    "a gap in a mode": ("x.csv", "a,n\nx,1\n\n,2\n", asked("a", "n"), GAP),
     "no rows": ("x.csv", "a,b\n", asked("a"), "there are no rows or no columns"),
     "a header with a name twice": ("x.csv", "a,a\n1,2\n", asked("a"), "two columns are called 'a'"),
     "the same labels twice": ("x.csv", "r,p\nA,1\nA,2\n", asked(wide=True), "every line needs its own labels in r"),
@@ -195,7 +200,7 @@ REFUSED: dict[str, tuple[str, str, Options, str]] = {
         "x.csv",
         EVENTS.replace(",", "\t"),
         asked("dest"),
-        r"Are fields separated by '\t'? Say so: --separator",
+        r"If fields are separated by '\t', pass that: --separator",
     ),
     "columns of an array": ("x.npy", "", asked("a,b"), "--columns is for .csv, .tsv, .parquet files. Leave it out."),
     "wide that is not a csv": ("x.tns", "1 1 2\n", asked(wide=True), "--wide is for .csv, .tsv files. Leave it out."),

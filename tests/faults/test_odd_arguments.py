@@ -35,9 +35,10 @@ ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "a column that is a number": (lambda: ld.from_rows({"a": 1}), "column 'a' of the table is 1; a column is a list"),
     "a column that is a text": (lambda: ld.from_rows({"a": "xyz"}), "column 'a' of the table is 'xyz'"),
     "a column of records": (lambda: ld.from_rows({"a": np.zeros(3, "V4")}), "column 'a' has dtype |V4; a column is"),
+    "a list in a tuple": (lambda: ld.from_rows({"a": [(1, [2]), "x"]}), "column 'a' holds (1, [2]) in row 0, where a"),
     "a path for rows": (lambda: ld.from_rows("x.csv"), "table is 'x.csv', which holds no rows. Read the file first"),
     "a path for X": (lambda: ld.decompose("x.csv", "B1"), "X is the name of a file, 'x.csv'. Read it first"),
-    "records for rows": (lambda: ld.from_rows([{"a": 1}]), "Of records make a frame: pandas.DataFrame(records)."),
+    "records for rows": (lambda: ld.from_rows([{"a": 1}]), "If you have records, make a frame first: pandas."),
     "records for X": (lambda: ld.decompose([{"a": 1}], "B1"), "X is a list of records. Make a frame of them"),  # type: ignore[arg-type]
     "a dataset for X": (lambda: ld.decompose(dataset(pa.table(ROWS)), "B1"), "X is a InMemoryDataset of pyarrow. To"),
     "an array for progress": (lambda: ld.decompose(X, "B1", progress=FLAG), "progress must be True or False, got arr"),  # type: ignore[arg-type]

@@ -26,6 +26,8 @@ def test_a_basis_without_a_cell_on_the_support_is_told(X: Any) -> None:
     assert fit.n_params == 0
     assert fit.status is ld.results.Status.CONVERGED
     assert told[0].filename == __file__
+    with pytest.warns(ld.errors.BasisWarning):  # a list of no cells, in front, hid that
+        ld.decompose(X, "empty | B1", support="nonzero")
     text = str(told[0].message)
     assert text.startswith("B1() has no cell on the support, 4 cells of the grid, so nothing of X was fitted")
     assert "interactions(1) fits the sums of every level" in text

@@ -190,6 +190,8 @@ class Full(Basis):
 def cells(index: ArrayLike) -> Basis:
     """Make a basis of explicit cells, k x N integers counted from 0; theta has the same order.
 
+    It is not public: `as_basis` passes here whatever is neither a `Basis` nor a string, hence the errors.
+
     >>> cells([[0, 1], [1, 0]])
     cells(<2 cells>)
     """
@@ -213,7 +215,7 @@ def cells(index: ArrayLike) -> Basis:
 
 
 def full() -> Basis:
-    """Give every cell of Omega except the bottom a parameter: the decomposition then returns P itself.
+    """Give a parameter to every cell of Omega except the bottom: the decomposition then returns P itself.
 
     See Also
     --------

@@ -161,7 +161,7 @@ def quasi_symmetric(a: Mode, b: Mode) -> Basis:
 
 
 def diagonal(a: Mode, b: Mode) -> Basis:
-    """Give each cell in which two modes have the same level a parameter: quasi-independence, with `interactions(1)`.
+    """Give a parameter to each cell in which two modes have the same level: quasi-independence, with `interactions(1)`.
 
     See Also
     --------
@@ -178,7 +178,7 @@ def diagonal(a: Mode, b: Mode) -> Basis:
 
 
 def topological(levels: ArrayLike, *modes: Mode) -> Basis:
-    """Give all cells that have the same value in a table of values one parameter: Hauser's levels models.
+    """Give one parameter to all cells that have the same value in a table of values: Hauser's levels models.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def _list_level_features(table: AnyArray, name: str, labels: Labels) -> Iterator
         among = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
         raise InvalidBasis(
             f"{name}: levels has shape {table.shape}, but the modes are {among}. Give one entry for each cell of "
-            "them; name the modes if X has more: {name}(levels, 'father', 'son')."
+            f"them; name the modes if X has more: {name}(levels, 'father', 'son')."
         )
     levels = labels.arrange(table)
     for level in np.unique(levels)[1:]:

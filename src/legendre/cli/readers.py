@@ -221,7 +221,8 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
         line_1 = first.iloc[0].fillna("").str.strip()
         if len(line_1) == 1 and (other := {";", "\t", "|"} & set(line_1[0])):
             raise InvalidFile(
-                f"{path}: line 1 has no {separator!r}. Are fields separated by {other.pop()!r}? Say so: --separator."
+                f"{path}: line 1 has no {separator!r}. If fields are separated by {other.pop()!r}, pass that: "
+                "--separator."
             )
         if options.columns is None and options.counts is None and not options.wide:
             # a header is a first line in which no field is a number; empty fields are missing cells
@@ -246,8 +247,8 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
                 if options.missing == "error" and gaps.any():
                     place = gaps.idxmax()  # the first such row; the header is row 0, so it is in line place + 1
                     raise InvalidFile(
-                        f"{path}: line {place + 1} lacks a label of {', '.join(modes)}. Leave such lines out with "
-                        "--missing drop."
+                        f"{path}: line {place + 1} (blank lines not counted) lacks a label of {', '.join(modes)}. "
+                        "Leave such lines out with --missing drop."
                     )
                 rows = {name: table[name].str.strip() for name in modes}
                 if options.counts is not None:
@@ -290,14 +291,15 @@ def _read_wide(path: Path, table: Any, options: Options) -> Any:
 def _read_numbers(path: Path, table: Any) -> FloatArray:
     """Read a data frame of strings as an array of numbers of the same shape; empty fields are NaN.
 
-    Refuse a field that is not a number, and name its line and column. The index of the frame counts lines from 0.
+    Refuse a field that is not a number, and name its line and column. The index of the frame counts lines from 0,
+    except blank ones, which pandas skips.
     """
     import pandas as pd
 
     numbers: FloatArray = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
     if wrong := first_cell(np.isnan(numbers) & table.notna().to_numpy()):
         row, column = wrong
-        place = f"line {table.index[row] + 1}, column {list(table)[column]!r}"
+        place = f"line {table.index[row] + 1} (blank lines not counted), column {list(table)[column]!r}"
         raise InvalidFile(
             f"{path}: {place}: {table.iloc[row, column].strip()!r} is not a number. Write NA for a missing value."
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, BasisLike, Cells
+from legendre.basis.basis import Basis, BasisLike, Cells, empty
 from legendre.basis.graph import Graph
 from legendre.basis.parse import as_basis
 from legendre.core import limits
@@ -394,7 +394,7 @@ def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:
 
 
 def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
-    """Whether the end of a fit proves that no cell vanishes except those left out.
+    """Return whether the end of a fit proves that no cell vanishes except those left out; False: nothing is proved.
 
     A positive distribution m with the data's expectations proves it. An exact Newton step gives an m with these
     expectations (see `newton_bound`), which is positive if the *tilt*, the largest |m / q - 1|, is less than 1. It must
@@ -471,8 +471,9 @@ def _read_start(start: ArrayLike | None, k: int) -> FloatArray:
 def warn_if_not_converged(fit: Decomposition) -> Decomposition:
     """Return the fit; warn if it did not converge, or if the basis has no cell on the support: nothing was fitted."""
     support = fit.model.support
-    # a named basis may lose all of its cells on a small support without the caller noticing
-    named = fit.reason is None and not fit._rounds and not fit.recipe.startswith("cells(")
+    # a named basis may lose all of its cells on a small support without the caller noticing; listed cells stay, so that
+    # without parameters none were listed
+    named = fit.reason is None and not fit._rounds and fit.recipe != repr(empty())
     if named and not (len(fit.theta) or support.full) and support.n_cells > 1:
         text = (
             f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so nothing of X was "

@@ -256,7 +256,7 @@ def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, An
     if column.numeric and given is None:
         column = column.as_integers(label)
     levels = column.levels(label) if given is None else read_levels(given, label)
-    return column.codes_in(levels, label, "its levels do not list"), levels, len(levels)
+    return column.codes_in(levels, label, "is not among its levels"), levels, len(levels)
 
 
 def read_table(table: Any, name: str = "table") -> Table:
@@ -277,8 +277,8 @@ def read_table(table: Any, name: str = "table") -> Table:
     for k, (key, column) in enumerate(table.items()):
         if not hasattr(column, "__len__") or isinstance(column, str):
             raise InvalidSamples(
-                f"column {key!r} of the {name} is {column!r}; a column is a list of values. Of "
-                f"records make a frame: pandas.DataFrame(records)."
+                f"column {key!r} of the {name} is {column!r}; a column is a list of values. If "
+                "you have records, make a frame first: pandas.DataFrame(records)."
             )
         n = n if k else len(column)  # the first column says how many rows there are
         if len(column) != n:
@@ -371,12 +371,21 @@ def _read_values(values: AnyArray, label: str) -> Column:
     try:  # the different values, in the order in which they occur
         known = [v for v in dict.fromkeys(listed) if not (v is None or type(v).__name__ == "NAType" or v != v)]
     except TypeError:
-        row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
+        row, value = next((row, value) for row, value in enumerate(listed) if not _can_hash(value))
         raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a string is expected.") from None
     place = {value: k for k, value in enumerate(known)}
     codes = np.array([place.get(value, -1) for value in listed], dtype=np.int64)
     numbers = bool(known) and all(isinstance(value, NUMBERS) for value in known)
     return Column(np.array(known) if numbers else as_objects(known), codes)
+
+
+def _can_hash(value: Any) -> bool:
+    """Return whether a value has a hash. A tuple that holds a list has none, although its type is `Hashable`."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _find_distinct(values: AnyArray) -> Column:
