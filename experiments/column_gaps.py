@@ -83,8 +83,8 @@ def section() -> list[str]:
     lines = [
         "\n## Gaps in rows\n",
         f"Of {N_ROWS:,} training rows, {100 * HIDDEN:.0f} % of the values are hidden at random and filled in again.",
-        "RMSE is over hidden values. IterativeImputer (scikit-learn) has ridge regressions, in three rounds. A",
-        "regression tree for each column takes the other columns with their gaps.\n",
+        "RMSE is over hidden values. IterativeImputer (scikit-learn) runs three rounds of ridge regressions.",
+        "Each column has a regression tree, which uses the other columns, gaps included.\n",
         "| data | columns | method | RMSE | seconds |",
         "|---|---|---|---|---|",
     ]

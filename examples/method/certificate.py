@@ -29,7 +29,7 @@ left.set(title="Shares of blocks", xlabel="in the data", ylabel="in Q")
 fit.plot.history(right)
 
 # %%
-# The other half of the certificate is ``fit.gap``: KL(P, Q) is above its least possible value by at most this much. A
+# The other half of the certificate is ``fit.gap``: KL(P, Q) exceeds its minimum by at most this much. A
 # fit that is cut short says so, and its gap shows how much there was to gain.
 
 

@@ -195,7 +195,7 @@ def test_the_demo_prints_tables_and_writes_pictures(command: Command, monkeypatc
     np.testing.assert_allclose(shown, fit.tensor()[:, :, 0], atol=1e-9)
     assert figures[0].axes[20].get_ylabel() == "224 parameters"
     assert "336,776 flights by carrier, dest, hour: a 16 x 105 x 20 tensor" in out
-    assert "ld.decompose(X), without a basis: X holds counts: grown while each parameter lowered" in out
+    assert "ld.decompose(X), without a basis: X holds counts: parameters were added as long as each lowered" in out
     for name in ("digits.png", "flights.png"):
         assert (Path("demo") / name).read_bytes().startswith(b"\x89PNG")
     axes = {ax.get_title().split(":")[0]: ax for ax in figures[-1].axes}

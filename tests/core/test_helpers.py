@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from legendre.core.arguments import is_real, is_whole
-from legendre.core.cells import cell_name, find, index_type, unique_cells
+from legendre.core.cells import cell_name, find_rows, index_type, unique_cells
 from legendre.core.text import NamedValues, align, shape_name
 
 
@@ -18,7 +18,7 @@ def test_whole_and_real_numbers() -> None:
 def test_lists_of_cells() -> None:
     assert cell_name(np.array([0, 3])) == "[0, 3]"
     assert unique_cells(np.array([[1, 0], [0, 2], [1, 0]])).tolist() == [[1, 0], [0, 2]]
-    assert find(np.array([[2, 0], [1, 1]]), np.array([[0, 3], [2, 0]])).tolist() == [1, -1]
+    assert find_rows(np.array([[2, 0], [1, 1]]), np.array([[0, 3], [2, 0]])).tolist() == [1, -1]
     kinds = [str(index_type((2, size))) for size in (256, 257, 2**32, 2**32 + 1)]
     assert kinds == ["uint8", "uint16", "uint32", "int64"]
 

@@ -47,7 +47,7 @@ BAD_FILES: dict[str, tuple[str, str]] = {
     "negative": ("1 1 2\n1 1 -2\n", r"values\[1\] = -2, .* every entry must be finite and >= 0"),
     "nan": ("1 1 2\n1 1 NaN\n", r"values\[1\] = nan, .* Leave the entry out"),
     "word": ("1 1 2\n1 x 2\n", "could not convert string 'x' to float64 at row 1, column 2"),
-    "comma": ("1 1 2\n1, 1 2\n", "could not convert string '1,' .* separated by blanks"),
+    "comma": ("1 1 2\n1, 1 2\n", "could not convert string '1,' .* separated by whitespace"),
     "header": ("2\n4 5\n1 1 3\n", "the number of columns changed from 1 to 2 at row 2.* Leave a header out"),
     "toolbox": ("sptensor\n2\n4 5\n1\n1 1 3\n", "could not convert string 'sptensor' .* Leave a header out"),
 }

@@ -139,7 +139,7 @@ def test_an_empty_list_is_the_zero_tensor_of_its_shape() -> None:
 def test_large_grids_are_not_written_out() -> None:
     x = ld.from_coords([[0, 2**31]])
     assert repr(x) == "SparseTensor: 1 entry > 0 of 2,147,483,649 cells (1 x 2147483649), int64"
-    with pytest.raises(ld.errors.InvalidQuery, match=r"2,147,483,649 cells .* too large to be written out: at most"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"2,147,483,649 cells .* too large for a dense array: the limit"):
         x.toarray()
     with pytest.raises(ld.errors.InvalidQuery, match="33 modes"):
         ld.from_coords(np.zeros((1, 33), dtype=int)).toarray()
@@ -335,7 +335,7 @@ BAD_ROWS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "unlisted": (
         {"y": ["a", "c"]},
         {"levels": {"y": ["a", "b"]}},
-        r"'y' holds 'c' in row 1, which its",
+        r"'y' holds 'c' in row 1, which is not among its",
     ),
     "uneven": ({"y": [0, 1], "z": [0]}, {}, r"column 'z' has 1 rows, the table has 2"),
     "no_rows": (pd.DataFrame({"y": []}), {}, "there are no rows or no columns"),

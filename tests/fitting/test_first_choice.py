@@ -33,7 +33,8 @@ def test_counts_are_grown_while_the_criterion_falls() -> None:
     same = ld.decompose(X, ld.adaptive("bic", max_params=256))
     np.testing.assert_array_equal(fit.theta, same.theta)
     np.testing.assert_array_equal(fit.theta, ld.decompose(X, ld.adaptive("bic")).theta)
-    said = f"X holds counts: grown while each parameter lowered the extended BIC, which ended at {fit.n_params}."
+    grown = "X holds counts: parameters were added as long as each lowered the extended BIC"
+    said = f"{grown}; that stopped at {fit.n_params} parameters."
     assert fit.reason == said
     assert f"why this basis      {said}" in fit.summary()
     assert same.reason is None
@@ -182,6 +183,6 @@ def test_flights_grow_to_the_limit_and_their_effects_weigh_every_cell_alike() ->
     assert "are in another order under the uniform measure" in repr(effects)
     assert 230 < fit.n_params <= 256
     assert fit.reason == (
-        f"X holds counts: grown while each parameter lowered the extended BIC, up to {fit.n_params} parameters; a "
-        "first look takes at most 256. For more: adaptive('bic', max_params=512)."
+        "X holds counts: parameters were added as long as each lowered the extended BIC, up to "
+        f"{fit.n_params} parameters; a first look takes at most 256. For more: adaptive('bic', max_params=512)."
     )

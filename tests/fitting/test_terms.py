@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import legendre as ld
 from legendre.basis.graph import Graph
 from legendre.core.types import FloatArray, IntArray
-from legendre.fitting.columns import Columns, find_graph
+from legendre.fitting.columns import CodedRows, find_graph
 from legendre.fitting.terms import graph_tables, score_clique
 from legendre.model.cliques.tables import clique_sums, propagate
 
@@ -50,7 +50,7 @@ def test_planted_terms_are_found(criterion: str, tmp_path: Path) -> None:
 
 def test_scores_are_score_tests() -> None:
     """In one clique, a cell gains g^2 / (2 s), where s is the variance that all terms leave of its feature."""
-    data = Columns.of(draw_rows(500), None, SHAPE).smoothed(1.0)
+    data = CodedRows.of(draw_rows(500), None, SHAPE).smoothed(1.0)
     graph = find_graph(Graph(0.0, 64), data)
     cells = np.concatenate([ld.interactions(1).select(data), PLANTED[:1]])
     theta = np.random.default_rng(1).normal(0, 0.3, len(cells))

@@ -176,16 +176,16 @@ def test_joint_effects_that_reverse_the_order_of_means_are_named() -> None:
     assert effects.observed("a")[0] > effects.observed("a")[1]
     sums = x.sum(axis=1)  # also those of Q, the weights
     assert effects.observed("a") == pytest.approx(sums / np.exp(np.average(np.log(sums), weights=sums)))
-    assert "than their observed means" not in repr(effects)
+    assert "their observed means" not in repr(effects)
     x = np.array([[100.0, 1.0, 1.0], [30.0, 30.0, 30.0]])
-    assert "Levels of a are in another order than their observed means: joint effects reverse it" in repr(
+    assert "order of the levels of a differs from that of their observed means: joint effects reverse it" in repr(
         ld.decompose(x, ld.full(), names=["a", "b"]).effects(measure="uniform")
     )
 
 
 def test_the_order_of_means_is_compared_on_the_scale_of_the_effects() -> None:
     """Factors of 0.91 and 0.95 in the opposite order of their means stood in a picture without a note."""
-    of_means = "Levels of b are in another order than their observed means"
+    of_means = "The fitted order of the levels of b differs from that of their observed means"
     assert of_means in repr(ld.decompose([[5, 1, 2], [1, 4, 2]], "full", names=["a", "b"], counts=False).effects())
     one = np.array([0.0, 0.02, 0.05])
     assert _reverses(one, one[[1, 0, 2]])

@@ -17,7 +17,7 @@ import legendre as ld
 from legendre.basis.graph import Graph
 from legendre.core.labels import Labels
 from legendre.core.types import FloatArray, IntArray
-from legendre.fitting.columns import Columns, Network, grow_graph
+from legendre.fitting.columns import CodedRows, Network, grow_graph
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -149,7 +149,7 @@ def test_the_pseudo_count_predicts_left_out_rows_best() -> None:
     rows = draw_rows(60)
     density = ld.LegendreDensity(ld.graph()).fit(rows)
     assert np.isfinite(density.score_samples(STATES)).all()
-    counted = Network.count(density.graph_, Columns.of(rows, None, SHAPE))
+    counted = Network.count(density.graph_, CodedRows.of(rows, None, SHAPE))
     levels, basis = [list(range(n)) for n in SHAPE], ld.interactions(density.graph_.cliques)
     for alpha in (1.0, 8.0):
         plain = ld.LegendreDensity(basis, alpha=alpha, levels=levels)
@@ -183,8 +183,8 @@ def test_classes_that_share_a_graph_have_a_hidden_mode_in_every_clique() -> None
     """An edge gains N I(a; b | S, class), the conditional mutual information in the table with the class."""
     rows = draw_rows(500, 3)
     kind = np.random.default_rng(4).integers(0, 2, 500)
-    classes = [Columns.of(rows[kind == h], None, SHAPE) for h in (0, 1)]
-    graph = grow_graph(Columns.of(rows, None, SHAPE), Graph(), Labels(SHAPE), 0.1, classes)
+    classes = [CodedRows.of(rows[kind == h], None, SHAPE) for h in (0, 1)]
+    graph = grow_graph(CodedRows.of(rows, None, SHAPE), Graph(), Labels(SHAPE), 0.1, classes)
     table = np.zeros((*SHAPE, 2))
     np.add.at(table, (*rows.T, kind), 1)
 

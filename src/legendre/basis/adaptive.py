@@ -79,7 +79,7 @@ def adaptive(
         ``"aic"`` is 2 for each, and it overfits easily.
 
         ``"cv"`` cross-validates: it splits the events into `folds` and takes the size whose fits give held-out events
-        the largest likelihood. It predicts well, and keeps some false cells. If X has fractions, cells are held out
+        the largest likelihood. It predicts well but keeps some spurious cells. If X has fractions, cells are held out
         instead of events, and the loss is the I-divergence (the squared error if X has zeros). ``fit.path`` has the
         losses with their standard errors.
 

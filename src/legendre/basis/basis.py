@@ -113,7 +113,7 @@ class Pair(TieableBasis):
                 return Terms(unique_cells(np.concatenate([one.cells, other.cells])))
             return column_terms([*one.columns(), *other.columns()], one.cells.shape[1])
         inside = one.places_in(other) >= 0
-        return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
+        return one.with_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
     @property
     def ranked(self) -> Ranked:

@@ -60,7 +60,7 @@ def _build(node: ast.expr, text: str) -> Basis:
         case ast.Name(id=name):
             return _call(name, [], {}, text)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-            if all(word.arg for word in keywords):
+            if all(word.arg for word in keywords):  # `**x` has no name, and falls through to the error
                 named = {str(word.arg): _literal(word.value, text) for word in keywords}
                 if len(named) < len(keywords):  # Python's grammar refuses that only when code is compiled
                     raise InvalidBasis(f"{ast.unparse(node)!r} in the basis {text!r} names an argument twice.")

@@ -64,14 +64,14 @@ def unique_cells(cells: IntArray) -> IntArray:
     return cells[np.sort(first)]
 
 
-def find(cells: IntArray, others: IntArray) -> IntArray:
+def find_rows(cells: IntArray, others: IntArray) -> IntArray:
     """Return the row of each of `cells` (k x N) in `others` (m x N, all different); -1 where it is not there."""
     keys = cell_keys(np.concatenate([cells, others]))  # together, because keys of two calls cannot be compared
     wanted, known = keys[: len(cells)], keys[len(cells) :]
     if not len(known):
         return np.full(len(cells), -1, dtype=np.int64)
     order = np.argsort(known, kind="stable")
-    # the first of `others` that is not smaller; beyond the last one, the last: the comparison below finds it different
+    # the first of `others` that is not smaller; past the end it is clipped to the last, which the comparison rejects
     place = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
     return np.where(known[place] == wanted, place, -1).astype(np.int64)
 

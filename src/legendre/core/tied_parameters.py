@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.cells import find, freeze, unique_cells
+from legendre.core.cells import find_rows, freeze, unique_cells
 from legendre.core.labels import Labels
 from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 
@@ -86,7 +86,7 @@ class Ties:
 
         return csc_array((self.values, self.rows, self.starts), shape=(self.n_cells, self.n_params), copy=True)
 
-    def of_columns(self, chosen: IntArray) -> Ties:
+    def with_columns(self, chosen: IntArray) -> Ties:
         """Keep some columns, in the order given: the same model with fewer parameters. All k cells stay.
 
         Models of independent parameters are made so, and their merged grid does not change.
@@ -126,11 +126,11 @@ class Terms:
         """The number of parameters."""
         return len(self.cells) if self.ties is None else self.ties.n_params
 
-    def of_columns(self, chosen: IntArray) -> Terms:
+    def with_columns(self, chosen: IntArray) -> Terms:
         """Keep some parameters, in the order given; cells that none of them needs are dropped."""
         if self.ties is None:
             return Terms(self.cells[chosen])
-        kept = Terms(self.cells, self.ties.of_columns(chosen))
+        kept = Terms(self.cells, self.ties.with_columns(chosen))
         return column_terms(kept.columns(), self.cells.shape[1], kept.as_ties().boxes)
 
     def as_ties(self) -> Ties:
@@ -161,7 +161,7 @@ class Terms:
         If all are there, the models are nested.
         """
         if self.ties is None and other.ties is None:
-            return find(self.cells, other.cells)
+            return find_rows(self.cells, other.cells)
         known = {_make_key(*column): j for j, column in enumerate(other.columns())}
         return np.array([known.get(_make_key(*column), -1) for column in self.columns()], dtype=np.int64)
 
@@ -191,7 +191,7 @@ def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None =
     lengths, different = [len(cells) for cells, _, _ in kept.values()], unique_cells(listed)
     names = tuple(name for _, _, name in kept.values())
     place = np.repeat(np.arange(len(kept)), lengths)  # the column of each entry
-    ties = Ties(len(different), find(listed, different), place, freeze(entries), names, boxes)
+    ties = Ties(len(different), find_rows(listed, different), place, freeze(entries), names, boxes)
     plain = not any(names) and (ties.own >= 0).all()  # each parameter is a single cell's own
     return Terms(different[ties.own]) if plain else Terms(different, ties)
 

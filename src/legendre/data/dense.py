@@ -75,7 +75,7 @@ class Dense(Observation):
         return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        """Sum X at or above each box; a mask is not needed, because this is called only if Omega is the full grid."""
+        """Sum X at or above each box."""
         return suffix_sums(self.values, quotient.corners(positions))
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import entries_at, find, freeze
+from legendre.core.cells import entries_at, find_rows, freeze
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels, Mode, Orders
 from legendre.core.memory import check_room, size_name
@@ -51,7 +51,7 @@ class Support:
     def contains(self, cells: IntArray) -> BoolArray:
         """Return for each of some cells (k x N, inside the grid) whether it belongs to Omega."""
         if self.points is not None:
-            return find(cells, self.points) >= 0
+            return find_rows(cells, self.points) >= 0
         return np.ones(len(cells), dtype=np.bool_) if self.mask is None else entries_at(self.mask, cells)
 
     def merge(self, quotient: Quotient, base: FloatArray | None) -> FloatArray:
@@ -179,7 +179,8 @@ class Observation(ABC):
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X over the cells at or above each of some boxes (k x N, merged coordinates), without the merged grid.
 
-        Divided by the total, these sums are eta_hat, eq. (3).
+        Divided by the total, these sums are eta_hat, eq. (3). No mask is needed, because this is called only if Omega
+        is the full grid.
         """
 
     @abstractmethod

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cells import find, freeze
+from legendre.core.cells import find_rows, freeze
 from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.labels import Orders
 from legendre.core.memory import check_room
@@ -59,7 +59,7 @@ class Sparse(Observation):
 
     def merged_in(self, boxes: IntArray, quotient: Quotient) -> FloatArray:
         """Sum X over each of some boxes (m x N, merged coordinates), which contain all of a listed Omega."""
-        return _sums(find(quotient.boxes(self.cells), boxes), self.values, len(boxes))
+        return _sums(find_rows(quotient.boxes(self.cells), boxes), self.values, len(boxes))
 
     def merged(self, quotient: Quotient) -> FloatArray:
         """Add each entry to its box; the pseudo-count is divided among boxes by their numbers of cells."""
@@ -85,7 +85,7 @@ class Sparse(Observation):
 
     def at(self, cells: IntArray) -> FloatArray:
         """Look the cells up among the entries, and add each cell's share of the pseudo-count."""
-        place = find(cells, self.cells)
+        place = find_rows(cells, self.cells)
         return np.where(place >= 0, self.values[place].astype(np.float64), 0.0) + self.each * self.total
 
     def reorder(self, order: Orders) -> Sparse:
@@ -119,7 +119,7 @@ class Sparse(Observation):
             entries = chosen[first[k] : first[k + 1]]
             first_cells[:, axis] = k
             # the cells without data that come first, as many as the slice lacks
-            parts.append(first_cells[find(first_cells, entries) < 0][: count - len(entries)])
+            parts.append(first_cells[find_rows(first_cells, entries) < 0][: count - len(entries)])
         return np.concatenate(parts)
 
     @cached_property

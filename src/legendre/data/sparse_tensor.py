@@ -108,8 +108,8 @@ class SparseTensor:
         """
         if self.n_cells > limits.LARGEST_WRITTEN_OUT or len(self.shape) > limits.MOST_AXES:
             raise InvalidQuery(
-                f"{self!r} is too large to be written out: at most {limits.LARGEST_WRITTEN_OUT:,} cells and "
-                f"{limits.MOST_AXES} modes are."
+                f"{self!r} is too large for a dense array: the limit is {limits.LARGEST_WRITTEN_OUT:,} cells and "
+                f"{limits.MOST_AXES} modes."
             )
         full = np.zeros(self.shape, dtype=self.values.dtype)
         full[tuple(self.cells.T)] = self.values

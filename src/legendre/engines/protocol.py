@@ -107,6 +107,7 @@ class Engine(Protocol):
     def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
         """Approximate the inverse of G at a point; by default, invert the diagonal of G.
 
+        Features are 0 or 1, so the diagonal is eta (1 - eta); `TiedEngine`, whose features are not, overrides this.
         `last` is what this engine returned at another point, which it may update. Where eta is 1 up to rounding, the
         feature is constant, and its computed variance is noise: it is set to 0.
         """

@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from string import ascii_letters
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from legendre.results.graph import InteractionGraph
 
 
 @frozen
-class Columns:
+class CodedRows:
     """Rows of levels, column by column; a value at or above a column's number of levels is missing."""
 
     codes: AnyArray  # columns x rows, unsigned integers: the levels, counted from 0
@@ -50,7 +50,7 @@ class Columns:
     sizes: IntArray  # the number of levels of each column
 
     @classmethod
-    def of(cls, rows: IntArray, weights: FloatArray | None, shape: Shape) -> Columns:
+    def of(cls, rows: IntArray, weights: FloatArray | None, shape: Shape) -> CodedRows:
         """Store rows (n x N) of levels column by column, in the smallest unsigned integers that suffice.
 
         A missing value is -1, and a value that is not a level is -2; both count as missing. Without weights each row
@@ -61,12 +61,12 @@ class Columns:
         each = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
         return cls(codes, each, np.array(shape, dtype=np.int64))
 
-    def take(self, rows: AnyArray | slice, weights: FloatArray | None = None) -> Columns:
+    def take(self, rows: AnyArray | slice, weights: FloatArray | None = None) -> CodedRows:
         """Return some rows (positions, marks or a slice), with other weights if these are given."""
         own = self.weights[rows] if weights is None else weights
-        return Columns(np.ascontiguousarray(self.codes[:, rows]), own, self.sizes)
+        return CodedRows(np.ascontiguousarray(self.codes[:, rows]), own, self.sizes)
 
-    def merge(self) -> Columns:
+    def merge(self) -> CodedRows:
         """Replace equal rows by one with the sum of their weights, so that repeated passes over them are shorter."""
         _, first, place = np.unique(cell_keys(self.codes.T), return_index=True, return_inverse=True)
         return self.take(first, np.bincount(place, self.weights).astype(np.float64))
@@ -121,10 +121,10 @@ def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
         counts = grid[tuple(cells.T)]
     else:
         raise InvalidBasis("graph(...) needs X in memory, or as a list of entries: ld.from_rows, ld.from_coords.")
-    return grow_graph(Columns.of(cells, counts, data.shape), recipe, data.labels)
+    return grow_graph(CodedRows.of(cells, counts, data.shape), recipe, data.labels)
 
 
-def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray]:
+def _mark_useless(columns: CodedRows, few: int = 20) -> tuple[BoolArray, BoolArray]:
     """Mark two kinds of columns that get no edges: constant ones, of one level, and identifiers, (columns,) each.
 
     An identifier has a different level in each row, so that it would determine every other column. With `few` rows or
@@ -136,7 +136,7 @@ def _mark_useless(columns: Columns, few: int = 20) -> tuple[BoolArray, BoolArray
     return constant, ~constant & (columns.sizes == n_rows) & (n_rows > few) & (columns.total == n_rows)
 
 
-def _choose_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
+def _choose_share(columns: CodedRows, recipe: Graph, labels: Labels) -> float:
     """Return the share of BIC's penalty whose graph best predicts held-out rows, every tenth one, from the others.
 
     More edges than BIC's may predict better. Of equally good shares the largest is returned, with the fewest edges.
@@ -160,11 +160,11 @@ def _choose_share(columns: Columns, recipe: Graph, labels: Labels) -> float:
 
 
 def grow_graph(
-    columns: Columns,
+    columns: CodedRows,
     recipe: Graph,
     labels: Labels,
     share: float | None = None,
-    classes: Sequence[Columns] = (),
+    classes: Sequence[CodedRows] = (),
 ) -> InteractionGraph:
     """Grow a chordal graph: add the admissible edge with the highest score, while there is one with a positive score.
 
@@ -187,7 +187,7 @@ def grow_graph(
     notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
     notes += [f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist()]
     used = np.flatnonzero(~(constant | identifiers))
-    parts = [Columns(part.codes[used], part.weights, part.sizes[used]) for part in classes or [columns]]
+    parts = [CodedRows(part.codes[used], part.weights, part.sizes[used]) for part in classes or [columns]]
     n, sizes, single = len(used), columns.sizes[used].tolist(), (penalty, recipe.sparse)
     gains, dfs = (np.sum(each, axis=0) for each in zip(*(pair_gains(part, *single) for part in parts), strict=True))
     scores = (gains - penalty * dfs).round(5)
@@ -236,7 +236,7 @@ def grow_graph(
     return replace(graph, cells=choose_terms(graph, columns.smoothed(1.0), penalty)) if recipe.sparse else graph
 
 
-def pair_gains(columns: Columns, penalty: float, single: bool, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
+def pair_gains(columns: CodedRows, penalty: float, single: bool, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
     """Return the gain of an edge for each pair of columns a > b and its degrees of freedom, both (columns x columns).
 
     The gain is N I(a; b). If `single`, it may be that of one term, see `or_single`.
@@ -300,6 +300,15 @@ def _spanning_forest(scores: FloatArray) -> list[tuple[int, int]]:
 # --- tables on a graph -----------------------------------------------------------------------------------------------
 
 
+class Placed(NamedTuple):
+    """Where a family lies in the junction tree of a network: members and families are places in the perfect order."""
+
+    members: list[int]  # of the family, rising; the last one is its column v
+    order: list[int]  # the permutation that brings the axes of its table to the order of `members`
+    lost: tuple[int, ...]  # axes of the parent's table; summed over them, it is a table over v's parents
+    parent: int | None  # the family above it in the tree; None: it is a root, whose only member is v
+
+
 @frozen
 class Network:
     """Tables over the families of a perfect ordering of a chordal graph, from counts to a distribution.
@@ -314,7 +323,7 @@ class Network:
     tables: Sequence[FloatArray]  # an axis for each column of the family, in its order
 
     @classmethod
-    def count(cls, graph: InteractionGraph, columns: Columns) -> Network:
+    def count(cls, graph: InteractionGraph, columns: CodedRows) -> Network:
         """Count rows in the tables of all families of a graph; a row with a gap is left out of tables that need it."""
         from legendre.core.sums.kernels.columns import count_table
 
@@ -390,7 +399,7 @@ class Network:
             loss -= float((table * np.log(own / total)).sum())  # each cell as often as rows are in it
         return loss
 
-    def log_prob(self, columns: Columns) -> FloatArray:
+    def log_prob(self, columns: CodedRows) -> FloatArray:
         """Return the log-probability of the values that each row has, (rows,); missing values are summed out.
 
         For complete rows it is a sum of table entries; only rows with gaps need messages in the junction tree.
@@ -406,26 +415,25 @@ class Network:
         return out
 
     @cached_property
-    def _tree(self) -> list[tuple[list[int], list[int], tuple[int, ...]]]:
-        """The junction tree of the families; for each one: its members, a permutation of axes, and axes to sum out.
+    def _tree(self) -> list[Placed]:
+        """The junction tree of the families.
 
-        Members are positions in the perfect ordering, rising; the permutation brings the axes of its table to that
-        order. The family of its last member but one contains all members but the last, because parents are a clique,
-        so that family is its parent in the tree. Summing the third item's axes out of the parent's table leaves a table
-        over the members that the two share, the separator. A family of one member is a root.
+        The family of the last member but one contains all members but the last, because parents are a clique, so that
+        family is the parent in the tree.
         """
         place = {int(family[-1]): f for f, family in enumerate(self.families)}
         listed = [[place[k] for k in family.tolist()] for family in self.families]
         out = []
         for members in listed:
-            above = sorted(listed[sorted(members)[-2]]) if len(members) > 1 else []
+            parent = sorted(members)[-2] if len(members) > 1 else None
+            above = [] if parent is None else sorted(listed[parent])
             lost = tuple(axis for axis, f in enumerate(above) if f not in members)
-            out.append((sorted(members), np.argsort(members).tolist(), lost))
+            out.append(Placed(sorted(members), np.argsort(members).tolist(), lost, parent))
         return out
 
     def _condition(
-        self, columns: Columns, block: int = 1 << 18
-    ) -> Iterator[tuple[Columns, FloatArray, list[FloatArray]]]:
+        self, columns: CodedRows, block: int = 1 << 18
+    ) -> Iterator[tuple[CodedRows, FloatArray, list[FloatArray]]]:
         """Condition on the values that rows have, by messages from the leaves of the junction tree to its roots.
 
         It is the upward pass of belief propagation, which is exact on a tree; `_families_given` is the downward pass.
@@ -434,7 +442,7 @@ class Network:
         each family: p(v | parents of v, values of the row), with axes for the family in perfect order, and a last one
         for the rows.
         """
-        given = [np.exp(table).transpose(order) for table, (_, order, _) in zip(self.tables, self._tree, strict=True)]
+        given = [np.exp(table).transpose(at.order) for table, at in zip(self.tables, self._tree, strict=True)]
         step = max(64, block // sum(table.size for table in given))
         for start in range(0, len(columns.weights), step):
             some = columns.take(slice(start, start + step))
@@ -444,18 +452,18 @@ class Network:
                 # 0 where v has another level than the row; a row without a value of v keeps all levels
                 values.append(table[..., None] * ((codes == np.arange(size)[:, None]) | (codes >= size)))
             # children come after their parents in the ordering, so from the last family to the first
-            for value, (places, _, lost) in reversed(list(zip(values, self._tree, strict=True))):
+            for value, at in reversed(list(zip(values, self._tree, strict=True))):
                 message = value.sum(axis=-2)  # v is summed out: a table over its parents, for each row
                 largest = message.max(axis=tuple(range(message.ndim - 1)))
                 with np.errstate(divide="ignore"):
                     logs += np.log(largest)
                 value /= np.where(message > 0, message, 1.0)[..., None, :]
                 # messages are scaled to a largest entry of 1, so that they do not underflow; `logs` has the scales
-                if len(places) > 1:
-                    values[places[-2]] *= np.expand_dims(message / np.where(largest > 0, largest, 1.0), lost)
+                if at.parent is not None:
+                    values[at.parent] *= np.expand_dims(message / np.where(largest > 0, largest, 1.0), at.lost)
             yield some, logs, values
 
-    def _families_given(self, columns: Columns) -> Iterator[tuple[Columns, list[FloatArray]]]:
+    def _families_given(self, columns: CodedRows) -> Iterator[tuple[CodedRows, list[FloatArray]]]:
         """Yield pieces of the rows, with the joint distribution of each family given a row's values; axes as above.
 
         It is the downward pass, from the roots on: the joint distribution of v's parents is a sum over the family's
@@ -463,22 +471,25 @@ class Network:
         """
         for some, _, conditionals in self._condition(columns):
             joints: list[FloatArray] = []
-            for own, (places, _, lost) in zip(conditionals, self._tree, strict=True):
-                joints.append(own * joints[places[-2]].sum(axis=lost)[..., None, :] if len(places) > 1 else own)
+            for own, at in zip(conditionals, self._tree, strict=True):
+                if at.parent is None:
+                    joints.append(own)
+                else:  # the joint distribution of v's parents, with an axis for v's levels before that of the rows
+                    joints.append(own * joints[at.parent].sum(axis=at.lost)[..., None, :])
             yield some, joints
 
-    def expect(self, columns: Columns) -> Network:
+    def expect(self, columns: CodedRows) -> Network:
         """E step of EM: return the expected counts of all families.
 
         A row with gaps counts in each cell by the probability of that cell, given the values that it has.
         """
         counts = [np.zeros_like(table) for table in self.tables]
         for some, joints in self._families_given(columns):
-            for table, joint, (_, order, _) in zip(counts, joints, self._tree, strict=True):
-                table.transpose(order)[...] += joint @ some.weights
+            for table, joint, at in zip(counts, joints, self._tree, strict=True):
+                table.transpose(at.order)[...] += joint @ some.weights
         return replace(self, tables=counts)
 
-    def predict(self, columns: Columns) -> FloatArray:
+    def predict(self, columns: CodedRows) -> FloatArray:
         """Return the distribution of each column given the values that a row has: rows x levels of all columns."""
         order, out = np.argsort([family[-1] for family in self.families]).tolist(), []  # of families, by column
         for _, joints in self._families_given(columns):
@@ -486,7 +497,7 @@ class Network:
             out.append(np.vstack([joints[f].sum(axis=tuple(range(joints[f].ndim - 2))) for f in order]))
         return np.hstack(out).T
 
-    def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
+    def complete(self, columns: CodedRows, generator: np.random.Generator) -> IntArray:
         """Return the rows (rows x columns) with missing values drawn from their joint distribution given the others.
 
         Columns are drawn in perfect order, each given its parents; values that a row has are drawn with probability 1.
@@ -495,9 +506,9 @@ class Network:
         for some, _, conditionals in self._condition(columns):
             rows = np.arange(len(some.weights))
             drawn = np.zeros((len(order), len(rows)), dtype=np.int64)  # in perfect order
-            for f, (own, (places, _, _)) in enumerate(zip(conditionals, self._tree, strict=True)):
+            for f, (own, at) in enumerate(zip(conditionals, self._tree, strict=True)):
                 # p(v | parents as drawn), levels x rows, cumulated: the level is the first beyond a uniform number
-                p = np.cumsum(np.moveaxis(own, -2, 0)[(slice(None), *drawn[places[:-1]], rows)], axis=0)
+                p = np.cumsum(np.moveaxis(own, -2, 0)[(slice(None), *drawn[at.members[:-1]], rows)], axis=0)
                 drawn[f] = (p[:-1] <= p[-1] * generator.random(len(rows))).sum(axis=0)
             out.append(drawn[order])
         return np.hstack(out).T
@@ -518,19 +529,19 @@ class Mixture:
     @property
     def levels(self) -> list[FloatArray]:
         """For each column the probability of its levels in each class, levels x classes."""
-        nothing = Columns.of(np.full((1, len(self.shape)), -1), None, self.shape)
+        nothing = CodedRows.of(np.full((1, len(self.shape)), -1), None, self.shape)
         found = np.stack([part.predict(nothing)[0] for part in self.parts], axis=1)
         return np.split(found, np.cumsum(self.shape)[:-1])
 
-    def joint(self, columns: Columns) -> FloatArray:
+    def joint(self, columns: CodedRows) -> FloatArray:
         """Return the log-probability of the values that each row has, together with each class, rows x classes."""
         return np.stack([part.log_prob(columns) for part in self.parts], axis=1) + self.log_weights
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return the log-probability of each row of levels, n x columns; negative levels are missing and summed out."""
-        return np.asarray(np.logaddexp.reduce(self.joint(Columns.of(cells, None, self.shape)), axis=1))
+        return np.asarray(np.logaddexp.reduce(self.joint(CodedRows.of(cells, None, self.shape)), axis=1))
 
-    def posterior(self, columns: Columns) -> FloatArray:
+    def posterior(self, columns: CodedRows) -> FloatArray:
         """Return the probability of each class given the values that a row has, rows x classes.
 
         If no class allows these values, all classes get the same probability.
@@ -541,16 +552,16 @@ class Mixture:
         logs[logs.max(axis=1) == -np.inf] = 0.0
         return np.asarray(softmax(logs, axis=1))
 
-    def expect(self, columns: Columns) -> FloatArray:
+    def expect(self, columns: CodedRows) -> FloatArray:
         """E step of EM: return how much of each row, with its weight, belongs to each class, rows x classes."""
         return self.posterior(columns) * columns.weights[:, None]
 
-    def predict(self, columns: Columns) -> FloatArray:
+    def predict(self, columns: CodedRows) -> FloatArray:
         """Return the distribution of each column given the values that a row has: rows x levels of all columns."""
         shares = self.posterior(columns)
         return np.asarray(sum(shares[:, k, None] * part.predict(columns) for k, part in enumerate(self.parts)))
 
-    def complete(self, columns: Columns, generator: np.random.Generator) -> IntArray:
+    def complete(self, columns: CodedRows, generator: np.random.Generator) -> IntArray:
         """Return the rows (rows x columns) with missing values drawn: first the class of a row, then its values."""
         shares = np.cumsum(self.posterior(columns), axis=1)[:, :-1]
         chosen = (shares < generator.random(len(shares))[:, None]).sum(axis=1)
@@ -583,7 +594,7 @@ class Mixture:
     def sample(self, n: int, generator: np.random.Generator, at: Fixed) -> IntArray:
         """Draw n rows (n x columns), with the levels `at` of some columns given: complete rows that lack the rest."""
         row, _ = self._list_rows(at)
-        return self.complete(Columns.of(row.repeat(n, axis=0), None, self.shape), generator)
+        return self.complete(CodedRows.of(row.repeat(n, axis=0), None, self.shape), generator)
 
 
 # --- what was not observed -------------------------------------------------------------------------------------------
@@ -591,7 +602,7 @@ class Mixture:
 
 def fit_tables(
     graph: InteractionGraph,
-    columns: Columns,
+    columns: CodedRows,
     smooth: Callable[[Network], Network],
     tol: float = 1e-10,
     max_iter: int = 2000,
@@ -629,8 +640,8 @@ class Tried:
 
 
 def learn_classes(
-    columns: Columns,
-    valid: Columns | None,
+    columns: CodedRows,
+    valid: CodedRows | None,
     recipe: Graph,
     classes: int | Literal["auto"],
     most: int = 128,
@@ -673,7 +684,7 @@ def learn_classes(
 
 
 def _run_em(
-    columns: Columns, valid: Columns, recipe: Graph, strength: float, weights: FloatArray,
+    columns: CodedRows, valid: CodedRows, recipe: Graph, strength: float, weights: FloatArray,
     most: int = 30, rise: float = 5e-4, least: float = 20.0,
 ) -> Tried:  # fmt: skip
     """Run EM while the mean log-likelihood of held-out rows rises by more than `rise`, in nats; return the best fit.
@@ -694,7 +705,7 @@ def _run_em(
 
 
 def _maximise(
-    columns: Columns, weights: FloatArray, recipe: Graph, strength: float, share: float = 0.5, least: float = 0.01
+    columns: CodedRows, weights: FloatArray, recipe: Graph, strength: float, share: float = 0.5, least: float = 0.01
 ) -> Mixture:
     """M step: learn the graph and tables of each class from its `weights` (rows x classes), or one graph for all.
 
@@ -714,7 +725,7 @@ def _maximise(
     return Mixture(np.log(weights.sum(axis=0) / weights.sum()), parts)
 
 
-def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArray:
+def _split_classes(columns: CodedRows, mixture: Mixture, classes: int) -> FloatArray:
     """Split classes in two, the largest first, until there are `classes`; return the new weights, rows x classes.
 
     Each class is split at most once, so there are at most twice as many afterwards.
@@ -727,7 +738,7 @@ def _split_classes(columns: Columns, mixture: Mixture, classes: int) -> FloatArr
     return np.stack(parts, axis=1)
 
 
-def _split_class(columns: Columns, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
+def _split_class(columns: CodedRows, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
     """Divide the weights of rows, (rows,), between two classes along the leading principal component of the rows.
 
     The variables are the indicators of all levels but the first, with the mean for missing values. Power iteration of

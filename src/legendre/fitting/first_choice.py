@@ -151,11 +151,11 @@ def _explain_criterion(n: int, ended: bool, most: int) -> str:
     """Return the reason for a basis of n parameters that the BIC chose; `ended`: it stopped before the limit `most`."""
     if not n:
         return "X holds counts: no parameter lowers the extended BIC: cells differ no more than by chance."
-    grown = "X holds counts: grown while each parameter lowered the extended BIC,"
+    grown = "X holds counts: parameters were added as long as each lowered the extended BIC"
     if ended:
-        return f"{grown} which ended at {n}."
+        return f"{grown}; that stopped at {_parameters(n)}."
     more = f"adaptive('bic', max_params={2 * most})"
-    return f"{grown} up to {_parameters(n)}; a first look takes at most {most}. For more: {more}."
+    return f"{grown}, up to {_parameters(n)}; a first look takes at most {most}. For more: {more}."
 
 
 def _explain_size(curve: Curve, n: int, what: str, loss: str, most: int) -> str:

@@ -358,7 +358,7 @@ def refit(fit: Decomposition, columns: IntArray, counts: FloatArray | None = Non
 
     Tests that compare nested bases use it, and the bootstrap, which passes counts; then no warning is given.
     """
-    data, kept = fit._observed, fit.model.terms.of_columns(columns)
+    data, kept = fit._observed, fit.model.terms.with_columns(columns)
     basis = Cells(kept.cells, kept.ties)
     if counts is not None:
         return fit_on(with_counts(data, counts), basis, fit._settings)

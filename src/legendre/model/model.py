@@ -20,7 +20,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import cell_keys, find, freeze
+from legendre.core.cells import cell_keys, find_rows, freeze
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above, sums_below
@@ -150,8 +150,8 @@ class Model:
         At theta this is log q without psi and weights, eq. (2).
         """
         vector = self.on_cells(vector)
-        if self.n_cells > limits.CLIQUES_FROM:
-            check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
+        # three arrays of float64: this grid, and two that callers form from it, such as log q and Q
+        check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
         grid = np.zeros(self.quotient.merged_shape)
         grid.ravel()[self.places] = vector
         if vector.any():  # most fits begin at theta = 0, where all sums are 0
@@ -190,7 +190,7 @@ class Model:
     def with_columns(self, columns: IntArray) -> Self:
         """Keep only some parameters, by number; the merged cells stay as they are, cut by the full basis."""
         if self.ties is not None:
-            return replace(self, ties=self.ties.of_columns(columns))
+            return replace(self, ties=self.ties.with_columns(columns))
         return replace(self, basis=freeze(self.basis[columns]), positions=self.positions[columns])
 
     def _as_grid(self) -> Model:
@@ -249,7 +249,7 @@ class CellList(Model):
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
         """Mark which of n merged cells (n x N) are in the list and can carry probability; with `alive`, are marked."""
-        place = find(boxes, self.cells)
+        place = find_rows(boxes, self.cells)
         return (place >= 0) & (self.alive if alive is None else alive)[place]
 
     def on_full_grid(self) -> Model:

@@ -514,8 +514,9 @@ class Decomposition(ModelResult):
         """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
 
         For every m, the first m are a good basis of m cells. The least important cells are dropped and the others
-        refitted, again and again; the last to be dropped come first. Cells of `adaptive(..., include=)` stay in front.
-        The order is computed at first use, in about the time of growing.
+        refitted, again and again; the last to be dropped come first. Cells of `adaptive(..., include=)` stay in front,
+        and the parameters of `boxes` stay in the order in which they were chosen. The order is computed at first use,
+        in about the time of growing.
 
         Examples
         --------
@@ -530,10 +531,12 @@ class Decomposition(ModelResult):
     def _order(self) -> IntArray:
         """What `order` returns, computed once: `at` needs it too."""
         if not self._rounds:
-            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it again.")
+            raise InvalidSetting(
+                "this basis was not grown by adaptive(...). Fit the cells that you want: ld.decompose(X, cells)."
+            )
         data = self._observed  # refuses a fit that was loaded
         if self._grown is None:
-            return np.arange(self.n_params)
+            return np.arange(self.n_params)  # boxes stay in the order of choice
         from legendre.fitting.growing.select import order_basis
 
         return order_basis(data, self.basis, self.theta, self._grown)
@@ -580,11 +583,11 @@ class Decomposition(ModelResult):
         off = f"On the basis the expectations of Q differ from those of X by at most {self.residual:.1e}"
         if self.converged:
             unique = "The problem is convex: every start and every solver leads to this Q."
-            words = [f"{off}; {self.tol:g} was asked for.", unique]
+            words = [f"{off}; the tolerance was {self.tol:g}.", unique]
         else:
-            words = [f"{off}, where {self.tol:g} was asked for.", self.status.value]
+            words = [f"{off}; the tolerance was {self.tol:g}.", self.status.value]
         if math.isfinite(self.gap):
-            words.append(f"KL(P, Q) is above its least possible value by at most {self.gap:.1e} nats.")
+            words.append(f"KL(P, Q) exceeds its minimum by at most {self.gap:.1e} nats.")
         if self.status is Status.AT_BOUNDARY:
             words.append(f"No finite parameters attain it: {cells_have(self.n_vanishing)} probability 0 in the limit.")
         if self.status is Status.UNDECIDED:

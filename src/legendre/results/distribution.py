@@ -573,7 +573,9 @@ class FittedTensor:
 
 
 def box_values(fit: Decomposition, level: float = 1e-6) -> FloatArray:
-    """Compute Q for a base measure of `Model.largest_base`, in X's units, on every merged cell, also outside Omega.
+    """Compute Q in X's units on every merged cell, also outside Omega, as if the base measure were the same everywhere.
+
+    The base measure is taken to be `Model.largest_base`; `grid_rows` multiplies by base / largest_base.
 
     At the boundary, Q is the limit of the member with parameters ``theta + t * recession``. Along that direction log q
     of a cell changes at a constant rate, relative to cells that keep probability: Q is 0 where the rate is negative,

@@ -263,12 +263,13 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
         tables, variances, mean, total = _fit_on_alive(fit, max_order)
     else:
         positions, n_cells = fit.model.positions, math.prod(quotient.merged_shape)
-        # For many parameters (1e9 products take seconds) all effects of a small grid cost less than `total_variance`.
-        pairs = len(theta) ** 2 * len(weights) <= 1e9 or n_cells > limits.LARGEST_EFFECTS
-        tables, mean = tables_of(quotient, positions, theta, weights, max_order if pairs else None)
+        # `total_variance` multiplies every pair of parameters, for each mode; 1e9 products take seconds. Beyond that
+        # all effects of a small grid are computed and their variances added up; `_small_effects` has the same limit
+        sum_pairs = len(theta) ** 2 * len(weights) <= 1e9 or n_cells > limits.LARGEST_EFFECTS
+        tables, mean = tables_of(quotient, positions, theta, weights, max_order if sum_pairs else None)
         variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
         # if larger sets have effects too, the variances do not add up to that of log Q
-        cut = pairs and max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
+        cut = sum_pairs and max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
         total = total_variance(positions, theta, weights) if cut else math.fsum(variances.values())
     parts = {
         modes: Effect(
@@ -419,8 +420,8 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
         notes.append(f"Levels of {list_words(turned)} are in another order under the {other} measure")
     means = [(e, center_log_means(fit, e.modes[0], measure)) for e in alone]
     if turned := [e.name for e, seen in means if seen is not None and _reverses(e.arranged, seen)]:
-        why = "joint effects reverse it, or parameters are too few"
-        notes.append(f"Levels of {list_words(turned)} are in another order than their observed means: {why}")
+        order = f"The fitted order of the levels of {list_words(turned)} differs from that of their observed means"
+        notes.append(f"{order}: joint effects reverse it, or there are too few parameters")
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:

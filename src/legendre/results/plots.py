@@ -367,7 +367,7 @@ class FitPlots(Plots):
         A line (dots, if levels have no order) shows the factor by which each level multiplies the probability, on a
         logarithmic scale, beside the observed means. A map shows the factor of each pair of levels beyond the factors
         of the two levels; all maps have the same colour scale. Titles give the share of the variance of log Q. Notes
-        below the panels say if levels of a mode are in another order than their observed means.
+        below the panels say if the fitted order of a mode's levels differs from that of their observed means.
 
         Parameters
         ----------
@@ -734,8 +734,8 @@ def _draw_line(ax: Axes, k: int, labels: Labels, places: IntArray, values: Float
 def _draw_map(ax: Axes, effect: Effect, labels: Labels, values: FloatArray, span: float) -> None:
     """Draw a joint effect of two modes as an image: the factor of each pair of levels beyond those of single modes.
 
-    `values` are as in `levels_shown`: pairs with hardly any data are NaN, and grey. Colours reach from the factor
-    exp(-span) to exp(span).
+    `values` are logarithms of factors, as in `levels_shown`: pairs with hardly any data are NaN, and grey. Colours
+    reach from the factor exp(-span) to exp(span).
     """
     image = _draw_table(ax, values, effect.labels.shape, {"cmap": DIVERGING, "vmin": -span, "vmax": span})
     bar = add_colour_bar([ax], image, ticks=[-span, 0, span], extend="both")

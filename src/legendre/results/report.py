@@ -68,17 +68,18 @@ def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> Report
     """Gather what the page of a decomposition shows.
 
     X is the one that the fit holds, or `data`, for a fit that was read from a file; without it there are no slices.
+    The summary on the page is that of the fit as it was read, and whatever needs X is drawn from `with_data`.
     """
-    known = fit if data is None else replace(fit, data=_read_again(fit, data))
+    with_data = fit if data is None else replace(fit, data=_read_again(fit, data))
     return ReportContent(
-        fit,
-        "Legendre decomposition",
-        f"{shape_line(fit.labels)}, {fit.n_params:,} parameters",
-        call_of_fit(fit),
-        fit.labels,
-        fit.model.terms,
-        None if known.data is None else FitPair(known),
-        known,
+        result=fit,
+        title="Legendre decomposition",
+        line=f"{shape_line(fit.labels)}, {fit.n_params:,} parameters",
+        call=call_of_fit(fit),
+        labels=fit.labels,
+        terms=fit.model.terms,
+        pair=None if with_data.data is None else FitPair(with_data),
+        fit=with_data,
     )
 
 

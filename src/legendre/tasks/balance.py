@@ -509,7 +509,7 @@ def _solve(problem: Problem, face: Face, settings: Settings, *, persist: bool, m
     takes far fewer.
     """
     if settings.solver is not None:
-        return _run([settings.solver], problem, face, settings)
+        return _run_on_face([settings.solver], problem, face, settings)
     model = problem.model
     small = model.n_params <= limits.LARGEST_MATRIX
     # horizon: if more scaling cycles than this are still needed, steps with the Fisher matrix are cheaper
@@ -520,12 +520,12 @@ def _solve(problem: Problem, face: Face, settings: Settings, *, persist: bool, m
         solvers = [MatrixScaling(prove=not face.certain, max_iter=max_steps)]
     elif not model.n_params or (model.n_params < limits.SCALING_FROM and len(problem.prescribed or {}) > 1):
         solvers = general[1:]  # few parameters: no scaling, except for a single margin, which one cycle meets exactly
-    outcome = _run(solvers, problem, face, settings)
+    outcome = _run_on_face(solvers, problem, face, settings)
     failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and settings.max_iter is None
-    return _run(general, problem, face, settings) if failed and persist else outcome
+    return _run_on_face(general, problem, face, settings) if failed and persist else outcome
 
 
-def _run(solvers: list[Solver], problem: Problem, face: Face, settings: Settings) -> Outcome:
+def _run_on_face(solvers: list[Solver], problem: Problem, face: Face, settings: Settings) -> Outcome:
     """Run solvers in turn on the cells that may be positive; `Outcome.full` has all parameters of the model.
 
     If the first solver cannot handle linearly dependent parameters, the fit is in a maximal independent set of them.
@@ -537,6 +537,8 @@ def _run(solvers: list[Solver], problem: Problem, face: Face, settings: Settings
     shares = [float(m.max()) * 0.5 ** len(modes) for modes, m in margins.items()]
     tol = min(settings.tol, max(1e-14, settings.tol * min(shares)))
     on_face = model.on_face(face.alive)
+    # `Natural` after `Scaling` gets dependent parameters too, and leaves them as they are: `factorise` finds a maximal
+    # independent set, and a step is 0 in the others
     columns = np.arange(model.n_params) if solvers[0].accepts_dependent else independent(on_face)
     reduced = problem.reduce(face.alive, columns)
     matrix = isinstance(solvers[0], MatrixScaling) and MatrixEngine.applies(reduced.model)

@@ -228,12 +228,12 @@ class Likelihood:
         return sum_squares(self.data.expect(q), self.features) - sum_squares(counts / self.data.total, means)
 
     def find_shares(self, q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Return which shares of the information of complete rows these rows have, and along which axes.
+        """Return the shares of the complete-data information that these rows keep, and the axes along which they do.
 
-        The observed information is diagonalised relative to the complete one, the covariance of the features. Axes are
-        columns, in terms of the parameters `columns`. A share is below 0 where the log-likelihood is not concave.
-        ``None`` if the complete information is singular, as where fitted counts tend to 0. A Newton step needs shares
-        and axes, and a certificate of a maximum the shares.
+        The observed information is diagonalised relative to the complete one, the covariance of the features. The
+        second array has an axis in each column, with an entry for each parameter in `self.columns`. A share is below 0
+        where the log-likelihood is not concave. ``None`` if the complete information is singular, as where fitted
+        counts tend to 0. A Newton step needs shares and axes, and a certificate of a maximum the shares.
         """
         from scipy.linalg import eigh
 

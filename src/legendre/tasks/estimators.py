@@ -49,7 +49,7 @@ from legendre.data.readers.rows import from_rows, has_parts
 from legendre.data.sparse import observe_rows
 from legendre.data.sparse_tensor import SparseTensor, check_values
 from legendre.fitting.columns import (
-    Columns,
+    CodedRows,
     Mixture,
     Network,
     find_graph,
@@ -321,7 +321,7 @@ class Estimator(ABC):
         if impossible := first_cell(log_q.max(axis=1) == -np.inf):
             raise InvalidSamples(
                 f"row {impossible[0]}: the levels of the other columns have probability 0 in this model, so "
-                f"nothing follows for {labels.mode(k)!r}. With alpha > 0 every state has a probability."
+                f"{labels.mode(k)!r} cannot be predicted. With alpha > 0 every state has a probability."
             )
         return softmax(log_q, axis=1)
 
@@ -569,8 +569,8 @@ class LegendreDensity(Estimator):
         none, the same distribution is also fitted as a `Decomposition`, which has a certificate and pictures.
         """
         labels, gaps = self._labels(), codes.min() < 0  # gaps: some value is missing
-        rows = Columns.of(codes, weights, labels.shape)
-        valid = None if other is None else Columns.of(self._encode(other), None, labels.shape)
+        rows = CodedRows.of(codes, weights, labels.shape)
+        valid = None if other is None else CodedRows.of(self._encode(other), None, labels.shape)
         if recipe.sparse and (gaps or self.classes is not None):
             raise InvalidSetting("sparse terms are for rows without gaps or classes: leave terms='sparse' out.")
         if self.classes is not None:
@@ -612,7 +612,7 @@ class LegendreDensity(Estimator):
         a number that was put in a bin is returned as the middle of its bin, or with `draw` as a number of this bin.
         """
         cells, mixture = self._encode(X), self._mixture
-        source, rows = generator_from(rng), Columns.of(cells, None, mixture.shape)
+        source, rows = generator_from(rng), CodedRows.of(cells, None, mixture.shape)
         if draw:
             return self._decode(mixture.complete(rows, source), source)
         ends, out = np.cumsum(mixture.shape)[:-1], []
@@ -629,7 +629,7 @@ class LegendreDensity(Estimator):
     def class_probabilities(self, X: Rows) -> FloatArray:
         """Return the probability of each class for each row, n x classes."""
         codes, mixture = self._encode(X), self._mixture
-        return mixture.posterior(Columns.of(codes, None, mixture.shape))
+        return mixture.posterior(CodedRows.of(codes, None, mixture.shape))
 
     def class_effects(self) -> ClassEffects:
         """Return what tells the classes apart: the probability of each level in each class, by name.
@@ -765,7 +765,8 @@ class BoltzmannMachine(Estimator):
     def _read_edges(self, data: Observation, labels: Labels) -> list[Modes]:
         """Read the argument `edges` as different sets of two or more columns, by number, in the order given.
 
-        Single columns are left out, because every column has a bias. `data` are the rows, from which ``ld.graph()``
+        Single columns are left out, because every column has a bias. Of a set that is given twice, the last spelling
+        counts, in the place of the first. `data` are the rows, from which ``ld.graph()``
         finds the sets.
         """
         n = labels.n_modes

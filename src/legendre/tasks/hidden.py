@@ -128,7 +128,7 @@ class HiddenDecomposition(Result):
 
     def certificate(self) -> Certificate:
         """Say in plain words what is known about the fit: with hidden modes there is no proof of a global minimum."""
-        off = f"The largest entry of the gradient of KL(P, Q) is {self.residual:.1e}; {self.tol:g} was asked for."
+        off = f"The largest entry of the gradient of KL(P, Q) is {self.residual:.1e}; the tolerance was {self.tol:g}."
         why = (
             "With hidden modes the problem is not convex: this is the best of "
             f"{len(self.kls)} starts, and a better one may exist."

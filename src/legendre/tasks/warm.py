@@ -18,9 +18,9 @@ from legendre.tasks.estimators import LegendreDensity
 def warm() -> str | None:
     """Compile the functions that large fits use, or load those that an earlier call left on disk.
 
-    The first large fit of a process otherwise takes the seconds of that. Call it, or run ``legendre warm``, when an
-    image is built, so that compiled code is on disk; and when a service starts, so that it is in memory before the
-    first request, in workers that are forked later too. It makes small fits of every kind.
+    The first large fit of a process is otherwise delayed by this, for several seconds. Call this function, or
+    run ``legendre warm``, when an image is built, so that compiled code is on disk; and when a service starts, so that
+    it is in memory before the first request, in workers that are forked later too. It makes small fits of every kind.
 
     Returns
     -------

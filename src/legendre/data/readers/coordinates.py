@@ -16,7 +16,7 @@ from legendre.core.origin import read_array
 from legendre.core.types import PathName
 from legendre.data.sparse_tensor import SparseTensor, assemble
 
-FORM = "Every line lists the indices of a cell and its value, separated by blanks."
+FORM = "Every line lists the indices of a cell and its value, separated by whitespace."
 
 
 def from_coords(
@@ -87,9 +87,9 @@ def from_coords(
 def read_tns(path: PathName, shape: Sequence[int] | None = None) -> SparseTensor:
     r"""Read a tensor from a text file, which may be compressed (.gz).
 
-    Each line lists the indices of a cell and its value, separated by blanks, as in the files of FROSTT; ``#`` begins a
-    comment. Indices count from 1, and there is no header. For files of the Tensor Toolbox use ``pyttb.import_data``:
-    what it returns is an X.
+    Each line lists the indices of a cell and its value, separated by whitespace, as in the files of FROSTT; ``#``
+    begins a comment. Indices count from 1, and there is no header. For files of the Tensor Toolbox use
+    ``pyttb.import_data``: what it returns is an X.
 
     Parameters
     ----------

@@ -159,14 +159,14 @@ class Search:
         lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
         return state.without(gone).settle(ROUGH * lost)
 
-    def prune(self, state: State, sharply: float = 1e-6, large: int = 500) -> State:
+    def prune(self, state: State, precision: float = 1e-6, large: int = 500) -> State:
         """Drop the features that do not pay: without one, and the others fitted again, KL rises by less than the price.
 
         Each pass fits the basis without one feature, for each feature with a small estimated loss (for at most 32 of a
-        basis of more than `large`, to save time), and drops those that do not pay. It ends when all of them pay. Fits
-        are on the merged grid, to a precision of `sharply` times the price.
+        basis of more than `large`, to save time), and drops those that do not pay. It ends when all that were tried
+        pay. Fits are on the merged grid, to `precision` times the price.
         """
-        now, kept = state.on_merged_grid().fit(sharply * self.price, 60)[0].with_factor(), np.arange(state.theta.size)
+        now, kept = state.on_merged_grid().fit(precision * self.price, 60)[0].with_factor(), np.arange(state.theta.size)
         while True:
             inverse = now.factored.factor.inverse()
             loss, estimate = np.full(now.theta.size, np.inf), losses(now, inverse)
@@ -174,13 +174,14 @@ class Search:
             estimate[: len(self.start)] = np.inf
             tried = np.argsort(estimate, kind="stable")[: 32 if now.theta.size > large else None]
             tried = tried[estimate[tried] < 4.0 * self.price]  # beyond that a feature surely pays: no fit
-            loss[tried] = fit_without(now, tried, sharply * self.price) - now.kl
+            loss[tried] = fit_without(now, tried, precision * self.price) - now.kl
             count = int((loss < self.price).sum())
             if not count:  # back on the grid of the given state
                 return State.of(state.grid, state.features.take(kept), now.theta).with_factor()
             while True:  # drop several together if that lowers the cost; else half as many, at last only one
                 gone = select_to_drop(now, inverse, loss, count, self.price)
-                less = now.without(gone).fit(sharply * self.price, 40)[0].with_factor()
+                less = now.without(gone).fit(precision * self.price, 40)[0].with_factor()
+                # one alone was refitted exactly, so dropping it lowers the cost
                 if count == 1 or self.cost(less) < self.cost(now):
                     break
                 count = max(len(gone) // 2, 1)

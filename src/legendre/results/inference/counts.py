@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import chdtrc, gammaln, xlogy
 
 from legendre.core import limits
-from legendre.core.cells import cell_name, find
+from legendre.core.cells import cell_name, find_rows
 from legendre.core.errors import InvalidQuery, InvalidTensor
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import in_memory
@@ -47,7 +47,7 @@ class Counts:
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the counts of some cells (one cell a row), 0 for a cell that is not listed, for their residuals."""
-        place = find(cells, self.cells)  # -1 for a cell that is not listed
+        place = find_rows(cells, self.cells)  # -1 for a cell that is not listed
         return np.where(place >= 0, self.n[place], 0.0) if len(self.n) else np.zeros(len(cells))
 
     def grid(self, shape: Shape) -> FloatArray:

@@ -139,7 +139,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Event | None) ->
     columns = _find_untied_terms(cells, titles, labels.shape)
     others = np.setdiff1d(np.arange(fit.n_params), columns)
     # a cell's level i of variable k selects row i of that variable's table: its i-th effect, or 0 for none
-    chosen = _sort_basis(cells[columns])
+    chosen = _sort_by_term(cells[columns])
     coded = _combine(fit, tables, _add_bottom(chosen))
     coded[:, 1 + others] = 0.0  # other parameters are regressors of their own, with a row each below
     called = ["(intercept)", *(_name_effect(cell, names) for cell in chosen)]
@@ -170,10 +170,10 @@ def _name_effect(cell: IntArray, names: Sequence[Sequence[str]]) -> str:
     return ":".join(names[k][cell[k]] for k in np.flatnonzero(cell).tolist())
 
 
-def _sort_basis(basis: IntArray) -> IntArray:
-    """Sort cells (m x N) by term, as R sorts coefficients: single variables, then pairs, and so on.
+def _sort_by_term(basis: IntArray) -> IntArray:
+    """Sort cells (m x N) by term, in R's order of terms: single variables, then pairs, and so on.
 
-    Within a term the levels of the first variable change slowest.
+    Within a term, unlike in R, the levels of the first variable change slowest.
     """
     used = basis > 0
     # the number of variables, then the term (earlier variables first), then the levels
@@ -546,7 +546,7 @@ class Estimates(Storable):
         reference
             For treatment contrasts, the reference levels of some variables; for the others it is the first level.
         exp
-            Print factors, ``exp(estimate)``; for interactions of two variables these are odds ratios.
+            Return factors, ``exp(estimate)``; for interactions of two variables these are odds ratios.
         confidence
             The confidence level of the intervals.
         profile
@@ -561,7 +561,8 @@ class Estimates(Storable):
         >>> tests.coef("sum").estimate.round(4).tolist()
         [2.3931, 0.025, -0.0521, 0.5243]
         """
-        check_flag(exp, "exp"), check_flag(profile, "profile")
+        check_flag(exp, "exp")
+        check_flag(profile, "profile")
         asked = coefficients_of(self.fit, contrasts, reference)
         found = self._estimate(asked, confidence, exp=exp, what="coefficient")
         return replace(found, ends=self._profile_ends(asked.weights, found)) if profile else found

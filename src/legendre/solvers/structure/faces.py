@@ -9,8 +9,8 @@ lowers log q vanish.
 
 `structural_face` finds the cells that empty margins force to 0. `search_face` decides about the others, by a linear
 program over the directions in theta that change no observed cell. It is expensive: a fit calls it only if its own
-certificate does not prove that no further cell vanishes. On grids that are too large for this, `search_tables` does the
-same with the tables of a junction tree.
+certificate does not prove that no further cell vanishes. On grids that are too large for this, `_search_tables` does
+the same with the tables of a junction tree.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def theta_at_limit(theta: FloatArray, recession: FloatArray) -> FloatArray:
 
 
 def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
-    """Find the cells that empty margins force to 0, without a search; every fit begins with this.
+    """Find the cells that empty margins force to 0; every fit begins with this.
 
-    The face is certain if no other cell can vanish: all others have data, those with data span the model
-    (`_spans_model`), or the answer is a product of tables. If the merged grid is too large to form, only the tables of
-    a junction tree are examined. `known` is a direction of recession that growing the basis has found; the cells that
-    it lowers vanish too.
+    There is no search, except that prescribed margins with zeros go to `_search_tables` at once. The face is certain if
+    no other cell can vanish: all others have data, those with data span the model (`_spans_model`), or the answer is a
+    product of tables. If the merged grid is too large to form, only the tables of a junction tree are examined. `known`
+    is a direction of recession that growing the basis has found; the cells that it lowers vanish too.
 
     >>> from legendre.data.dense import observe
     >>> face = structural_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
@@ -122,11 +122,12 @@ def _spans_model(model: Model, positive: BoolArray) -> bool:
 
 
 def _find_table_face(problem: Problem) -> Face | None:
-    """Return the face that empty entries of a junction tree's tables show; ``None`` if these are not known.
+    """Return the face that empty entries of a junction tree's tables show; ``None`` if no entries are known.
 
-    If B fits the tables completely, exactly their empty cells vanish. The recession is minus the indicator of the empty
-    entries, as parameters. Of other tables, entries are known of prescribed margins only; `_search_tables` may find
-    more.
+    If the tables' sums are known and B fits them completely, exactly the cells of their empty entries vanish; the
+    recession is minus the indicator of these entries, as parameters. With prescribed margins only the zeros of the
+    margins are known: they give a first, uncertain face, which `_search_tables` extends. Raise `InvalidMargins` if that
+    leaves no cell.
     """
     space, sums, margins = problem.model, problem.clique_sums, problem.prescribed
     if not isinstance(space, Cliques) or space.ties is not None:
@@ -417,9 +418,13 @@ def _list_blocks(tables: Tables) -> list[list[int]]:
 def _form_equations(tables: Tables, cliques: list[int]) -> tuple[Any, IntArray] | None:
     """Return the equations that tables of some cliques meet: a sparse matrix, cells of tables x equations.
 
-    The second array has for each equation the parameter whose expectation it fixes. It is k for those by which a table
-    and its parent agree on a cell of the modes that they share, with right hand side 0, and k + 1 for the one by which
-    the first table sums to 1, with right hand side -1. ``None`` if a part of the matrix is too large to be formed.
+    Each clique adds a block of columns: the features of the parameters that no earlier clique holds, then a column for
+    each cell of the modes that it shares with its parent, -1 in its own table and +1 in the parent's. If the parent is
+    not among `cliques`, these are one column, -1 in the whole table.
+
+    The second array has for each equation the parameter whose expectation it fixes. It is ``|B|`` where a table agrees
+    with its parent, with right hand side 0, and ``|B| + 1`` where the first table sums to 1, with right hand side -1.
+    ``None`` if a block is too large to be formed.
     """
     from scipy.sparse import csr_array, hstack
 
@@ -428,18 +433,18 @@ def _form_equations(tables: Tables, cliques: list[int]) -> tuple[Any, IntArray] 
     for c in cliques:
         clique, link = tables.tree.cliques[c], tables.links[c]
         own = np.flatnonzero((used[:, list(clique.modes)].sum(axis=1) == n_used) & free)
-        free[own], k, states = False, len(own), math.prod(clique.shape[: clique.shared])
+        free[own], n_own, n_shared = False, len(own), math.prod(clique.shape[: clique.shared])
         inside = link is not None and link.above in cliques
-        if tables.size * (k + states) > limits.LARGEST_FACE_PROGRAM:
+        if tables.size * (n_own + n_shared) > limits.LARGEST_FACE_PROGRAM:
             return None
-        shared = np.eye(states) if inside else np.ones((states, 1))
-        part = np.zeros((tables.size, k + shared.shape[1]))
+        shared = np.eye(n_shared) if inside else np.ones((n_shared, 1))
+        part = np.zeros((tables.size, n_own + shared.shape[1]))
         matrices = tables.matrices(part)
         features = zeta_rows(np.argwhere(np.ones(clique.shape)), tables.basis[own][:, clique.modes])
-        matrices[c][..., :k] = features.reshape(states, -1, k)
-        matrices[c][..., k:] = -shared[:, None]
+        matrices[c][..., :n_own] = features.reshape(n_shared, -1, n_own)
+        matrices[c][..., n_own:] = -shared[:, None]
         if link is not None and inside:
-            link.add(shared, matrices[link.above][..., k:])
+            link.add(shared, matrices[link.above][..., n_own:])
         parts.append(csr_array(part))
         columns += [own, np.full(shared.shape[1], len(used) if inside else len(used) + 1)]
     return hstack(parts, format="csr"), np.concatenate(columns)
@@ -461,9 +466,9 @@ def _find_contradiction(model: Model, matrix: Any, wanted: FloatArray, columns: 
     sets = {tuple(np.flatnonzero(cell).tolist()) for cell in involved}
     largest = sorted(modes for modes in sets if not any(set(modes) < set(other) for other in sets))
     raise InvalidMargins(
-        "margins contradict each other, although each two agree on what they share. No distribution has those of "
-        f"modes {shorten(', '.join(map(str, largest)), 200)}: their expectations must change by {size:.3g} in sum, as "
-        "shares of the total."
+        "margins contradict each other, although every two of them agree on what they share. No distribution has all "
+        f"the margins over modes {shorten(', '.join(map(str, largest)), 200)}: their expectations would have to change "
+        f"by {size:.3g} altogether, as a share of the total."
     )
 
 

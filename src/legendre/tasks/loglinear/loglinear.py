@@ -93,8 +93,8 @@ def loglinear(
         of counts.
     formula
         As in R: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, where a dot is all variables. By
-        generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
-        blanks are put in quotes. ``"1"`` is the model with equal means. Association models of `legendre.ties` are
+        generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Put names
+        that contain spaces in quotes. ``"1"`` is the model with equal means. Association models of `legendre.ties` are
         functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``. A variable
         before a colon gives each of its levels its own association: ``"c:uniform(a, b)"``.
     counts
@@ -519,6 +519,7 @@ class LogLinear(Inference):
         refuse_arguments("drop1", others)
         self._check_hierarchical("drop1")
         own = self.model
+        # `list_smaller` leaves functions out, because `step` never drops them
         without = [("drop", str(f), own - Formula(own.names, functions=(f,))) for f in own.functions]
         return self._compare_each(own.list_smaller() + without, "without")
 
