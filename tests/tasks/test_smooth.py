@@ -266,6 +266,22 @@ def test_gaps_are_held_out_in_their_shapes() -> None:
     assert chosen.fit.error == ld.complete(X, hold_out=1).fit.error
 
 
+def test_blocks_are_held_out_as_blocks() -> None:
+    """They were held out as fibres or single cells, which are easier to predict."""
+    x = np.linspace(0, 3, 18)
+    rate = 50 * np.exp(np.add.outer(np.sin(2 * x), np.cos(x))[..., None] + np.outer(np.cos(2 * x), [0, 0.5, 1]))
+    X = np.random.default_rng(0).poisson(rate).astype(float)
+    Y = X.copy()
+    Y[9:, :8] = NAN
+    done, turned = ld.complete(Y, names=["day", "hour", "place"]), ld.complete(Y.T)
+    assert done.fit.held_out == "fibres along mode day (6 of 18), hour (6 of 18)"
+    np.testing.assert_allclose(turned.tensor(), done.tensor().T, rtol=1e-9)
+    lower, upper = done.interval(0.9)
+    assert 0.8 < np.mean((lower <= X) & (upper >= X), where=np.isnan(Y)) < 0.99
+    scattered = np.where(np.random.default_rng(1).random(X.shape) < 0.4, NAN, X)
+    assert "of" not in ld.complete(scattered).fit.held_out  # blocks are not seen in scattered cells
+
+
 def test_zeros_and_support() -> None:
     X = (
         np.random.default_rng(3)

@@ -321,9 +321,9 @@ def complete(
         decide after how many rounds to stop and how wide intervals are; for a large tensor only some of them are held
         out.
     hold_out
-        What is held out together. ``None``: the shapes in which cells are missing, single cells, fibres or slabs, in
-        the same proportions; the summary says which. ``"cells"``: single cells. A mode or several, by name or counted
-        from 0: an entire fibre along it, as if a sensor had failed.
+        What is held out together. ``None``: the shapes in which cells are missing, single cells, fibres, slabs or
+        blocks, in the same proportions; the summary says which. ``"cells"``: single cells. A mode or several, by name
+        or counted from 0: an entire fibre along it, as if a sensor had failed.
     criterion
         ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the lowest one is fitted to all observed cells.
         Without a basis, learning goes on while it falls.

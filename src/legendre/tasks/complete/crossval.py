@@ -1,7 +1,7 @@
 """Cross-validation: observed cells are held out in turn, and bases are compared by how well they predict these cells.
 
-Cells are held out in the shapes in which cells are missing (single cells, fibres, slabs), unless the caller says how:
-single cells are easier to predict than an entire fibre.
+Cells are held out in the shapes in which cells are missing (single cells, fibres, slabs, blocks), unless the caller
+says how: single cells are easier to predict than an entire fibre.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, combinations
+from itertools import product
 
 import numpy as np
 
@@ -44,8 +44,8 @@ class Folds:
         The modes of X in an order that depends on X only, not on the order in which the caller has them. So a
         transposed X gets the same folds, and the same answers.
     shapes, shares
-        The shapes in which cells are held out: the modes of a fibre, as numbers in `order`, or () for single cells. And
-        the share of the missing cells that are in gaps of this shape.
+        The shapes in which cells are held out: boxes of as many levels of each mode, 1 and all for fibres, 1 of each
+        mode for single cells. And the share of the missing cells that are in gaps of this shape.
     gaps
         For each missing cell the index of its gap's shape in `shapes`, -1 for observed cells.
     held
@@ -54,18 +54,24 @@ class Folds:
     """
 
     order: list[int]
-    shapes: list[Modes]
+    shapes: list[Shape]
     shares: FloatArray
     gaps: IntArray
     held: IntArray
 
     def name(self, labels: Labels) -> str:
-        """Name the shapes in words, for the summary: ``"cells"``, ``"cells (80%), fibres along mode hour (20%)"``."""
-        names = labels.names or range(len(self.order))
-        modes = [", ".join(str(names[k]) for k in sorted(self.order[k] for k in shape)) for shape in self.shapes]
-        named = [f"fibres along mode {listed}" if listed else "cells" for listed in modes]
-        texts = [f"{name} ({share:.0%})" for name, share in zip(named, self.shares, strict=True)]
-        return named[0] if len(named) == 1 else ", ".join(texts)
+        """Name the shapes in words, for the summary: ``"cells"``, ``"cells (80%), fibres along mode hour (20%)"``.
+
+        A block is called fibres along mode ``day (9 of 28), hour (8 of 24)``.
+        """
+        names, texts = labels.names or range(len(self.order)), list[str]()
+        for shape, share in zip(self.shapes, self.shares, strict=True):
+            sizes = [shape[self.order.index(k)] for k in range(len(shape))]  # in the caller's order of modes
+            modes = [pair for pair in zip(names, sizes, labels.shape, strict=True) if pair[1] > 1]
+            listed = ", ".join(str(name) if size == n else f"{name} ({size} of {n})" for name, size, n in modes)
+            named = f"fibres along mode {listed}" if listed else "cells"
+            texts.append(named if share == 1.0 else f"{named} ({share:.0%})")
+        return ", ".join(texts)
 
 
 def deal(
@@ -92,16 +98,16 @@ def deal(
     >>> X = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 5.0]])
     >>> dealt = deal(X, X > 0, 2)
     >>> dealt.order, dealt.shapes, dealt.held[0].tolist()
-    ([0, 1], [()], [[-1, -1, 0], [-1, 0, 0]])
+    ([0, 1], [(1, 1)], [[-1, -1, 0], [-1, 0, 0]])
     """
     order = sorted(range(values.ndim), key=partial(_locate_mass, values))
     inside, x = seen.transpose(order), values.transpose(order)
     shapes, gaps = _find_gap_shapes(inside)
     if along is not None:
-        shapes, gaps = [tuple(sorted(order.index(k) for k in along))], np.where(inside, -1, 0)
+        shapes, gaps = [tuple(x.shape[i] if k in along else 1 for i, k in enumerate(order))], np.where(inside, -1, 0)
     missing = np.bincount(gaps[~inside], minlength=len(shapes))
     shares = missing / missing.sum() if missing.any() else np.ones(1)
-    fibres = [_number_fibres(inside.shape, shape) for shape in shapes]
+    fibres = [number_boxes(inside.shape, shape) for shape in shapes]
     n_fibres = max(len(np.unique(fibre[inside])) for fibre in fibres)
     n_folds = min(5, n_fibres) if n_folds is None else n_folds
     if n_folds > n_fibres:
@@ -132,31 +138,39 @@ def _locate_mass(values: FloatArray, k: int) -> tuple[int, float]:
     return len(mass), round(float(np.average(np.arange(len(mass)), weights=mass)), 9)
 
 
-def _find_gap_shapes(seen: BoolArray, least: float = 0.02) -> tuple[list[Modes], IntArray]:
-    """Find the shapes of gaps: for each missing cell the largest fibre through it in which nothing was observed.
+def _find_gap_shapes(seen: BoolArray, least: float = 0.02, fewest: int = 10) -> tuple[list[Shape], IntArray]:
+    """Find the shapes of gaps: for each missing cell the largest box around it in which nothing was observed.
 
-    Return the shapes as tuples of modes, the longest fibres first and () for single cells, and for each cell the index
-    of its shape, -1 if it was observed. A shape with at most the share `least` of the missing cells is not listed: it
-    would be rare among held-out cells. Its cells count as the next smaller shape that holds them.
+    A box has one level of a mode, a third (a block), or all (a fibre). Return the shapes, the largest first, and for
+    each cell the index of its shape, -1 if it was observed. A shape with at most the share `least` of the missing cells
+    is not listed: it would be rare among held-out cells. Nor are blocks that may be there by chance, or of which fewer
+    than `fewest` would be held out. Their cells count as the next smaller shape that holds them.
     """
-    every = chain.from_iterable(combinations(range(seen.ndim), size) for size in range(seen.ndim))
-    left, shapes, gaps = ~seen, list[Modes](), np.full(seen.shape, -1)  # left: missing cells without a shape yet
-    for shape in sorted(every, key=lambda shape: -math.prod(seen.shape[k] for k in shape)):
-        found = left & ~seen.any(axis=shape, keepdims=True) if shape else left
-        if np.count_nonzero(found) > least * np.count_nonzero(~seen):
+    from scipy.ndimage import grey_opening
+
+    left, shapes, gaps = ~seen, list[Shape](), np.full(seen.shape, -1)  # left: missing cells without a shape yet
+    every = product(*(sorted({1, max(n // 3, 1), n}, reverse=True) for n in seen.shape))
+    for shape in sorted(every, key=math.prod, reverse=True):
+        whole, needed = tuple(k for k, n in enumerate(seen.shape) if shape[k] == n), least
+        fibres = math.prod(shape) // math.prod(seen.shape[k] for k in whole)  # in one block
+        if fibres > 1:  # a fibre is in so many blocks, and their other fibres may be missing by chance
+            by_chance = fibres * np.mean(~seen.any(axis=whole)) ** (fibres - 1)
+            needed = max(least + by_chance, fewest * math.prod(shape) / seen.size)
+        found = left & grey_opening(~seen, shape, mode="constant")  # the union of the boxes without an observed cell
+        if np.count_nonzero(found) > needed * np.count_nonzero(~seen):
             gaps[found], left = len(shapes), left & ~found
             shapes.append(shape)
     gaps[left] = len(shapes) - 1  # cells of the rare shapes that no later shape took
-    return shapes or [()], gaps
+    return shapes or [(1,) * seen.ndim], gaps
 
 
-def _number_fibres(shape: Shape, along: Modes) -> IntArray:
-    """Return a grid of this shape with the number of the fibre along the modes `along` that each cell belongs to.
+def number_boxes(shape: Shape, sizes: Shape) -> IntArray:
+    """Return a grid of this shape, cut into boxes of `sizes` levels, with the number of the box that each cell is in.
 
-    Without modes each cell is a fibre of its own.
+    If the levels of a mode are no multiple of the size, its last boxes are larger.
     """
-    reduced = [1 if k in along else n for k, n in enumerate(shape)]
-    return np.broadcast_to(np.arange(math.prod(reduced)).reshape(reduced), shape)
+    places = (np.minimum(np.arange(n) // size, n // size - 1) for n, size in zip(shape, sizes, strict=True))
+    return np.ravel_multi_index(np.ix_(*places), shape)
 
 
 def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:

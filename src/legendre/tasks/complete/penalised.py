@@ -53,7 +53,7 @@ from legendre.results.views import deviance_terms
 from legendre.solvers.conjugate import Linear, conjugate_gradients
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.loop import Status, Step
-from legendre.tasks.complete.crossval import Folds
+from legendre.tasks.complete.crossval import Folds, number_boxes
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -262,7 +262,7 @@ class HeldOut:
 
     x: FloatArray  # at all observed cells, those that are held out included
     folds: IntArray  # by fold and cell the index of the shape as part of which the cell is held out, or -1
-    shapes: list[Shape]  # the modes of fibres that are held out, () for single cells
+    shapes: list[Shape]  # the sizes of the boxes that are held out, see `Folds`
     squares: bool  # True: errors are squared differences; False: terms of the Poisson deviance
 
     def choose_rounds(
@@ -316,7 +316,7 @@ class HeldOut:
         """Return quantiles of the errors of held-out cells for each shape, shapes x `n_places`, from 0 to 1.
 
         An error is that of the square root, in standard deviations as `PenalisedFit.interval` has them. The errors of a
-        fibre are correlated, so a fibre counts as one case. If there are few cases, the next may well lie outside the
+        box are correlated, so a box counts as one case. If there are few cases, the next may well lie outside the
         range of all; so the i-th of n cases is taken as the quantile i / (n + 1) (Weibull's plotting position), which
         makes intervals wider. A shape with fewer cases than `fewest` has the quantiles of all held-out cells.
         """
@@ -327,9 +327,9 @@ class HeldOut:
             # 4 times the variance of a square root: of the data, and of log q
             noise = 1.0 / point.problem.weight + np.exp(point.h) * estimate_log_sd(point) ** 2
             error[:] = 2.0 * (np.sqrt(self.x) - np.exp(point.h / 2.0)) / np.sqrt(noise)
-        for number, along in enumerate(self.shapes):
+        for number, shape in enumerate(self.shapes):
             own = self.folds == number
-            cases = int(own.any(axis=tuple(k + 1 for k in along)).sum())  # + 1: the first axis has the folds
+            cases = len(np.unique(number_boxes(self.x.shape, shape)[own.any(axis=0)]))
             if cases < fewest:
                 own = self.folds >= 0
                 cases = int(own.sum())
