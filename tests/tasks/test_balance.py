@@ -334,7 +334,7 @@ def test_margins_that_contradict_each_other_are_named() -> None:
     # each two of three coins differ with probability 0.9, but never all three: the sum is 2.7, and at most 2
     apart = 0.1 * same + 0.9 * other
     pairs: Given = {(7, 8): apart, (8, 9): apart, (7, 9): apart, **{(k, k + 1): same * 0.2 + 0.2 for k in range(7)}}
-    with pytest.raises(ld.errors.InvalidMargins, match=r"\(7, 8\), \(7, 9\), \(8, 9\): .* change by 0.35 in sum"):
+    with pytest.raises(ld.errors.InvalidMargins, match=r"\(7, 8\), \(7, 9\), \(8, 9\): .* change by 0.35 altogether"):
         ld.balance(None, pairs, shape=[2] * 10)
     fit = ld.balance(None, pairs, shape=[2] * 10, slack=1e-3)
     assert fit.status is ld.results.Status.CONVERGED
