@@ -473,8 +473,8 @@ def warn_if_not_converged(fit: Decomposition) -> Decomposition:
     support = fit.model.support
     # a named basis may lose all of its cells on a small support without the caller noticing; listed cells stay, so that
     # without parameters none were listed
-    named = fit.reason is None and not fit._rounds and fit.recipe != repr(empty())
-    if named and not (len(fit.theta) or support.full) and support.n_cells > 1:
+    lost = not (len(fit.theta) or support.full) and support.n_cells > 1
+    if lost and fit.reason is None and not fit._rounds and fit.recipe != repr(empty()):
         text = (
             f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so nothing of X was "
             "fitted: Q is uniform there (or the base measure). interactions(1) fits the sums of every level, and "

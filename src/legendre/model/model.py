@@ -29,7 +29,7 @@ from legendre.core.sums.zeta import accumulate, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Support
-from legendre.model.cliques.graph import clique_tree, cliques_of
+from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables, is_saturated, on_grid, parts_of
 
 
@@ -418,13 +418,22 @@ def running_order(margins: list[Modes]) -> list[Modes] | None:
     and Q is a product of conditional margins.
 
     >>> running_order([(0, 1), (2, 3), (1, 2)]), running_order([(0, 1), (1, 2), (0, 2)])
-    ([(2, 3), (1, 2), (0, 1)], None)
+    ([(0, 1), (1, 2), (2, 3)], None)
     """
-    used = {k for group in margins for k in group}
-    n_modes = 1 + max(used, default=-1)
-    graph = np.zeros((n_modes, n_modes), dtype=np.bool_)
+    # Prim's algorithm: a tree that joins the margins by the most shared modes is a junction tree if there is one
+    most = dict.fromkeys(margins, 0)  # of the margins that are left: the modes shared with one that is ordered
+    with_mode: dict[int, list[Modes]] = {}
     for group in margins:
-        graph[np.ix_(group, group)] = True
-    levels = [1 + (k in used) for k in range(n_modes)]  # modes in no margin have one level, and are left out
-    ordered: list[Modes] = [tuple(sorted(clique.modes)) for clique in clique_tree(graph, levels).cliques]
-    return ordered if set(ordered) == set(margins) else None
+        for k in group:
+            with_mode.setdefault(k, []).append(group)
+    ordered: list[Modes] = []
+    seen: set[int] = set()
+    while most:
+        group = max(most, key=most.__getitem__)
+        if most.pop(group) < len(seen.intersection(group)):
+            return None
+        ordered.append(group)
+        seen.update(group)
+        for other in most.keys() & {other for k in group for other in with_mode[k]}:
+            most[other] = max(most[other], len({*group}.intersection(other)))
+    return ordered
