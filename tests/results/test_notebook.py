@@ -117,7 +117,7 @@ def test_labels_and_titles_are_escaped() -> None:
 def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_EFFECTS", 3)
     fit = ld.decompose(COUNTS, ld.interactions(2))
-    assert fit._small_effects() == []
+    assert fit._effects_to_draw() == []
 
 
 def test_limits_and_dependent_parameters_are_said() -> None:

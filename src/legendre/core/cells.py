@@ -76,11 +76,12 @@ def find_rows(cells: IntArray, others: IntArray) -> IntArray:
     return np.where(known[place] == wanted, place, -1).astype(np.int64)
 
 
-def merged_cells(columns: Sequence[AnyArray], values: AnyArray | None, shape: Shape) -> tuple[AnyArray, AnyArray]:
-    """Sort cells in C order and add the values of equal ones; without values, count them.
+def add_equal_cells(columns: Sequence[AnyArray], values: AnyArray | None, shape: Shape) -> tuple[AnyArray, AnyArray]:
+    """Sort a list of cells in C order and add up the values of equal ones; without values, count them.
 
     There is a column of indices for each mode, already checked against the shape. Returns the different cells (nnz x N,
-    in the smallest unsigned type that holds them; the column of each mode is contiguous) and their sums (nnz).
+    in the smallest unsigned type that holds them; the column of each mode is contiguous, as it is read) and their sums
+    (nnz). If no cell occurs twice, the values keep their type; otherwise sums are int64 or float64.
     """
     cells = np.empty((len(columns[0]), len(shape)), dtype=index_type(shape), order="F")
     for k, column in enumerate(columns):

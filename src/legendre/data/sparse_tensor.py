@@ -11,7 +11,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
-from legendre.core.cells import LIMIT, cell_name, first_cell, freeze, merged_cells
+from legendre.core.cells import LIMIT, add_equal_cells, cell_name, first_cell, freeze
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
@@ -209,7 +209,7 @@ def merge(indices: Sequence[AnyArray], values: AnyArray | None, shape: Shape, or
     if values is not None and not values.all():
         listed = values > 0
         indices, values = [column[listed] for column in indices], values[listed]
-    cells, numbers = merged_cells(indices, values, shape)
+    cells, numbers = add_equal_cells(indices, values, shape)
     own = numbers.copy() if numbers is values else numbers  # never the caller's array
     return SparseTensor(freeze(cells), freeze(own), shape, origin)
 

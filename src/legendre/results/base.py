@@ -172,7 +172,7 @@ class Result(Storable):
         """Gather what the report page shows, see `ReportContent`; `data` is X, for a result that does not hold it."""
 
     @abstractmethod
-    def _small_effects(self) -> list[Effect]:
+    def _effects_to_draw(self) -> list[Effect]:
         """List the effects of single modes and of pairs, which the report page draws; none if they are too many."""
 
     @property
@@ -224,23 +224,15 @@ class ModelResult(Result):
         """The shape of X."""
         return self.model.support.shape
 
-    def _small_effects(self) -> list[Effect]:
-        """List the effects of single modes and of pairs on ``log(Q / base)``, which the report page draws.
-
-        Each effect has its share of the variance of log Q. If larger sets of modes are not asked for, that variance is
-        a sum over all pairs of parameters. For many parameters it is cheaper to compute the effects of all sets and to
-        add up their variances. The list is empty if the tables of effects would be too large.
-        """
+    def _effects_to_draw(self) -> list[Effect]:
+        """List the effects of single modes and of pairs, which the report page draws; none if they take too long."""
         from legendre.results.effects import effects_of
 
-        # a product for each pair of parameters and each mode: 1e9 take seconds
-        quick = self.n_params**2 * len(self.shape) <= 1e9
         fit: Any = self  # a decomposition or a balanced tensor
         try:
-            found = effects_of(fit, "fitted", 2 if quick else None)
+            return list(effects_of(fit, "fitted", 2, quick=True))
         except LegendreError:  # such as TooLarge; the page is then written without effects
             return []
-        return [effect for effect in found if len(effect.modes) <= 2]
 
     @cached_property
     def residual(self) -> float:

@@ -480,11 +480,12 @@ def read_event(labels: Labels, given: Event | None, caller: str = "condition") -
 def marginal(
     q: Distribution, labels: Labels, modes: list[int] | None, given: Event | None
 ) -> tuple[list[int], FloatArray]:
-    """Return probabilities over `modes` given the levels of other modes; and the modes, by default all not given.
+    """Return the modes, and the probabilities over them given levels of others; ``None`` is all modes not given.
 
-    It is the query behind `Decomposition.marginal` and `condition`: it checks what the caller asks for.
+    It answers `Decomposition.marginal` and `condition`, which passes no modes: it checks what the caller asks for.
     """
-    at = read_event(labels, given, "condition" if modes is None else "marginal: given")
+    caller = "condition" if modes is None else "marginal: given"
+    at = read_event(labels, given, caller)
     kept = [k for k in range(labels.n_modes) if k not in at] if modes is None else modes
     for k in kept:
         if k in at:
@@ -499,7 +500,7 @@ def marginal(
         named = {labels.mode(k): labels.level(k, i) for k, i in at.items()} if labels.given else at
         event = ", ".join(f"{k}: {i}" for k, i in named.items())
         raise ImpossibleEvent(
-            f"condition({{{event}}}): the event has probability 0, so nothing can be said given it. Its cells are "
+            f"{caller}({{{event}}}): the event has probability 0, so nothing can be said given it. Its cells are "
             "outside the support or vanish."
         ) from None
 

@@ -247,11 +247,12 @@ class Effects(Printed):
         return "\n\n".join(table.text() for table in self.tables(kl_lost=kl_lost))
 
 
-def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> Effects:
+def effects_of(fit: Decomposition, measure: Measure, max_order: int | None, *, quick: bool = False) -> Effects:
     """Compute the effects of all sets of at most `max_order` modes, and their shares of the variance of log Q.
 
     `fit` is a decomposition, or a balanced tensor. Effects follow from theta in closed form (`tables_of`). If cells
-    vanish, log Q is -inf there, and fitted effects come from least squares on the other cells (`_fit_on_alive`).
+    vanish, log Q is -inf there, and fitted effects come from least squares on the other cells (`_fit_on_alive`). With
+    `quick`, raise `TooLarge` where the variance of log Q would take many seconds.
     """
     check_choice(measure, "effects: measure", get_args(Measure))
     if max_order is not None:
@@ -264,8 +265,9 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     else:
         positions, n_cells = fit.model.positions, math.prod(quotient.merged_shape)
         # `total_variance` multiplies every pair of parameters, for each mode; 1e9 products take seconds. Beyond that
-        # all effects of a small grid are computed and their variances added up; `_small_effects` has the same limit
-        sum_pairs = len(theta) ** 2 * len(weights) <= 1e9 or n_cells > limits.LARGEST_EFFECTS
+        # all effects are computed and their variances added up, which `tables_of` refuses on a large grid
+        large = n_cells > limits.LARGEST_EFFECTS
+        sum_pairs = len(theta) ** 2 * len(weights) <= 1e9 or (large and not quick)
         tables, mean = tables_of(quotient, positions, theta, weights, max_order if sum_pairs else None)
         variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
         # if larger sets have effects too, the variances do not add up to that of log Q

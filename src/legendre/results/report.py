@@ -120,7 +120,7 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     it, or why it is empty. A section that fails, because X is too large for it, becomes a note: the page is written
     without it.
     """
-    result, effects = content.result, content.result._small_effects()
+    result, effects = content.result, content.result._effects_to_draw()
     notes: dict[str, str] = {}
     data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, result.tol)}
     if effects:

@@ -153,9 +153,9 @@ class HiddenDecomposition(Result):
             call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
         )
 
-    def _small_effects(self) -> list[Effect]:
+    def _effects_to_draw(self) -> list[Effect]:
         """List effects of modes and of pairs of modes, visible and hidden ones."""
-        return self.fit._small_effects()
+        return self.fit._effects_to_draw()
 
     def tables(self) -> list[Table]:
         """List the fit and its runs as one table of names and values, for the printed summary."""

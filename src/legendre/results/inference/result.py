@@ -210,7 +210,7 @@ class Inference(Estimates):
         >>> round(tests.g2_p_value, 4), tests.bootstrap(199, 0).g2_p_value
         (0.0196, 0.015)
         >>> tests.bootstrap(199, 0, conditional=True).g2_p_value
-        0.075
+        0.1
         """
         self._check_table("bootstrap")
         fit, drawn = self.fit, []

@@ -31,7 +31,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, parts_of, theta_of, with_parts
 from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, running_order
 from legendre.model.problem import Problem, list_within
-from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables, open_directions, round_near
+from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables, open_directions
 from legendre.solvers.structure.rank import independent
 
 # A combination of directions lowers or raises a cell if log q changes by more than this, the tolerance of the programs.
@@ -278,7 +278,7 @@ def _lower_all(model: Model, positive: BoolArray, face: Face, directions: FloatA
     for column, direction in zip(changes.T, directions, strict=True):
         grid = model.below(direction)
         column[:] = grid[empty] - grid[positive][0]  # relative to the cells with data, where the change is constant
-    rows, where = np.unique(round_near(changes.round(9)), axis=0, return_inverse=True)
+    rows, where = np.unique(changes.round(9), axis=0, return_inverse=True)
     found = _find_falling(rows)
     if found is None:
         return face
@@ -376,26 +376,31 @@ def _search_tables(problem: Problem, face: Face, most: int = 100_000) -> Face:
     seen = np.zeros_like(alive) if problem.clique_sums is None else problem.clique_sums > 0
     resolved = all(values[values > 0].min() >= 100 * PRECISION for values in (margins or {}).values())
     for cliques in _list_blocks(tables):
-        equations = _form_equations(tables, cliques)
-        if equations is None:
+        if (equations := _form_equations(tables, cliques)) is None:
             certain = False
             continue
         matrix, columns = equations
-        rows = np.flatnonzero((np.diff(matrix.indptr) > 0) & alive)
-        empty, fixed = rows[~seen[rows]], columns < model.n_params
+        rows = np.flatnonzero((np.diff(matrix.indptr) > 0) & alive)  # the cells of this block's tables
+        empty, must_vanish = rows[~seen[rows]], matrix[rows[seen[rows]]]
         if not len(empty):
             continue
-        zero, small = matrix[rows[seen[rows]]], matrix.nnz <= most
+        solvable = matrix.nnz <= most
         if margins is not None:
-            zero = np.append(problem.eta_hat, [0.0, -1.0])[None, columns]
-            small = small and _find_contradiction(model, matrix[rows], zero[0], columns) and resolved
-        if not small or (answer := find_vanishing(matrix[empty], zero)) is None:
+            # the right hand sides: eta_hat; 0 where a table agrees with its parent; -1 for the total
+            wanted = np.append(problem.eta_hat, [0.0, -1.0])[columns]
+            must_vanish = wanted[None]
+            if solvable:
+                solvable = _find_contradiction(model, matrix[rows], wanted, columns) and resolved
+        if not solvable or (found := find_vanishing(matrix[empty], must_vanish)) is None:
             certain = False
             continue
-        gone, multipliers = empty[answer[0]], answer[1]
+        marks, multipliers = found
+        gone = empty[marks]
         if len(gone):  # scaled, so that each of these cells falls by at least 1
             multipliers = multipliers / -float((matrix[gone] @ multipliers).max())
-            recession[columns[fixed]] += round_near(multipliers[fixed].round(9))
+            expectations = columns < model.n_params  # other multipliers cancel between a table and its parent
+            # most multipliers are integers or simple fractions: nine digits remove the solver's rounding
+            recession[columns[expectations]] += multipliers[expectations].round(9)
             alive[gone] = False
     # the recession of the given face has to outweigh the new one in the cells that it lowers, by at least 1
     recession += face.recession * (1.0 + 2.0 * float(np.abs(recession).sum()))

@@ -165,9 +165,9 @@ class Completion(Result):
         model: Decomposition = self.fit.on_full_basis
         return replace(model, data=None, _measured=known)
 
-    def _small_effects(self) -> list[Effect]:
+    def _effects_to_draw(self) -> list[Effect]:
         """List effects of modes and of pairs, which the report page draws."""
-        return list(self.fit._small_effects())
+        return list(self.fit._effects_to_draw())
 
     if not TYPE_CHECKING:  # `Result` declares their types
         labels = of_fit("labels", "Names of the modes of X and of their levels.")

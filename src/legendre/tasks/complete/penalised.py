@@ -154,9 +154,9 @@ class PenalisedFit(Result):
         """A fit of the full basis to the model's means: it reproduces them at all cells, and has effects."""
         return replace(fit_recipe(observe(self.means, "all"), as_basis("full"), Settings()), origin=self.origin)
 
-    def _small_effects(self) -> list[Effect]:
+    def _effects_to_draw(self) -> list[Effect]:
         """List effects of modes and of pairs of modes on log Q at all cells."""
-        return self.on_full_basis._small_effects()
+        return self.on_full_basis._effects_to_draw()
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the report page shows; it does not list the parameters, which are one for each cell."""

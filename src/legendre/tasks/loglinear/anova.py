@@ -361,21 +361,24 @@ def _count_on_face(basis: Terms, fit: Decomposition) -> Rank:
 def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
     """Count the same as `_count_on_face` from tables over cliques, since the merged grid may be too large to form.
 
-    Both models must have junction trees on the same merged grid, the basis must fit every table of its own tree
-    exactly, and each clique of the fit in which cells vanish must lie in a clique of the basis. Otherwise the answer is
-    ``None``.
+    It is ``None`` unless three conditions hold. The basis fits every table of its junction tree exactly: `rank_of` then
+    counts the cells of tables that do not vanish. Both models have the same merged grid, so that what vanishes in one
+    can be marked in the other. And each table of the fit in which cells vanish lies in one of the basis, which holds
+    its marks.
     """
-    own = fit.model.on_face(fit._alive)
-    other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
-    exact = isinstance(other, Cliques) and other.ties is None and is_saturated(other.tables)
-    if not (isinstance(own, Cliques) and isinstance(other, Cliques) and exact):
+    face = fit.model.on_face(fit._alive)
+    larger = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
+    if not (isinstance(face, Cliques) and isinstance(larger, Cliques)):
+        return None
+    if larger.ties is not None or not is_saturated(larger.tables):
+        return None
+    if not all(map(np.array_equal, face.quotient.cuts, larger.quotient.cuts)):
         return None
     # the tables of the fit in which cells vanish, each with its modes and its marks
-    parts, tree = parts_of(own.tables), other.tables.tree
-    held = all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in parts)
-    if not held or not all(map(np.array_equal, own.quotient.cuts, other.quotient.cuts)):
+    marked, tree = parts_of(face.tables), larger.tables.tree
+    if not all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in marked):
         return None
     # a cell of one table also vanishes if other tables leave no cell of the grid that falls on it: its uniform margin
     # is 0
-    _, uniform = propagate(with_parts(other.tables, parts), np.zeros(len(basis.cells)))
-    return rank_of(other.on_face(uniform.margins > 0))
+    _, uniform = propagate(with_parts(larger.tables, marked), np.zeros(len(basis.cells)))
+    return rank_of(larger.on_face(uniform.margins > 0))
