@@ -141,6 +141,19 @@ def test_fits(basis: str, grid: int, monkeypatch: pytest.MonkeyPatch, rng: np.ra
     compare(da.from_array(X, chunks=CHUNKS), X, basis)
 
 
+def test_margins_of_a_grid_too_large_to_form(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """The closed form was chosen for every positive X, and refused, because X was not summed onto the tables."""
+    for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS"):
+        monkeypatch.setattr(f"legendre.core.limits.{name}", 0)
+    X = rng.gamma(2.0, size=(7, 5, 6))
+    for sets, solver in (([(0, 2), (1, 2)], "closed"), ([(0, 1), (1, 2), (0, 2)], "natural")):
+        fit = ld.decompose(da.from_array(X, chunks=CHUNKS), ld.interactions(sets))
+        assert (fit.solver, fit.converged) == (solver, True)
+        for modes in sets:
+            axis = tuple({0, 1, 2} - set(modes))
+            assert_allclose(fit.tensor().sum(axis=axis), X.sum(axis=axis), rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("basis", "dtype"), [*((basis, "float64") for basis in BASES), (BASES[0], "float32"), (BASES[0], "int16")]
 )

@@ -90,7 +90,7 @@ def posed(model: Model) -> Problem:
 
 @pytest.mark.parametrize(("model", "solver", "engine"), LARGE, ids=lambda part: part if isinstance(part, str) else "")
 def test_large_bases(model: Model, solver: str, engine: str) -> None:
-    assert [chosen.name for chosen in choose(posed(model), seen=True)] == [solver]
+    assert [chosen.name for chosen in choose(posed(model), certain=True)] == [solver]
     assert type(choose_engine(model, products=solver == "natural-cg")).__name__ == engine
 
 

@@ -248,7 +248,7 @@ def _plan(
             columns = independent(model)
     some = len(columns) < len(every)  # only some parameters are independent
     reduced = problem.reduce(face.alive, columns) if some else full
-    solvers = choose(reduced, seen=face.certain) if settings.solver is None else [settings.solver]
+    solvers = choose(reduced, certain=face.certain) if settings.solver is None else [settings.solver]
     inverse = None if some else inverse
     engine = choose_engine(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
     target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)

@@ -10,7 +10,7 @@ import numpy as np
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
-from legendre.core.sums.quotient import BoxTotals
+from legendre.core.sums.quotient import BoxTotals, Quotient
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
@@ -163,15 +163,23 @@ class Problem:
 
 
 def _sum_onto_tables(data: Observation, tables: Tables) -> FloatArray | None:
-    """Sum P over the cells of the cliques' tables; ``None`` unless X is sparse, or has zeros and is in memory.
+    """Sum P over the cells of the cliques' tables; ``None`` if sums above the cells of B are enough, or cheaper.
 
-    The tables show which cells vanish. If X has no zeros, none do, and sums above the cells of B are enough.
+    The tables show which cells vanish; an X in memory without zeros needs no such search. Blocks of an X elsewhere are
+    summed, in a pass for each table, only if theta then has a closed form.
     """
     if data.entries is not None:
         return clique_sums(data.entries, tables, data.total)
-    if data.positive or not isinstance(data, Dense):
+    quotient, groups = tables.quotient, [clique.modes for clique in tables.tree.cliques]
+    if data.positive if isinstance(data, Dense) else not is_saturated(tables):
         return None
-    sums = data.tables(tables.quotient, [clique.modes for clique in tables.tree.cliques])
+    if isinstance(data, Dense):
+        sums = data.tables(quotient, groups)
+    else:
+        sums = []
+        for modes in groups:
+            cuts = [cut if k in modes else cut[:1] for k, cut in enumerate(quotient.cuts)]  # other modes are summed out
+            sums.append(np.moveaxis(data.merged(Quotient(data.shape, tuple(cuts))), modes, range(len(modes))))
     return lay_out(tables, sums) / data.total
 
 

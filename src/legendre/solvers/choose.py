@@ -33,26 +33,25 @@ def read_solver(solver: str | Solver) -> Solver | None:
     return SOLVERS[solver]()
 
 
-def choose(problem: Problem, *, seen: bool) -> list[Solver]:
+def choose(problem: Problem, *, certain: bool) -> list[Solver]:
     """Choose the solvers for "auto" by structure and size; each starts where the one before it gave up.
 
     A closed form comes first if there is one: the outer product of the modes' margins, or the product of the
-    conditional tables of a junction tree if B fits all of each table. It needs positive margins or tables; `seen` means
-    that no cell of the tables vanishes. Scaling comes first if it pays and P can be summed over the merged cells. Then
-    come Newton steps: with the Fisher matrix, or by conjugate gradients for many parameters.
+    conditional tables of a junction tree if B fits all of each table. All entries of these must be positive, except
+    where cells were left out because they vanish; `certain` says that it is known which do. Scaling comes first if it
+    pays, unless P is known on the tables of a junction tree, while scaling works on the merged cells. Then come Newton
+    steps: with the Fisher matrix, or by conjugate gradients for many parameters.
     """
     model = problem.model
     newton = Natural() if len(problem.eta_hat) <= limits.LARGEST_MATRIX else NaturalCG()
     if model.ties is not None:  # closed forms and scaling fit margins, which tied parameters do not
         return [newton]
-    # the margins of P decide, not `seen`: a positive entry of X may be too small to count as a share of its sum
+    # the margins of P decide, not `certain`: a positive entry of X may be too small to count as a share of its sum
     if model.one_body:
         return [Closed(), newton] if all((margin > 0).all() for margin in problem.margins) else [newton]
-    in_tables = isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole)
-    if not in_tables and scaling_pays(problem):
-        return [Scaling(max_iter=limits.SCALING_CYCLES), newton]
-    closed = isinstance(model, Cliques) and (in_tables or not problem.known) and is_saturated(model.tables)
-    return [Closed(), newton] if seen and closed else [newton]
+    if isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole):
+        return [Closed(), newton] if certain and is_saturated(model.tables) else [newton]
+    return [Scaling(max_iter=limits.SCALING_CYCLES), newton] if scaling_pays(problem) else [newton]
 
 
 def scaling_pays(problem: Problem) -> bool:
@@ -67,9 +66,10 @@ def scaling_pays(problem: Problem) -> bool:
     full_grid, small = model.measure is None, k <= limits.LARGEST_MATRIX
     if not problem.known or (not full_grid and k < limits.SCALING_FROM):
         return False
-    margins = generating_margins(model)
-    if margins is None or (full_grid and running_order(margins)):
-        return margins is not None
+    if (margins := generating_margins(model)) is None:
+        return False
+    if full_grid and running_order(margins):
+        return True
     if k < limits.SCALING_FROM or not small:
         return not small
     return 20 * 10.0 * len(margins) * n < 12 * (7.0 * n * len(model.quotient.shape) + 0.1 * k**3 / 3)
