@@ -20,7 +20,7 @@ from legendre.engines.choose import choose_engine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.cliques.graph import clique_tree
-from legendre.model.cliques.tables import Tables, clique_sums, closed_form, excess, is_saturated
+from legendre.model.cliques.tables import Tables, clique_sums, closed_form, excess
 from legendre.model.model import Cliques, Model
 from legendre.model.problem import Problem
 from legendre.results.distribution import CliqueDistribution
@@ -357,9 +357,9 @@ def test_the_closed_form_on_trees(seed: int) -> None:
         observe_rows(np.zeros((1, 5), dtype=np.int64), np.ones(1), shape)
     )
     model = model_of(shape, rng.permutation(cells))
-    assert is_saturated(tables_of(model))
+    assert tables_of(model).saturated
     for bias in np.flatnonzero((model.basis > 0).sum(axis=1) == 1):
-        assert not is_saturated(tables_of(model.with_columns(np.delete(np.arange(model.n_params), bias))))
+        assert not tables_of(model.with_columns(np.delete(np.arange(model.n_params), bias))).saturated
     tables = tables_of(model)
     p = rng.random(shape) + 0.1
     rows = observe_rows(np.array(list(np.ndindex(shape))), p.ravel(), shape)

@@ -140,9 +140,9 @@ class Counting:
     engine: Engine
     asked: list[Point] = field(default_factory=list)
 
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+    def fill_fisher(self, point: Point, g: FloatArray) -> None:
         self.asked.append(point)
-        return self.engine.fisher(point, out)
+        self.engine.fill_fisher(point, g)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)

@@ -138,9 +138,3 @@ def check_name(
     """
     if name not in valid:
         raise error((f"{door}: " if door else "") + f"{unknown_name(kind, str(name), valid)} {more}".rstrip())
-
-
-def expect(value: object, kind: type, sentence: str, error: type[LegendreError] = InvalidSetting) -> None:
-    """Raise an error with this sentence unless a caller's value is of the kind that is needed."""
-    if not isinstance(value, kind):
-        raise error(sentence)

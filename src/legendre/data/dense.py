@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -15,17 +15,11 @@ from legendre.core.cells import cells_in_slices, freeze
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Orders
 from legendre.core.memory import rows_of
+from legendre.core.origin import Origin
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, frozen
-from legendre.data.checks import (
-    base_measure,
-    check_entries,
-    check_numeric,
-    check_sum,
-    scan,
-    support_mask,
-)
+from legendre.data.checks import base_measure, check_entries, check_numeric, check_sum, scan, support_mask
 from legendre.data.observation import Comparable, Observation, Support, beyond_memory
 
 
@@ -111,17 +105,24 @@ class Dense(Observation):
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def reorder(self, order: Orders) -> Dense:
-        """Permute all arrays over the grid; sums by mode that the first pass found are dropped."""
-        labels, mask = self.labels.reorder(order), self.support.mask
-        move = labels.arrange
-        return Dense(
-            self.support if mask is None else Support(self.shape, move(mask)),
-            None if self.base is None else freeze(move(self.base)),
-            None if self.missing is None else move(self.missing),
-            self.total,
-            self.positive,
-            freeze(move(self.values)),
-            origin=replace(self.origin, labels=labels),
+        """Permute the levels in all arrays over the grid."""
+        labels = self.labels.reorder(order)
+        return self.rearrange(labels.arrange, replace(self.origin, labels=labels))
+
+    def rearrange(self, move: Callable[[AnyArray], AnyArray], origin: Origin) -> Dense:
+        """Return X with all arrays over the grid changed by `move`, a permutation of levels or of modes.
+
+        Sums by mode that the first pass found are dropped.
+        """
+        mask, values = self.support.mask, freeze(move(self.values))
+        return replace(
+            self,
+            support=Support(values.shape, None if mask is None else move(mask)),
+            base=None if self.base is None else freeze(move(self.base)),
+            missing=None if self.missing is None else move(self.missing),
+            values=values,
+            origin=origin,
+            by_mode=(),
         )
 
     def largest(self, count: int, axis: int, together: int = 32) -> IntArray:

@@ -17,13 +17,7 @@ from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.checks import check_range, check_support_name, zero_everywhere
 from legendre.data.dense import Dense
-from legendre.data.observation import (
-    Comparable,
-    Observation,
-    Support,
-    in_c_order,
-    largest_entries,
-)
+from legendre.data.observation import Comparable, Observation, Support, in_c_order, largest_entries
 from legendre.data.sparse_tensor import merge
 
 

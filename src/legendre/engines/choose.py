@@ -8,7 +8,6 @@ from legendre.core.memory import check_room
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import CellListEngine, ReferenceEngine
-from legendre.model.cliques.tables import is_saturated
 from legendre.model.model import CellList, Cliques, Model
 
 
@@ -30,7 +29,7 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
     # form): conjugate gradients then need the preconditioner of `DenseEngine`.
     if model.one_body or (
         isinstance(model, Cliques)
-        and (k <= limits.LARGEST_MATRIX or not (model.formable and model.whole) or is_saturated(model.tables))
+        and (k <= limits.LARGEST_MATRIX or not (model.formable and model.whole) or model.tables.saturated)
     ):
         return JunctionEngine(model)
     short = max(model.quotient.merged_shape) <= limits.SHORT_MODE

@@ -60,11 +60,9 @@ class SlabEngine(Engine):
         psi, eta = self._evaluate(theta, None)
         return Point(theta, eta, psi, None)
 
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Return the Fisher matrix, eq. (5), read from eta at joins during another sweep."""
-        g = np.empty((self.n_params, self.n_params)) if out is None else out
+    def fill_fisher(self, point: Point, g: FloatArray) -> None:
+        """Read the Fisher matrix, eq. (5), from eta at joins during another sweep."""
         self._evaluate(point.theta, g)
-        return g
 
     def _evaluate_uniform(self, g: FloatArray | None) -> tuple[float, FloatArray]:
         """Compute psi and eta at theta = 0, where Q is uniform, and fill g with G if it is given.
@@ -96,7 +94,7 @@ class SlabEngine(Engine):
             grid = form_grid(self.model)
             point = grid.at(theta)
             if g is not None:
-                grid.fisher(point, g)
+                grid.fill_fisher(point, g)
             return point.psi, point.eta
         back = np.argsort(order)
         if g is not None and (back != np.arange(len(back))).any():

@@ -10,18 +10,8 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, frozen
 from legendre.engines.protocol import Engine, Point
-from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.tables import (
-    Beliefs,
-    Tables,
-    closed_form,
-    excess,
-    is_saturated,
-    largest_sum,
-    lay_out,
-    propagate,
-)
-from legendre.model.model import Cliques, Model
+from legendre.model.cliques.tables import Tables, closed_form, excess, largest_sum, lay_out, propagate
+from legendre.model.model import Model
 from legendre.model.problem import Problem
 
 
@@ -33,31 +23,26 @@ class JunctionEngine(Engine):
 
     @cached_property
     def tables(self) -> Tables:
-        """The tables of the model's cliques: its own, or new ones for a one-body model, which is kept as a grid."""
-        space = self.model
-        if isinstance(space, Cliques):
-            return space.tables
-        return Tables(space.quotient, space.positions, cliques_of(space.positions, space.quotient.merged_shape))
+        """The tables of the model's cliques."""
+        return self.model.tables
 
     def at(self, theta: FloatArray) -> Point:
         """Pass messages to the roots, which gives psi, and back, which gives the cliques' margins; these give eta."""
         psi, beliefs = propagate(self.tables, theta)
         return Point(theta, self.tables.sums_above(beliefs.margins), psi, beliefs)
 
-    def fisher(self, point: Point, out: FloatArray | None = None, most: int = 1 << 21) -> FloatArray:
+    def fill_fisher(self, point: Point, g: FloatArray, most: int = 1 << 21) -> None:
         """Compute G as the derivative of eta along each parameter: products with the columns of the identity.
 
         As many columns are treated together as fit into `most` numbers (16 MiB) in tables. Columns from `start` on need
         only rows from `start` on, because G is symmetric.
         """
-        k = self.n_params
-        g, step = np.empty((k, k)) if out is None else out, max(1, most // max(1, self.tables.size))
+        k, step = self.n_params, max(1, most // max(1, self.tables.size))
         for start in range(0, k, step):
             part = slice(start, min(start + step, k))
             product = self.fisher_product(point, np.eye(k, part.stop - start, -start))  # columns start, start + 1, ...
             product[part] = 0.5 * (product[part] + product[part].T)  # rounding errors are not symmetric
             g[start:, part], g[part, start:] = product[start:], product[start:].T
-        return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Differentiate eta along `vector` (k,), or along each column (k x n), by one pass up and one down the tree.
@@ -67,7 +52,7 @@ class JunctionEngine(Engine):
         margin of the shared modes times the distribution `given` of its own modes given these. The derivative of the
         margin is therefore margin x (z - mean of z given the shared modes) + (derivative of the shared margin) x given.
         """
-        tables, beliefs = self.tables, self._find_beliefs(point)
+        tables, beliefs = self.tables, point.cache
         inside = tables.sums_below(vector)
         matrices, given, margins = (tables.matrices(part) for part in (inside, beliefs.given, beliefs.margins))
         means = [np.empty(0)] * len(matrices)
@@ -83,10 +68,6 @@ class JunctionEngine(Engine):
             if link is not None:
                 change += link.reduce(matrices[link.above])[:, None] * given[c][wide]
         return tables.sums_above(inside)
-
-    def _find_beliefs(self, point: Point) -> Beliefs:
-        """Return the distributions on the cliques that `at` kept; compute them for a point read from a file."""
-        return propagate(self.tables, point.theta)[1] if point.cache is None else point.cache
 
     def probabilities(self, point: Point) -> FloatArray:
         """Compute the probability of each merged cell; refuse a grid that cannot be formed.
@@ -115,7 +96,7 @@ class JunctionEngine(Engine):
         probability has data (Lauritzen 1996, section 4.4).
         """
         sums, alive = self._sum_data(problem), self.tables.alive
-        if sums is None or not is_saturated(self.tables) or not (sums[... if alive is None else alive] > 0).all():
+        if sums is None or not self.tables.saturated or not (sums[... if alive is None else alive] > 0).all():
             return None
         return closed_form(self.tables, sums)
 
@@ -125,7 +106,7 @@ class JunctionEngine(Engine):
         Both are infinite if P's sums over the tables are not known.
         """
         sums = self._sum_data(problem)
-        return (np.inf, np.inf) if sums is None else excess(self.tables, sums, self._find_beliefs(point).margins)
+        return (np.inf, np.inf) if sums is None else excess(self.tables, sums, point.cache.margins)
 
     def _sum_data(self, problem: Problem) -> FloatArray | None:
         """Return P summed over the cells of the tables (one array, as in `Tables`); ``None`` if that is not known.

@@ -125,10 +125,10 @@ class MatrixEngine(Engine):
         q: FloatArray = self.weights * np.exp(np.minimum((at.f - at.log_mass)[:, None] + at.g, 700.0))
         return q.reshape(self.model.quotient.merged_shape)
 
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+    def fill_fisher(self, point: Point, g: FloatArray) -> None:
         """Compute the Fisher matrix by a `ReferenceEngine`: scaling does not need it, so it may be slow."""
         grid = ReferenceEngine(self.model)
-        return grid.fisher(grid.at(point.theta), out)
+        grid.fill_fisher(grid.at(point.theta), g)
 
     def swing(self, vector: FloatArray) -> float:
         """Bound the range of ``zeta(vector)``, which is a term of the row plus one of the column: ranges add up."""

@@ -60,7 +60,7 @@ class Diagonal:
 
 
 class Engine(Protocol):
-    """What a solver may call. An engine derives from it and defines `at`, `fisher` and `swing`."""
+    """What a solver may call. An engine derives from it and defines `at`, `fill_fisher` and `swing`."""
 
     model: Model
 
@@ -73,17 +73,22 @@ class Engine(Protocol):
         """Compute psi and eta at theta: decode theta to Q (eq. 2), encode Q to eta (eq. 3)."""
         ...
 
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute the Fisher matrix G, eq. (5), into `out` if it is given."""
+    def fill_fisher(self, point: Point, g: FloatArray) -> None:
+        """Fill g (k x k) with the Fisher matrix, eq. (5)."""
         ...
+
+    def fisher(self, point: Point) -> FloatArray:
+        """Compute the Fisher matrix G in new memory."""
+        g = np.empty((self.n_params, self.n_params))
+        self.fill_fisher(point, g)
+        return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])``: the change of eta along x.
 
         By default G is formed. Engines for large bases override this, and do without it.
         """
-        g = self.fisher(point)
-        return g @ vector
+        return self.fisher(point) @ vector
 
     def swing(self, vector: FloatArray) -> float:
         """Return an upper bound on the largest minus the smallest value of ``zeta(vector)`` over the sample space.

@@ -66,14 +66,12 @@ class CellListEngine(Engine):
         above = self._above(q)
         return Point(theta, self._on_basis(above), peak + math.log(mass), Sums(q, above))
 
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+    def fill_fisher(self, point: Point, g: FloatArray) -> None:
         """Compute G, eq. (5): second moments of the features minus the products of their means."""
         assert isinstance(self.model, CellList)
-        g = np.empty((self.n_params, self.n_params)) if out is None else out
         second_moments(self.model.quotient.merged_shape, self.model.cells, self.model.positions, point.cache.q, g)
         for row, eta in zip(g, point.eta, strict=True):
             row -= eta * point.eta
-        return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``G x`` without G: covariances of the features with ``zeta x``, by one sum below and one above."""
@@ -134,14 +132,13 @@ class ReferenceEngine(CellListEngine):
         """Read sums above every merged cell at the cells of B."""
         return sums.ravel()[self.model.places]
 
-    def fisher(self, point: Point, out: FloatArray | None = None, block: int = 64) -> FloatArray:
+    def fill_fisher(self, point: Point, g: FloatArray, block: int = 64) -> None:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5).
 
         The product of two features is the feature of the join of their cells, so no sum over cells is needed. The lower
         triangle is filled, `block` rows at a time, and mirrored.
         """
         grid, eta, k = point.cache.above.ravel(), point.eta, len(point.eta)
-        g = np.empty((k, k)) if out is None else out
         # 32 bits, if every place in the grid fits into them, halve the memory traffic
         corner = self._corner.astype(np.int32 if grid.size < 2**31 else np.int64)
         for start in range(0, k, block):
@@ -152,4 +149,3 @@ class ReferenceEngine(CellListEngine):
             part = g[rows, columns]
             np.subtract(grid.take(joins), eta[rows, None] * eta[columns], out=part)
             g[columns, rows] = part.T
-        return g

@@ -37,20 +37,21 @@ class TiedEngine(Engine):
         point = self.inner.at(self.ties.spread(theta))
         return Point(theta, self.ties.collect(point.eta), point.psi, point)
 
-    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+    def fill_fisher(self, point: Point, g: FloatArray) -> None:
         """Compute ``A' G A``, m x m.
 
         If the features on the merged cells fit into memory, it is their covariance matrix under q. Otherwise, features
         of boxes on a grid have sums over intersections of boxes. Others have a product with G of the cells, or, if that
         is too large, a product for each column.
         """
-        g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self.probabilities(point)[self.model.alive]
             centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
-            return np.matmul(centred.T, centred, out=g)
+            np.matmul(centred.T, centred, out=g)
+            return
         if self.ties.boxes is not None and isinstance(self.inner, ReferenceEngine):
-            return self._fisher_of_boxes(self.ties.boxes, point, g)
+            self._fill_fisher_of_boxes(self.ties.boxes, point, g)
+            return
         if self.ties.n_cells <= limits.LARGEST_MATRIX:
             a = self.ties.matrix()  # sparse: both products have it on the left
             g[:] = a.T @ (a.T @ self.inner.fisher(point.cache)).T
@@ -59,9 +60,8 @@ class TiedEngine(Engine):
                 row[:] = self.fisher_product(point, unit)
         g += g.T.copy()  # rounding errors are not symmetric
         g *= 0.5
-        return g
 
-    def _fisher_of_boxes(self, boxes: IntArray, point: Point, g: FloatArray) -> FloatArray:
+    def _fill_fisher_of_boxes(self, boxes: IntArray, point: Point, g: FloatArray) -> None:
         """Fill g (m x m) with the covariances of the features of boxes (m x 2 N), from suffix sums on the merged grid.
 
         A border of zeros behind the last level of each mode holds the suffix sums at the ends of boxes.
@@ -74,7 +74,6 @@ class TiedEngine(Engine):
         low, high = np.split((ends * np.tile(strides, 2)[:, None]).astype(np.int32), 2)
         own = low, high, point.eta + self.ties.shortfall, np.ones(len(g))
         box_correlations(g.size << len(cuts), len(g), sums.ravel(), *own, *own, g, False)
-        return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``A' G A x`` for a vector x (m) without forming G, for conjugate gradients."""

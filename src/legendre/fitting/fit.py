@@ -34,7 +34,6 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import choose_engine
 from legendre.engines.protocol import Preconditioner
-from legendre.model.cliques.tables import is_saturated
 from legendre.model.model import Cliques
 from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
@@ -43,7 +42,7 @@ from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Targe
 from legendre.solvers.newton import Closed, Natural, NaturalCG, newton_bound
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.structure.faces import Face, search_face, structural_face
-from legendre.solvers.structure.rank import Rank, independent, rank_of
+from legendre.solvers.structure.rank import Rank, independent, is_product, rank_of
 
 if TYPE_CHECKING:
     from legendre.fitting.growing.seriate import Unordered
@@ -240,8 +239,7 @@ def _plan(
         return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # on a face, a model in tables over cliques is a product of them, with a closed form in all parameters, whether
     # or not these are independent
-    product = isinstance(model, Cliques) and not model.whole and is_saturated(model.tables)
-    if model.plain or (product and (settings.solver is None or settings.solver.accepts_dependent)):
+    if model.plain or (is_product(model) and (settings.solver is None or settings.solver.accepts_dependent)):
         columns = every
     else:
         with limit_blas(len(every)):

@@ -30,7 +30,7 @@ from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Support
 from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.tables import Tables, is_saturated, on_grid, parts_of
+from legendre.model.cliques.tables import Tables, on_grid
 
 
 @frozen
@@ -198,6 +198,11 @@ class Model:
         return Model(self.support, self.base, self.basis, self.quotient, self.positions, self.measure, self.ties)
 
     @cached_property
+    def tables(self) -> Tables:
+        """Tables over the cliques of modes that B couples; only `Cliques` works in them, but any full grid has some."""
+        return Tables(self.quotient, self.positions, cliques_of(self.positions, self.quotient.merged_shape))
+
+    @cached_property
     def one_body(self) -> bool:
         """Whether B is all merged cells on the axes of a full grid without a base measure, none of them tied.
 
@@ -281,14 +286,14 @@ class Cliques(Model):
     def weights(self) -> FloatArray:
         """The measure of each merged cell, 0 off the face."""
         every = freeze(volumes(self.quotient))
-        return every if self.whole else freeze(every * on_grid(parts_of(self.tables), self.quotient.merged_shape))
+        return every if self.whole else freeze(every * on_grid(self.tables.parts, self.quotient.merged_shape))
 
     def on_grid(self, marks: BoolArray) -> BoolArray:
         """Return marks, also those of the tables' cells, as an array over the merged cells."""
         if not self._on_tables(marks):
             return marks
         check_room(self.n_cells, 1, "marks of a merged grid", "Ask about some cells only.")
-        return on_grid(parts_of(replace(self.tables, alive=marks)), self.quotient.merged_shape)
+        return on_grid(replace(self.tables, alive=marks).parts, self.quotient.merged_shape)
 
     def on_face(self, alive: BoolArray | None) -> Model:
         """Leave out the merged cells that are not marked; marks of the tables' cells are kept in the tables."""
@@ -333,20 +338,18 @@ def _choose_form(grid: Model) -> Model:
     cells, because each costs more. The Fisher matrix takes one product with the tables for each parameter, nearly all
     of it in the largest table; 16 cells of such a product take as long as one cell of a sweep over the tables.
     """
-    quotient, positions, n = grid.quotient, grid.positions, grid.quotient.n_merged
+    tables, tree = grid.tables, grid.tables.tree
     forced = not grid.formable  # then nothing but cliques will do
-    tree = cliques_of(positions, quotient.merged_shape)
     if not tree.fits:
         if forced:
             raise InvalidBasis(tree.trouble())
         return grid
-    tables = Tables(quotient, positions, tree)
-    closed = is_saturated(tables)  # theta has a closed form, which needs no Fisher matrix
-    for_fisher = 0 if closed else tree.largest.n_cells * len(positions) // 16
+    closed = tables.saturated  # theta has a closed form, which needs no Fisher matrix
+    for_fisher = 0 if closed else tree.largest.n_cells * len(grid.positions) // 16
     alone = closed and len(tree.cliques) == 1  # one table, as large as the grid, but theta has a closed form there
-    if not (forced or alone or limits.CLIQUES_GAIN * (tree.n_cells + for_fisher) <= n):
+    if not (forced or alone or limits.CLIQUES_GAIN * (tree.n_cells + for_fisher) <= grid.n_cells):
         return grid
-    return Cliques(grid.support, None, grid.basis, quotient, positions, ties=grid.ties, tables=tables)
+    return Cliques(grid.support, None, grid.basis, grid.quotient, grid.positions, ties=grid.ties, tables=tables)
 
 
 def _merge_points(grid: Model, points: IntArray) -> Model:

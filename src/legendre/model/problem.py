@@ -16,7 +16,7 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import Tables, clique_sums, is_saturated, lay_out
+from legendre.model.cliques.tables import Tables, clique_sums, lay_out
 from legendre.model.model import CellList, Cliques, Model
 
 
@@ -52,7 +52,7 @@ class Problem:
         model = Model.of(data.support, data.base, basis, ties)
         problem = cls(data, model, np.empty(0), boxes)
         # a sparse X whose tables give theta in closed form is summed onto the tables, never onto a grid
-        listed = isinstance(model, Cliques) and data.entries is not None and is_saturated(model.tables)
+        listed = isinstance(model, Cliques) and data.entries is not None and model.tables.saturated
         if model.measure is not None or (model.n_cells <= data.largest_grid and model.formable and not listed):
             return replace(problem, eta_hat=model.above(problem.mass), given=problem.mass)
         if isinstance(model, Cliques) and (sums := _sum_onto_tables(data, model.tables)) is not None:
@@ -171,7 +171,7 @@ def _sum_onto_tables(data: Observation, tables: Tables) -> FloatArray | None:
     if data.entries is not None:
         return clique_sums(data.entries, tables, data.total)
     quotient, groups = tables.quotient, [clique.modes for clique in tables.tree.cliques]
-    if data.positive if isinstance(data, Dense) else not is_saturated(tables):
+    if data.positive if isinstance(data, Dense) else not tables.saturated:
         return None
     if isinstance(data, Dense):
         sums = data.tables(quotient, groups)

@@ -580,12 +580,12 @@ class Decomposition(ModelResult):
         KL(P, Q) is convex in theta with gradient ``eta - eta_hat``, so the residual alone proves the minimum, and the
         gap bounds how far KL is above it. Other sentences are about parameters: infinite, undecided or dependent ones.
         """
-        off = f"On the basis the expectations of Q differ from those of X by at most {self.residual:.1e}"
-        if self.converged:
-            unique = "The problem is convex: every start and every solver leads to this Q."
-            words = [f"{off}; the tolerance was {self.tol:g}.", unique]
-        else:
-            words = [f"{off}; the tolerance was {self.tol:g}.", self.status.value]
+        unique = "The problem is convex: every start and every solver leads to this Q."
+        words = [
+            f"On the basis the expectations of Q differ from those of X by at most {self.residual:.1e}; the tolerance "
+            f"was {self.tol:g}.",
+            unique if self.converged else self.status.value,
+        ]
         if math.isfinite(self.gap):
             words.append(f"KL(P, Q) exceeds its minimum by at most {self.gap:.1e} nats.")
         if self.status is Status.AT_BOUNDARY:

@@ -32,16 +32,8 @@ from legendre.data.dask import FittedModel
 from legendre.data.readers.encode import read_table
 from legendre.data.readers.labelled import is_frame
 from legendre.engines.choose import choose_engine
-from legendre.model.cliques.graph import CliqueTree, cliques_of
-from legendre.model.cliques.tables import (
-    Beliefs,
-    Part,
-    Tables,
-    largest_sum,
-    parts_of,
-    propagate,
-    with_parts,
-)
+from legendre.model.cliques.graph import cliques_of
+from legendre.model.cliques.tables import Beliefs, Part, Tables, largest_sum, propagate
 from legendre.model.model import Cliques, Model
 
 if TYPE_CHECKING:
@@ -179,22 +171,12 @@ class CliqueDistribution:
     @cached_property
     def tables(self) -> Tables:
         """The layout of the tables of the model's cliques, with the cells where Q is 0 marked."""
-        model = self.model
-        if isinstance(model, Cliques):
-            return with_parts(model.tables, self.parts)
-        return self._lay_out(cliques_of(model.positions, model.quotient.merged_shape))
+        return self.model.tables.with_parts(self.parts)
 
     @cached_property
     def beliefs(self) -> tuple[float, Beliefs]:
         """psi, and Q on each clique: its margin, and its own modes given those it shares with its parent."""
         return propagate(self.tables, self.theta)
-
-    def _lay_out(self, tree: CliqueTree) -> Tables:
-        """Lay out tables over the cliques of a junction tree, and mark the cells where Q is 0 in them.
-
-        The tree is that of the basis, or one with a clique for the modes that a marginal is about.
-        """
-        return with_parts(Tables(self.model.quotient, self.model.positions, tree), self.parts)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return log q of each cell (n x N): theta at or below it, summed clique by clique, minus psi.
@@ -221,14 +203,14 @@ class CliqueDistribution:
             home = tables.tree.home_of(coupled)
             if not set(coupled) <= set(tables.tree.cliques[home].modes):
                 # the usual limit, except that an answer which is itself large may have a tree of twice its size
-                tree = cliques_of(self.model.positions, quotient.merged_shape, coupled)
+                tree = cliques_of(tables.basis, quotient.merged_shape, coupled)
                 if tree.n_cells > max(limits.LARGEST_CLIQUES, 2 * joint.size):
                     raise InvalidQuery(
                         f"the joint distribution of modes {coupled} needs tables of {size_name(tree.n_cells)} cells, "
                         "since the basis couples them through many others. Ask for fewer modes, or count them in "
                         "samples."
                     )
-                tables, home = self._lay_out(tree), tree.home_of(coupled)
+                tables, home = replace(tables, tree=tree, alive=None).with_parts(self.parts), tree.home_of(coupled)
                 beliefs = propagate(tables, self.theta)[1]
             clique = tables.tree.cliques[home]
             table = tables.matrices(beliefs.margins)[home].reshape(clique.shape)
@@ -241,12 +223,11 @@ class CliqueDistribution:
         A fixed level may share its merged level with others, among which Q is uniform. That does not change Q on the
         other modes, which `marginal` and `sample` ask for.
         """
-        quotient = self.model.quotient
-        boxes = {k: quotient.boxes_along(k, np.array(level)) for k, level in at.items()}
-        events = [((k,), np.arange(quotient.merged_shape[k]) == box) for k, box in boxes.items()]
+        quotient, lengths = self.model.quotient, self.model.quotient.merged_shape
         # a mode with a single merged level is in no clique, and fixing it changes nothing
-        parts = (*self.parts, *(event for event in events if event[1].size > 1))
-        q = replace(self, parts=parts)
+        boxes = {k: quotient.boxes_along(k, np.array(level)) for k, level in at.items() if lengths[k] > 1}
+        events = (((k,), np.arange(lengths[k]) == box) for k, box in boxes.items())
+        q = replace(self, parts=(*self.parts, *events))
         if q.beliefs[0] == -np.inf:
             raise ImpossibleEvent("the event has probability 0")
         return q
@@ -301,7 +282,7 @@ def distribution_of(fit: Decomposition) -> Distribution:
     space = fit.model.on_face(fit._alive)
     if isinstance(space, Cliques):
         # ties are resolved: theta of each cell of B, instead of one of each parameter
-        return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), parts_of(space.tables))
+        return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), space.tables.parts)
     form = GridDistribution if fit.model.support.points is None else ListDistribution
     return form(fit.model, fit.theta, fit.psi, fit._alive)
 

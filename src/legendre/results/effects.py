@@ -225,15 +225,9 @@ class Effects(Printed):
         head = f"Effects on log Q of {shape_name(self.fit.shape)}, {self.measure} measure"
         rows = [["modes", "levels", "share of variance", *(["KL lost"] if kl_lost else [])]]
         for effect in self:
+            name, share = _set_name(effect.modes, self.fit.labels), f"{100 * effect.share:.1f} %"
             lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []
-            rows.append(
-                [
-                    _set_name(effect.modes, self.fit.labels),
-                    shape_name(effect.shape),
-                    f"{100 * effect.share:.1f} %",
-                    *lost,
-                ]
-            )
+            rows.append([name, shape_name(effect.shape), share, *lost])
         return [Table(head, rows, "<>>", notes=notes_of(self.fit, self.measure, self))]
 
     def summary(self, *, kl_lost: bool = False) -> str:
@@ -244,7 +238,7 @@ class Effects(Printed):
         kl_lost
             Also list how much KL(P, Q) rises without each effect, which takes one more fit for each.
         """
-        return "\n\n".join(table.text() for table in self.tables(kl_lost=kl_lost))
+        return self.tables(kl_lost=kl_lost)[0].text()
 
 
 def effects_of(fit: Decomposition, measure: Measure, max_order: int | None, *, quick: bool = False) -> Effects:
@@ -255,23 +249,22 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None, *, q
     `quick`, raise `TooLarge` where the variance of log Q would take many seconds.
     """
     check_choice(measure, "effects: measure", get_args(Measure))
-    if max_order is not None:
-        check_int(max_order, "effects: max_order", 1)
-    quotient = fit.model.quotient
-    weights = [mode_weights(fit, measure, k) for k in range(len(fit.shape))]
+    quotient, n_modes = fit.model.quotient, len(fit.shape)
+    most = n_modes if max_order is None else min(check_int(max_order, "effects: max_order", 1), n_modes)
+    weights = [mode_weights(fit, measure, k) for k in range(n_modes)]
     theta = fit.model.on_cells(fit.theta)
     if measure == "fitted" and _can_fit_on_alive(fit):
-        tables, variances, mean, total = _fit_on_alive(fit, max_order)
+        tables, variances, mean, total = _fit_on_alive(fit, most)
     else:
         positions, n_cells = fit.model.positions, math.prod(quotient.merged_shape)
         # `total_variance` multiplies every pair of parameters, for each mode; 1e9 products take seconds. Beyond that
         # all effects are computed and their variances added up, which `tables_of` refuses on a large grid
         large = n_cells > limits.LARGEST_EFFECTS
-        sum_pairs = len(theta) ** 2 * len(weights) <= 1e9 or (large and not quick)
-        tables, mean = tables_of(quotient, positions, theta, weights, max_order if sum_pairs else None)
+        sum_pairs = len(theta) ** 2 * n_modes <= 1e9 or (large and not quick)
+        tables, mean = tables_of(quotient, positions, theta, weights, most if sum_pairs else n_modes)
         variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
         # if larger sets have effects too, the variances do not add up to that of log Q
-        cut = sum_pairs and max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
+        cut = sum_pairs and any(len(modes) > most for modes in fit.model.patterns)
         total = total_variance(positions, theta, weights) if cut else math.fsum(variances.values())
     parts = {
         modes: Effect(
@@ -283,7 +276,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None, *, q
             fit.origin.part(modes),
         )
         for modes in sorted(tables, key=lambda modes: (len(modes), modes))
-        if max_order is None or len(modes) <= max_order
+        if len(modes) <= most
     }
     return Effects(fit, measure, mean - fit.psi, total, parts)  # log(Q / base) is the sum of steps minus psi
 
@@ -303,7 +296,7 @@ def _can_fit_on_alive(fit: Any) -> bool:
 
 
 def _fit_on_alive(
-    fit: Any, max_order: int | None, most: int = 200, tol: float = 1e-9
+    fit: Any, max_order: int, most: int = 200, tol: float = 1e-9
 ) -> tuple[dict[Modes, FloatArray], dict[Modes, float], float, float]:
     """Compute effects if some cells vanish: a least squares fit to log Q, weighted by Q, on all other cells.
 
@@ -324,7 +317,7 @@ def _fit_on_alive(
     total = float(mass @ residuals**2)
     groups, shape = _group_by_modes(space.positions), space.quotient.merged_shape
     _check_sizes(groups, shape, max_order)
-    sets = list_subsets(groups, shape, max_order or len(shape))
+    sets = list_subsets(groups, shape, max_order)
     sizes = {modes: tuple(shape[k] for k in modes) for modes in sets}
     # for each set of modes: the entry of its table to which each cell belongs, and the probability of each entry
     codes = {modes: np.ravel_multi_index([cells[k] for k in modes], sizes[modes]) for modes in sets}
@@ -470,7 +463,7 @@ def mode_weights(fit: Any, measure: Measure, k: int) -> FloatArray:
 
 
 def tables_of(
-    quotient: Quotient, positions: IntArray, theta: FloatArray, weights: list[FloatArray], max_order: int | None
+    quotient: Quotient, positions: IntArray, theta: FloatArray, weights: list[FloatArray], max_order: int
 ) -> tuple[dict[Modes, FloatArray], float]:
     """Compute the effects of all sets of at most `max_order` modes from theta, and the mean of the sum of steps.
 
@@ -485,7 +478,7 @@ def tables_of(
     weights
         For each mode the measure of each merged level, with a sum of 1.
     max_order
-        The size of the largest sets; ``None``: all.
+        The size of the largest sets.
 
     Returns
     -------
@@ -498,7 +491,7 @@ def tables_of(
     groups = _group_by_modes(positions)
     _check_sizes(groups, quotient.merged_shape, max_order)
     for modes, rows in groups.items():
-        for kept in _subsets(modes, max_order):
+        for kept in chain.from_iterable(combinations(modes, n) for n in range(max_order + 1)):
             heights = theta[rows].copy()  # of the steps, averaged over the modes that are not kept
             for k in modes:
                 if k not in kept:
@@ -524,13 +517,7 @@ def _group_by_modes(positions: IntArray) -> dict[Modes, list[int]]:
     return groups
 
 
-def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
-    """List the subsets of at most `max_order` modes, the empty one first: those whose effects a cell contributes to."""
-    most = len(modes) if max_order is None else min(max_order, len(modes))
-    return chain.from_iterable(combinations(modes, n) for n in range(most + 1))
-
-
-def _check_sizes(groups: Iterable[Modes], merged_shape: Shape, max_order: int | None) -> None:
+def _check_sizes(groups: Iterable[Modes], merged_shape: Shape, max_order: int) -> None:
     """Refuse to form more tables, or larger ones, than there is time and memory for, and advise a smaller `max_order`.
 
     `groups` are the sets of modes that parameters act on. Each adds to the tables of all of its subsets; a subset of
@@ -539,9 +526,8 @@ def _check_sizes(groups: Iterable[Modes], merged_shape: Shape, max_order: int | 
     """
     n_tables, largest = 0, set[Modes]()
     for modes in groups:
-        most = len(modes) if max_order is None else min(max_order, len(modes))
-        n_tables += sum(math.comb(len(modes), n) for n in range(most + 1))
-        largest.add(tuple(sorted(modes, key=lambda k: -merged_shape[k])[:most]))
+        n_tables += sum(math.comb(len(modes), n) for n in range(max_order + 1))
+        largest.add(tuple(sorted(modes, key=lambda k: -merged_shape[k])[:max_order]))
     n_cells = sum(math.prod(merged_shape[k] for k in modes) for modes in largest)
     if max(n_tables, n_cells) > limits.LARGEST_EFFECTS:
         raise TooLarge(

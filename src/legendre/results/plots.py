@@ -44,14 +44,7 @@ from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.distribution import find_modes
 from legendre.results.effects import FEW_COUNTS, Effect, levels_shown, notes_of
 from legendre.results.inference.counts import p_text, why_no_inference
-from legendre.results.views import (
-    EXACT,
-    Pair,
-    PairTable,
-    find_worst,
-    residuals_of,
-    slice_modes,
-)
+from legendre.results.views import EXACT, Pair, PairTable, find_worst, residuals_of, slice_modes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -486,7 +479,7 @@ class FitPlots(Plots):
         import networkx
 
         # the strength of each edge, by its two modes; in `alone` the share of each single mode, if it is known
-        edges, alone = dict[tuple[int, int], float](), dict[int, float]()
+        alone: dict[int, float] = {}
         if unit == "gain" and fit.graph is not None:
             edges = {(a, b): gain for (a, b), gain in zip(fit.graph.ends.tolist(), fit.graph.gains, strict=True)}
             words = "lines: nats of log-likelihood that an edge gained"

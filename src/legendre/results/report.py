@@ -31,13 +31,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.effects import Effect, levels_shown, notes_of
 from legendre.results.parameters import names_of
-from legendre.results.views import (
-    FitPair,
-    Pair,
-    find_worst,
-    residuals_of,
-    slice_modes,
-)
+from legendre.results.views import FitPair, Pair, find_worst, residuals_of, slice_modes
 from legendre.solvers.loop import Step
 
 if TYPE_CHECKING:

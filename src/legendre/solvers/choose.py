@@ -5,7 +5,6 @@ from __future__ import annotations
 from legendre.core import limits
 from legendre.core.arguments import check_name
 from legendre.core.errors import InvalidSetting
-from legendre.model.cliques.tables import is_saturated
 from legendre.model.model import Cliques, generating_margins, running_order
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
@@ -50,7 +49,7 @@ def choose(problem: Problem, *, certain: bool) -> list[Solver]:
     if model.one_body:
         return [Closed(), newton] if all((margin > 0).all() for margin in problem.margins) else [newton]
     if isinstance(model, Cliques) and (problem.clique_sums is not None or not model.whole):
-        return [Closed(), newton] if certain and is_saturated(model.tables) else [newton]
+        return [Closed(), newton] if certain and model.tables.saturated else [newton]
     return [Scaling(max_iter=limits.SCALING_CYCLES), newton] if scaling_pays(problem) else [newton]
 
 

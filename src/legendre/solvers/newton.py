@@ -99,7 +99,9 @@ class Workspace:
 
     def solve(self, target: Target, point: Evaluation) -> FloatArray:
         """Compute G at a point and factorise it, overwriting the last one; return the Newton step."""
-        self.matrix, self.point = target.engine.fisher(point, self.matrix), point
+        k, self.point = len(point.theta), point
+        self.matrix = np.empty((k, k)) if self.matrix is None else self.matrix
+        target.engine.fill_fisher(point, self.matrix)
         self.n_summed = self.n_summed or target.problem.model.n_summed
         self.factor, direction = solve(self.matrix, self.n_summed, point.gradient)
         return -direction

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import expect
 from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import InvalidSetting, InvalidTensor
 from legendre.core.figures import BLUE, GREY, ORANGE, axes_for, style_axes
@@ -184,8 +183,9 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     >>> abs(triangle.defect) < 1e-12
     True
     """
-    found = type(fit).__name__
-    expect(fit, Decomposition, f"pythagoras takes a decomposition, got {found}: pythagoras(decompose(P, basis), R).")
+    if not isinstance(fit, Decomposition):
+        found = type(fit).__name__
+        raise InvalidSetting(f"pythagoras takes a decomposition, got {found}: pythagoras(decompose(P, basis), R).")
     p, inside = probabilities(in_memory(fit._observed, "pythagoras")), fit.model.support.on_grid()
     q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
     # the member with theta = 0: constant on the sample space, or the base measure there
@@ -223,8 +223,9 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     >>> plot_triangle(triangle, Figure().add_subplot())
     <Axes: >
     """
-    found = type(triangle).__name__
-    expect(triangle, Triangle, f"plot_triangle draws a triangle, got {found}: plot_triangle(pythagoras(fit, R)).")
+    if not isinstance(triangle, Triangle):
+        found = type(triangle).__name__
+        raise InvalidSetting(f"plot_triangle draws a triangle, got {found}: plot_triangle(pythagoras(fit, R)).")
     # beyond rounding errors and the tolerance of a fit, there is no such triangle
     if abs(triangle.defect) > ROUNDING + 1e-6 * triangle.kl_pr:
         raise InvalidSetting(

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legendre.core.origin import PLAIN
-from legendre.core.types import AnyArray
 from legendre.data.dense import Dense
-from legendre.data.observation import Observation, Support
+from legendre.data.observation import Observation
 
 Hashes = NDArray[np.uint64]
 
@@ -80,23 +79,7 @@ def sort_modes(data: Dense) -> tuple[Dense, list[int]]:
     """
     # the lengths decide unless two are equal; only then is X hashed
     axes = order_modes(hash_levels(data, rounds=2 if len(set(data.shape)) < data.n_modes else 0))
-
-    def move(array: AnyArray) -> AnyArray:
-        """Put the modes of an array over the grid in canonical order."""
-        return np.ascontiguousarray(array.transpose(axes))
-
-    mask = data.support.mask
-    values = move(data.values)
-    total = float((values if mask is None else values[move(mask)]).sum(dtype=np.float64))
-    if axes == sorted(axes):
-        return replace(data, total=total), axes
-    return replace(
-        data,
-        support=Support(tuple(data.shape[k] for k in axes), None if mask is None else move(mask)),
-        base=None if data.base is None else move(data.base),
-        missing=None if data.missing is None else move(data.missing),
-        total=total,
-        values=values,
-        by_mode=(),
-        origin=PLAIN,
-    ), axes
+    moved = data.rearrange(lambda array: np.ascontiguousarray(array.transpose(axes)), PLAIN)
+    mask = moved.support.mask
+    total = float((moved.values if mask is None else moved.values[mask]).sum(dtype=np.float64))
+    return replace(moved, total=total), axes

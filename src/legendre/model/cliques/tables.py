@@ -49,6 +49,13 @@ class Link:
         return np.asarray(by.reduce(table.reshape(*self.parent, *rest), axis=self.summed)).reshape(-1, *rest)
 
 
+# Cells that vanish. If B fits the tables of a junction tree exactly, the limit Q is the product of the data's tables
+# divided by the tables of the separators (Lauritzen 1996, section 4.4). A cell of the grid therefore carries
+# probability if each table does at the cell that it falls on.
+
+Part = tuple[Modes, BoolArray]  # modes that B couples, and which of their merged cells carry probability
+
+
 @frozen
 class Tables:
     """The layout of the tables of all cliques in one array.
@@ -59,7 +66,7 @@ class Tables:
     quotient: Quotient  # the boxes of a full grid without a base measure
     basis: IntArray  # the cells of B in merged coordinates, k x N
     tree: CliqueTree  # the cliques of the modes that they couple
-    alive: BoolArray | None = None  # (size,) marks cells that carry probability, see `parts_of`; ``None``: all do
+    alive: BoolArray | None = None  # (size,) marks cells that carry probability, see `parts`; ``None``: all do
 
     @cached_property
     def size(self) -> int:
@@ -86,6 +93,63 @@ class Tables:
             free[clique.shape] = stop = start + rows * own
             out.append((slice(start, stop), (rows, own)))
         return out
+
+    @cached_property
+    def saturated(self) -> bool:
+        """Whether every cell of every clique's table has a parameter, so that Q has the data's tables exactly.
+
+        The minimum then has a closed form (`closed_form`).
+        """
+        # A parameter belongs to the table in which its cell is not 0 on all of the clique's own modes; a cell that is 0
+        # there concerns shared modes only, and its parameter belongs to the parent, or is the bottom.
+        return sum(states * (inside - 1) for _, (states, inside) in self._places) == len(self.basis)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The tables in which some cells have no probability, with marks of the other cells, in any layout."""
+        if self.alive is None:
+            return ()
+        pairs = zip(self.tree.cliques, self.matrices(self.alive), strict=True)
+        return tuple((clique.modes, alive.reshape(clique.shape)) for clique, alive in pairs if not alive.all())
+
+    def with_parts(self, parts: Sequence[Part]) -> Tables:
+        """Return these tables with the cells of parts marked; some clique must hold all modes of each part.
+
+        A question about a joint margin needs a junction tree that has a clique for it; this carries the face of a fit
+        over.
+        """
+        marks = np.ones(self.size, dtype=np.bool_)
+        for modes, alive in parts:
+            home = self.tree.home_of(modes)
+            clique = self.tree.cliques[home]
+            table = self.matrices(marks)[home].reshape(clique.shape)
+            table &= _broadcast_table(alive, modes, clique.modes)
+        return replace(self, alive=marks) if parts else self
+
+    @property
+    def n_free(self) -> int:
+        """The number of independent parameters on a face, for a B that fits all tables exactly.
+
+        Each table has as many as it has living cells, minus one for each living cell of the shared modes: a conditional
+        distribution sums to 1.
+        """
+        assert self.alive is not None
+        return sum(int(table.sum()) - int(table.any(axis=1).sum()) for table in self.matrices(self.alive))
+
+    @property
+    def n_carrying(self) -> int:
+        """The number of unmerged cells of the grid that carry probability: exact below 10^13, else to about 13 digits.
+
+        At theta = 0, psi is the logarithm of this number.
+        """
+        if self.alive is None:
+            return math.prod(self.quotient.shape)
+        # a float holds powers of 2 up to 1023: beyond 2^60 the rest is shifted as an integer
+        bits = propagate(self, np.zeros(len(self.basis)))[0] / math.log(2.0)
+        if bits == -math.inf:
+            return 0
+        spare = max(int(bits) - 60, 0)
+        return round(math.pow(2.0, bits - spare)) << spare
 
     def matrices(self, tables: NDArray[S]) -> list[NDArray[S]]:
         """View the table of each clique as a matrix: rows are cells of the shared modes, columns of its own modes.
@@ -231,16 +295,6 @@ def lay_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
     return out
 
 
-def is_saturated(tables: Tables) -> bool:
-    """Return whether every cell of every clique's table has a parameter, so that Q has the data's tables exactly.
-
-    The minimum then has a closed form (`closed_form`).
-    """
-    # A parameter belongs to the table in which its cell is not 0 on all of the clique's own modes; a cell that is 0
-    # there concerns shared modes only, and its parameter belongs to the parent, or is the bottom.
-    return sum(states * (inside - 1) for _, (states, inside) in tables._places) == len(tables.basis)
-
-
 def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
     """Return theta of the distribution with these margins on the cliques: the product of conditional margins.
 
@@ -297,38 +351,6 @@ def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float
     return max(gap, 0.0), float(np.expm1(drift))
 
 
-# Cells that vanish. If B fits the tables of a junction tree exactly, the limit Q is the product of the data's tables
-# divided by the tables of the separators (Lauritzen 1996, section 4.4). A cell of the grid therefore carries
-# probability if each table does at the cell that it falls on.
-
-Part = tuple[Modes, BoolArray]  # modes that B couples, and which of their merged cells carry probability
-
-
-def parts_of(tables: Tables) -> tuple[Part, ...]:
-    """List the tables in which some cells have no probability, with marks of the other cells, in any layout."""
-    if tables.alive is None:
-        return ()
-    pairs = zip(tables.tree.cliques, tables.matrices(tables.alive), strict=True)
-    return tuple((clique.modes, alive.reshape(clique.shape)) for clique, alive in pairs if not alive.all())
-
-
-def with_parts(tables: Tables, parts: Iterable[Part]) -> Tables:
-    """Return tables of another layout with the same cells marked; some clique must hold all modes of each part.
-
-    A question about a joint margin needs a junction tree that has a clique for it; this carries the face of a fit over.
-    """
-    listed = list(parts)
-    if not listed:
-        return tables
-    marks = np.ones(tables.size, dtype=np.bool_)
-    for modes, alive in listed:
-        home = tables.tree.home_of(modes)
-        clique = tables.tree.cliques[home]
-        table = tables.matrices(marks)[home].reshape(clique.shape)
-        table &= _broadcast_table(alive, modes, clique.modes)
-    return replace(tables, alive=marks)
-
-
 def on_grid(parts: Iterable[Part], merged_shape: Shape) -> BoolArray:
     """Mark the merged cells that carry probability, as an array of this shape: those that all parts mark."""
     out = np.ones(merged_shape, dtype=np.bool_)
@@ -342,16 +364,6 @@ def _broadcast_table(table: BoolArray, modes: Modes, every: Modes) -> BoolArray:
     kept = [k for k in every if k in modes]
     turned = table.transpose([modes.index(k) for k in kept])
     return np.expand_dims(turned, tuple(axis for axis, k in enumerate(every) if k not in modes))
-
-
-def n_free(tables: Tables) -> int:
-    """Count the independent parameters on a face, for a B that fits all tables exactly.
-
-    Each table has as many as it has living cells, minus one for each living cell of the shared modes: a conditional
-    distribution sums to 1.
-    """
-    assert tables.alive is not None
-    return sum(int(table.sum()) - int(table.any(axis=1).sum()) for table in tables.matrices(tables.alive))
 
 
 # Messages between the tables give exact sums and maxima over grids of any size. A message from a clique to its
@@ -415,21 +427,6 @@ def _normalise(table: FloatArray, *, partial: bool) -> FloatArray:
     if partial:
         message[empty] = -np.inf
     return message
-
-
-def n_carrying(tables: Tables) -> int:
-    """Count the unmerged cells of the grid that carry probability: exactly below 10^13, else to about 13 digits.
-
-    At theta = 0, psi is the logarithm of this number.
-    """
-    if tables.alive is None:
-        return math.prod(tables.quotient.shape)
-    # a float holds powers of 2 up to 1023: beyond 2^60 the rest is shifted as an integer
-    bits = propagate(tables, np.zeros(len(tables.basis)))[0] / math.log(2.0)
-    if bits == -math.inf:
-        return 0
-    spare = max(int(bits) - 60, 0)
-    return round(math.pow(2.0, bits - spare)) << spare
 
 
 def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:

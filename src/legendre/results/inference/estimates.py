@@ -40,7 +40,7 @@ from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results.base import Printed, Storable, to_frame
 from legendre.results.distribution import find_modes, read_cells, read_event
 from legendre.results.inference.counts import LEGEND, Counts, p_text, stars
-from legendre.solvers.structure.faces import diverging, feature_rows
+from legendre.solvers.structure.faces import diverging, feature_rows, optimise
 from legendre.solvers.structure.identifiability import open_directions
 from legendre.solvers.structure.rank import independent
 
@@ -282,8 +282,6 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
     means of the vanishing cells, because every path to the limit goes that way. A linear program looks for a mixture
     that is a counterexample.
     """
-    from scipy.optimize import linprog
-
     space = fit.model
     if space.n_cells > limits.LARGEST_GRID:
         raise InvalidQuery(
@@ -307,7 +305,7 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
     # a change counts if it exceeds the rounding error of its sum
     changes, size = weights @ directions.T, np.abs(weights) @ np.abs(directions.T)
     for i in np.flatnonzero((np.abs(changes) > 1e-8 * np.maximum(size, 1.0)).any(axis=1)).tolist():
-        zero = 1e-6  # the solver of linear programs is accurate to about 1e-7
+        zero = 1e-6  # larger than the errors of linear programs
         # the direction of recession is one path to the limit: what does not change along it goes to no infinity;
         # and if no cell vanishes, other values give the same Q
         if abs(steepness[i]) < zero or not len(falls):
@@ -315,8 +313,8 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
             continue
         sign = 1 if steepness[i] > 0 else -1
         # the least change, in the direction of `sign`, over mixtures that lower the vanishing cells: below 0 refutes it
-        found = linprog(sign * changes[i], A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1.0, 1.0), method="highs")
-        yield i, sign if found.fun is not None and found.fun > -zero else 0
+        mixture = optimise(sign * changes[i], A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1.0, 1.0))
+        yield i, sign if mixture is not None and sign * (changes[i] @ mixture) > -zero else 0
 
 
 @frozen(repr=False)

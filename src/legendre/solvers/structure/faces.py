@@ -28,7 +28,7 @@ from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.zeta import moebius
 from legendre.core.text import shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
-from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, parts_of, theta_of, with_parts
+from legendre.model.cliques.tables import Tables, theta_of
 from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, running_order
 from legendre.model.problem import Problem, list_within
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables, open_directions
@@ -132,17 +132,17 @@ def _find_table_face(problem: Problem) -> Face | None:
     space, sums, margins = problem.model, problem.clique_sums, problem.prescribed
     if not isinstance(space, Cliques) or space.ties is not None:
         return None
-    if sums is not None and is_saturated(space.tables):
+    if sums is not None and space.tables.saturated:
         alive = sums > 0
         return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
     if margins is None:
         return None
-    marked = with_parts(space.tables, [(modes, values > 0) for modes, values in margins.items() if not values.all()])
+    marked = space.tables.with_parts([(modes, values > 0) for modes, values in margins.items() if not values.all()])
     face = Face(marked.alive, _lower_empty_margins(space, margins), certain=False)
     if marked.alive is None:
         return face
     face = _search_tables(problem, face)  # where entries are 0, margins are likely to contradict each other
-    if not n_carrying(replace(marked, alive=face.alive)):
+    if not replace(marked, alive=face.alive).n_carrying:
         raise InvalidMargins("margins contradict each other: their zeros leave no cell that could be positive.")
     return face
 
@@ -196,7 +196,7 @@ def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntA
         return {}
     space = model.on_face(alive)
     if isinstance(space, Cliques):
-        parts = parts_of(space.tables)
+        parts = space.tables.parts
     else:
         every = range(alive.ndim)
         parts = tuple(
@@ -225,7 +225,7 @@ def n_vanishing(model: Model, alive: BoolArray) -> int:
         return len(vanishing_cells(model, alive))
     space = model.on_face(alive)
     if isinstance(space, Cliques):
-        return model.support.n_cells - n_carrying(space.tables)
+        return model.support.n_cells - space.tables.n_carrying
     return round(float(model.weights[model.alive & ~alive].sum()))
 
 
@@ -333,21 +333,19 @@ def _lower_some(rows: FloatArray, max_programs: int) -> FloatArray | None:
     starts with the first 2 d rows, and those that rise are added (constraint generation). ``None`` if a linear program
     fails or more than `max_programs` are needed.
     """
-    from scipy.optimize import linprog
-
     d, chosen = rows.shape[1], np.zeros(len(rows), dtype=np.bool_)
     chosen[: 2 * d] = True
     downhill = rows.sum(axis=0)
     for _ in range(max_programs if len(rows) else 0):
         some = rows[chosen]
-        answer = linprog(downhill, A_ub=some, b_ub=np.zeros(len(some)), bounds=(-1.0, 1.0), method="highs")
-        if answer.status != 0 or answer.x is None:
+        lowest = optimise(downhill, A_ub=some, b_ub=np.zeros(len(some)), bounds=(-1.0, 1.0))
+        if lowest is None:
             return None
-        change = rows @ answer.x
+        change = rows @ lowest
         if change.sum() > -LOWERED * max(1.0, float(np.abs(downhill).max())):
             return np.zeros(d)  # with some of the constraints the sum does not fall, so with all it does not either
         if change.max() <= LOWERED:
-            return np.asarray(answer.x)
+            return lowest
         # add the rows that rise most, at most max(d, 100) of them
         chosen[np.argsort(-change)[: min(int((change > LOWERED).sum()), max(d, 100))]] = True
     return np.zeros(d) if not len(rows) else None

@@ -18,7 +18,7 @@ from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import choose_engine
-from legendre.model.cliques.tables import Tables, is_saturated, n_carrying, n_free
+from legendre.model.cliques.tables import Tables
 from legendre.model.model import Cliques, Model, generating_margins
 
 
@@ -43,8 +43,8 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     k = model.n_params
     if model.plain:
         return Rank(k)
-    if _is_product(model):
-        return Rank(n_free(model.tables))
+    if is_product(model):
+        return Rank(model.tables.n_free)
     if model.ties is not None:
         return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
     if k == math.prod(model.quotient.merged_shape) - 1:  # B is all cells but the bottom: it spans all functions
@@ -95,7 +95,7 @@ def independent(model: Model) -> IntArray:
     every = np.arange(model.n_params)
     if model.plain or model.n_params > limits.LARGEST_MATRIX:
         return every
-    if _is_product(model):
+    if is_product(model):
         return _find_free_in_tables(model.tables)
     if model.ties is None and model.carries(model.positions).all():
         bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)
@@ -106,9 +106,9 @@ def independent(model: Model) -> IntArray:
     return every[independent_columns(covariance(model), model.n_summed)]
 
 
-def _is_product(space: Model) -> TypeGuard[Cliques]:
+def is_product(space: Model) -> TypeGuard[Cliques]:
     """Return whether this is a face of a junction tree whose tables B fits completely: Q is a product of tables."""
-    return isinstance(space, Cliques) and not space.whole and space.ties is None and is_saturated(space.tables)
+    return isinstance(space, Cliques) and not space.whole and space.ties is None and space.tables.saturated
 
 
 def _find_free_in_tables(tables: Tables) -> IntArray:
@@ -142,7 +142,7 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
     is possible for integers up to `exact` and for up to `most_cells` cells, where the error is less than 1/2.
     """
     if isinstance(model, Cliques):  # its engine counts all unmerged cells
-        n, engine = n_carrying(model.tables), choose_engine(model)
+        n, engine = model.tables.n_carrying, choose_engine(model)
     else:
         n, engine = model.n_alive, choose_engine(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))

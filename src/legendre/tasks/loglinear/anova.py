@@ -18,7 +18,7 @@ from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, frozen
 from legendre.data.dense import in_memory
 from legendre.data.observation import Support, beyond_memory
-from legendre.model.cliques.tables import is_saturated, parts_of, propagate, with_parts
+from legendre.model.cliques.tables import propagate
 from legendre.model.model import Cliques, Model
 from legendre.results.base import Printed, count_name, to_frame
 from legendre.results.decomposition import Decomposition
@@ -370,15 +370,15 @@ def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
     larger = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
     if not (isinstance(face, Cliques) and isinstance(larger, Cliques)):
         return None
-    if larger.ties is not None or not is_saturated(larger.tables):
+    if larger.ties is not None or not larger.tables.saturated:
         return None
     if not all(map(np.array_equal, face.quotient.cuts, larger.quotient.cuts)):
         return None
     # the tables of the fit in which cells vanish, each with its modes and its marks
-    marked, tree = parts_of(face.tables), larger.tables.tree
+    marked, tree = face.tables.parts, larger.tables.tree
     if not all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in marked):
         return None
     # a cell of one table also vanishes if other tables leave no cell of the grid that falls on it: its uniform margin
     # is 0
-    _, uniform = propagate(with_parts(larger.tables, marked), np.zeros(len(basis.cells)))
+    _, uniform = propagate(larger.tables.with_parts(marked), np.zeros(len(basis.cells)))
     return rank_of(larger.on_face(uniform.margins > 0))

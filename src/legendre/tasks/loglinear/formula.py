@@ -176,7 +176,7 @@ class Formula:
         cycle of four or more variables has a chord; its cliques generate the model. An edge may be dropped if the
         common neighbours of its ends are all neighbours of each other, and added if they separate its ends.
         """
-        n, edges = len(self.names), _select_pairs(self.terms)
+        n, edges = len(self.names), frozenset(term for term in self.terms if len(term) == 2)
         if self.functions or terms_of_graph(edges, n) != self.terms:
             raise InvalidQuery(
                 f"step(type='decomposable') cannot begin with {self}: it begins with a model that has every variable, "
@@ -221,11 +221,6 @@ def add_contained(terms: Iterable[Term], n: int) -> frozenset[Term]:
     Terms of so many variables that their subsets cannot be listed are refused.
     """
     return frozenset(map(Term, list_subsets(map(tuple, terms), (2,) * n, n)))
-
-
-def _select_pairs(terms: frozenset[Term]) -> frozenset[Term]:
-    """Return the edges of a model's graph: the pairs of variables that have an interaction."""
-    return frozenset(term for term in terms if len(term) == 2)
 
 
 def terms_of_graph(edges: frozenset[Term], n: int) -> frozenset[Term]:

@@ -37,26 +37,13 @@ from legendre.fitting.fit import Settings, fit_recipe, warn_if_not_converged
 from legendre.fitting.growing.seriate import are_names
 from legendre.results.base import modes_row
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.counts import (
-    aic,
-    pair_with_means,
-    statistic_text,
-    support_rank,
-)
+from legendre.results.inference.counts import aic, pair_with_means, statistic_text, support_rank
 from legendre.results.inference.estimates import Information
 from legendre.results.inference.result import Inference
 from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
 from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio, compare
-from legendre.tasks.loglinear.formula import (
-    LOST,
-    Formula,
-    Term,
-    left_side,
-    list_names,
-    read_formula,
-    update_formula,
-)
+from legendre.tasks.loglinear.formula import LOST, Formula, Term, left_side, list_names, read_formula, update_formula
 
 if TYPE_CHECKING:
     from legendre.results.plots import FitPlots
