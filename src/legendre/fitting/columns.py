@@ -654,9 +654,9 @@ def learn_classes(
     and so on. With ``classes="auto"`` this ends when held-out rows are predicted no better, or at `most` classes. If
     the number of classes is given, the last splits are of the classes with the most rows. If `valid` has no held-out
     rows, every tenth row is held out. `strengths` are those of `Network.smooth`. The last entry of the list is the
-    best one, learned once more from all rows.
+    best one; if rows of `columns` were held out, it has taken one more M step, on all of them.
     """
-    every = columns
+    every, hold_out = columns, valid is None
     if valid is None:
         held = np.arange(len(columns.weights)) % 10 == 9
         if not held.any():
@@ -678,7 +678,7 @@ def learn_classes(
     # if a number of classes was asked for, runs that have it come before all others
     best = max(tried, key=lambda run: (classes in ("auto", run.n_classes), run.held_out))
     tried.remove(best)
-    if columns.total < every.total:  # rows were held out
+    if hold_out:
         best = replace(best, mixture=_maximise(every, best.mixture.expect(every), recipe, best.strength))
     return [*tried, best]
 

@@ -356,26 +356,26 @@ def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray
         return np.asarray(np.log(sums / cells) - centre)
 
 
-def levels_shown(
+def values_shown(
     fit: Decomposition | None, effect: Effect, most: int
 ) -> tuple[FloatArray, list[IntArray], FloatArray | None]:
     """Return what pictures and the report page show of an effect: its values at some levels, and observed means.
 
     A picture has no more than about `most` pixels along an axis, so of more levels of a mode, that many evenly spaced
-    ones are shown. Values are logarithms of factors, NaN for levels with hardly any data. The second value lists the
-    levels of each mode; the third has `center_log_means` at these levels, for a single mode if the fit holds X.
-    Without a fit, as for a balanced tensor, nothing is left out, and no means are known.
+    ones are shown. Values are logarithms of factors, NaN where `_mark_scarce` finds that a factor means nothing. The
+    second value lists the levels of each mode; the third has `center_log_means` at these levels, for a single mode if
+    the fit holds X. Without a fit, as for a balanced tensor, nothing is left out, and no means are known.
     """
-    merged, seen, index, places = effect.merged, None, [], []
+    merged, observed, merged_levels, levels = effect.merged, None, [], []
     for n, lengths in zip(effect.shape, effect.lengths, strict=True):
         kept = min(n, most)
-        places.append(np.arange(kept) * n // kept)
-        index.append(np.searchsorted(np.cumsum(lengths), places[-1], side="right"))  # the merged levels
+        levels.append(np.arange(kept) * n // kept)
+        merged_levels.append(np.searchsorted(np.cumsum(lengths), levels[-1], side="right"))
     if fit is not None:
         merged = np.where(_mark_scarce(fit, effect), np.nan, merged)
-        seen = center_log_means(fit, effect.modes[0], "fitted") if len(effect.modes) == 1 else None
-    values = merged[np.ix_(*index)]
-    return values, places, None if seen is None else np.where(np.isnan(values), np.nan, seen[places[0]])
+        observed = center_log_means(fit, effect.modes[0], "fitted") if len(effect.modes) == 1 else None
+    values = merged[np.ix_(*merged_levels)]
+    return values, levels, None if observed is None else np.where(np.isnan(values), np.nan, observed[levels[0]])
 
 
 def _mark_scarce(fit: Decomposition, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:

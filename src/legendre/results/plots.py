@@ -42,7 +42,7 @@ from legendre.core.labels import Event, Labels, Mode
 from legendre.core.text import list_words, shorten
 from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.distribution import find_modes
-from legendre.results.effects import FEW_COUNTS, Effect, levels_shown, notes_of
+from legendre.results.effects import FEW_COUNTS, Effect, notes_of, values_shown
 from legendre.results.inference.counts import p_text, why_no_inference
 from legendre.results.views import EXACT, Pair, PairTable, find_worst, residuals_of, slice_modes
 
@@ -386,7 +386,7 @@ class FitPlots(Plots):
         largest = [e for e in largest[:most] if e.share >= 0.0005] or largest[:1]  # 0.0 % is not worth a picture
         drawn = sorted(largest, key=lambda e: len(e.modes))  # single modes first, each by share
         figure, axes = make_panels("plot.effects", len(drawn), 3)
-        shown = [levels_shown(fit, effect, 2_000) for effect in drawn]
+        shown = [values_shown(fit, effect, 2_000) for effect in drawn]
         maps = [np.abs(values[~np.isnan(values)]) for values, _, _ in shown if values.ndim == 2]
         # one scale for all maps, from exp(-span) to exp(span); one entry in 100 is beyond it
         span = float(np.nanquantile(np.concatenate(maps), 0.99)) or 1.0 if maps else 1.0
@@ -637,7 +637,7 @@ def _draw_table(ax: Axes, values: FloatArray, shape: Shape, colours: dict[str, A
     """Draw a table of numbers as an image, NaN in grey; return the image.
 
     Cells are square, unless one side of the image would then be more than three times the other. `shape` is how many
-    rows and columns the axes have. `values` may have fewer, if only some levels are drawn (`levels_shown`): the image
+    rows and columns the axes have. `values` may have fewer, if only some levels are drawn (`values_shown`): the image
     is then stretched, so that ticks are at the right levels. `colours` are arguments of `imshow`.
     """
     rows, columns = shape
@@ -712,7 +712,7 @@ def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
 def _draw_line(ax: Axes, k: int, labels: Labels, places: IntArray, values: FloatArray, seen: FloatArray | None) -> None:
     """Draw the effect of mode k: the factor of each level, as a line, or as dots if levels have no order.
 
-    `places`, `values` and `seen` are as in `levels_shown`; observed means are drawn as orange diamonds.
+    `places`, `values` and `seen` are as in `values_shown`; observed means are drawn as orange diamonds.
     """
     ax.axhline(1, color=GREY, linewidth=0.8)
     ax.plot(places, np.exp(values), _level_style(labels, k), color=BLUE, markersize=5, linewidth=2)
@@ -727,7 +727,7 @@ def _draw_line(ax: Axes, k: int, labels: Labels, places: IntArray, values: Float
 def _draw_map(ax: Axes, effect: Effect, labels: Labels, values: FloatArray, span: float) -> None:
     """Draw a joint effect of two modes as an image: the factor of each pair of levels beyond those of single modes.
 
-    `values` are logarithms of factors, as in `levels_shown`: pairs with hardly any data are NaN, and grey. Colours
+    `values` are logarithms of factors, as in `values_shown`: pairs with hardly any data are NaN, and grey. Colours
     reach from the factor exp(-span) to exp(span).
     """
     image = _draw_table(ax, values, effect.labels.shape, {"cmap": DIVERGING, "vmin": -span, "vmax": span})

@@ -29,7 +29,7 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import PathName, Shape, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.results.effects import Effect, levels_shown, notes_of
+from legendre.results.effects import Effect, notes_of, values_shown
 from legendre.results.parameters import names_of
 from legendre.results.views import FitPair, Pair, find_worst, residuals_of, slice_modes
 from legendre.solvers.loop import Step
@@ -189,7 +189,7 @@ def _effect_data(content: ReportContent, effect: Effect, most: int) -> dict[str,
 
     At most `most` levels of each mode are listed. The means are known only if the content has a fit that holds X.
     """
-    labels, (values, places, seen) = content.labels, levels_shown(content.fit, effect, most)
+    labels, (values, places, seen) = content.labels, values_shown(content.fit, effect, most)
     return {
         "names": [shorten(labels.mode(k), 48) for k in effect.modes],
         "share": round_all(effect.share)[0],
