@@ -84,6 +84,15 @@ def test_a_rank_without_a_matrix_is_right_or_said_to_be_a_bound(monkeypatch: pyt
     assert dependent - bounds > 20
 
 
+def test_features_may_depend_on_the_constant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were counted as independent parameters of a large basis if Omega lacks the bottom."""
+    X = np.arange(9.0).reshape(3, 3)
+    basis = np.argwhere(X > 0)[:-1]
+    assert ld.decompose(X, basis, support="nonzero").rank == len(basis) - 1
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 3)
+    assert ld.decompose(X, basis, support="nonzero").rank_is_bound
+
+
 def test_a_bound_of_the_rank_is_kept_in_the_file_and_refuses_a_likelihood_ratio(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

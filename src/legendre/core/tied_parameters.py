@@ -56,7 +56,7 @@ class Ties:
         return out
 
     @cached_property
-    def whole(self) -> bool:
+    def integral(self) -> bool:
         """Whether all coefficients are integers: then features are too, and their rank can be found in exact sums."""
         return bool((self.values == np.rint(self.values)).all())
 

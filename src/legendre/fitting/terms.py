@@ -48,7 +48,7 @@ def choose_terms(graph: InteractionGraph, data: Sparse, price: float) -> IntArra
     layout, settings = graph_tables(graph, cells), Settings.read(tol=2.0 / data.total, max_iter=6)
     hat = layout.cumulate(clique_sums(data, layout, data.total))
     while len(cells):  # none if every column has one level
-        theta, tables = fit_on(data, Cells(cells), settings, start=theta).theta, replace(layout, basis=cells)
+        theta, tables = fit_on(data, Cells(cells), settings, start=theta).theta, replace(layout, positions=cells)
         eta = tables.cumulate(propagate(tables, theta)[1].margins)
         with limit_blas(len(cells)):
             parts = [score_clique(tables, c, hat, eta, price / data.total) for c in range(len(tables.tree.cliques))]
@@ -73,7 +73,7 @@ def score_clique(
     a third of the price.
     """
     clique, p, q = tables.tree.cliques[c], tables.matrices(hat)[c].ravel(), tables.matrices(eta)[c].ravel()
-    used, terms = np.count_nonzero(tables.basis, axis=1), tables.basis[:, clique.modes]
+    used, terms = np.count_nonzero(tables.positions, axis=1), tables.positions[:, clique.modes]
     terms = terms[np.count_nonzero(terms, axis=1) == used]
 
     def place(cells: IntArray) -> IntArray:

@@ -286,14 +286,14 @@ class Cliques(Model):
     def weights(self) -> FloatArray:
         """The measure of each merged cell, 0 off the face."""
         every = freeze(volumes(self.quotient))
-        return every if self.whole else freeze(every * on_grid(self.tables.parts, self.quotient.merged_shape))
+        return every if self.whole else freeze(every * on_grid(self.tables.marks, self.quotient.merged_shape))
 
     def on_grid(self, marks: BoolArray) -> BoolArray:
         """Return marks, also those of the tables' cells, as an array over the merged cells."""
         if not self._on_tables(marks):
             return marks
         check_room(self.n_cells, 1, "marks of a merged grid", "Ask about some cells only.")
-        return on_grid(replace(self.tables, alive=marks).parts, self.quotient.merged_shape)
+        return on_grid(replace(self.tables, alive=marks).marks, self.quotient.merged_shape)
 
     def on_face(self, alive: BoolArray | None) -> Model:
         """Leave out the merged cells that are not marked; marks of the tables' cells are kept in the tables."""
@@ -318,7 +318,7 @@ class Cliques(Model):
     def with_columns(self, columns: IntArray) -> Self:
         """Keep only some parameters, by number; the tables keep their layout."""
         part = super().with_columns(columns)
-        return part if self.ties is not None else replace(part, tables=replace(self.tables, basis=part.positions))
+        return part if self.ties is not None else replace(part, tables=replace(self.tables, positions=part.positions))
 
     @property
     def n_summed(self) -> int:

@@ -33,7 +33,7 @@ from legendre.data.readers.encode import read_table
 from legendre.data.readers.labelled import is_frame
 from legendre.engines.choose import choose_engine
 from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.tables import Beliefs, Part, Tables, largest_sum, propagate
+from legendre.model.cliques.tables import Beliefs, Marks, Tables, largest_sum, propagate
 from legendre.model.model import Cliques, Model
 
 if TYPE_CHECKING:
@@ -166,12 +166,12 @@ class CliqueDistribution:
 
     model: Model  # on a full grid without a base measure; the tables of its cliques fit in memory
     theta: FloatArray
-    parts: tuple[Part, ...] = ()  # where Q is 0: modes, and which of their merged cells carry probability
+    marks: tuple[Marks, ...] = ()  # where Q is 0: modes, and which of their merged cells carry probability
 
     @cached_property
     def tables(self) -> Tables:
         """The layout of the tables of the model's cliques, with the cells where Q is 0 marked."""
-        return self.model.tables.with_parts(self.parts)
+        return self.model.tables.with_marks(self.marks)
 
     @cached_property
     def beliefs(self) -> tuple[float, Beliefs]:
@@ -203,14 +203,14 @@ class CliqueDistribution:
             home = tables.tree.home_of(coupled)
             if not set(coupled) <= set(tables.tree.cliques[home].modes):
                 # the usual limit, except that an answer which is itself large may have a tree of twice its size
-                tree = cliques_of(tables.basis, quotient.merged_shape, coupled)
+                tree = cliques_of(tables.positions, quotient.merged_shape, coupled)
                 if tree.n_cells > max(limits.LARGEST_CLIQUES, 2 * joint.size):
                     raise InvalidQuery(
                         f"the joint distribution of modes {coupled} needs tables of {size_name(tree.n_cells)} cells, "
                         "since the basis couples them through many others. Ask for fewer modes, or count them in "
                         "samples."
                     )
-                tables, home = replace(tables, tree=tree, alive=None).with_parts(self.parts), tree.home_of(coupled)
+                tables, home = replace(tables, tree=tree, alive=None).with_marks(self.marks), tree.home_of(coupled)
                 beliefs = propagate(tables, self.theta)[1]
             clique = tables.tree.cliques[home]
             table = tables.matrices(beliefs.margins)[home].reshape(clique.shape)
@@ -227,7 +227,7 @@ class CliqueDistribution:
         # a mode with a single merged level is in no clique, and fixing it changes nothing
         boxes = {k: quotient.boxes_along(k, np.array(level)) for k, level in at.items() if lengths[k] > 1}
         events = (((k,), np.arange(lengths[k]) == box) for k, box in boxes.items())
-        q = replace(self, parts=(*self.parts, *events))
+        q = replace(self, marks=(*self.marks, *events))
         if q.beliefs[0] == -np.inf:
             raise ImpossibleEvent("the event has probability 0")
         return q
@@ -282,7 +282,7 @@ def distribution_of(fit: Decomposition) -> Distribution:
     space = fit.model.on_face(fit._alive)
     if isinstance(space, Cliques):
         # ties are resolved: theta of each cell of B, instead of one of each parameter
-        return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), space.tables.parts)
+        return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), space.tables.marks)
     form = GridDistribution if fit.model.support.points is None else ListDistribution
     return form(fit.model, fit.theta, fit.psi, fit._alive)
 

@@ -142,12 +142,12 @@ class NaturalCG(Solver):
         model neglects as much. If progress is slow, as when some cells move far more than the average, the second term
         (choice 2 of Eisenstat and Walker 1996, with their 0.9) allows a larger share and saves products.
         """
-        point, (last, before) = state.point, state.memory or (None, math.inf)
-        pre = target.engine.preconditioner(point, last)
-        size = math.sqrt(float(point.gradient @ pre.apply(point.gradient)))  # about the Newton decrement
-        share = min(0.3, max(size, 0.9 * (size / before) ** 2))
-        direction, _ = solve_by_products(target, point, pre, share=share, floor=target.tol / 3)
-        return search(target, point, direction, (pre, size))
+        point, (last_inverse, last_size) = state.point, state.memory or (None, math.inf)
+        inverse = target.engine.preconditioner(point, last_inverse)
+        size = math.sqrt(float(point.gradient @ inverse.apply(point.gradient)))  # about the Newton decrement
+        share = min(0.3, max(size, 0.9 * (size / last_size) ** 2))
+        direction, _ = solve_by_products(target, point, inverse, share=share, floor=target.tol / 3)
+        return search(target, point, direction, (inverse, size))
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `newton_bound` does, with conjugate gradients in place of a factor.
@@ -160,9 +160,9 @@ class NaturalCG(Solver):
             return replace(state, gap=point.residual)
         if len(point.theta) <= limits.KEPT_JOINS and target.problem.model.n_cells <= limits.NUMPY_CELLS:
             return replace(state, gap=newton_bound(target, point)[0])
-        pre = target.engine.preconditioner(point, state.memory and state.memory[0])
-        direction, left = solve_by_products(target, point, pre, share=0.01, floor=ROUNDING)
-        gap, tilt = bound_along(target, point, direction, left)
+        inverse = target.engine.preconditioner(point, state.memory and state.memory[0])
+        direction, unsolved = solve_by_products(target, point, inverse, share=0.01, floor=ROUNDING)
+        gap, tilt = bound_along(target, point, direction, unsolved)
         return replace(state, gap=gap, tilt=tilt)
 
 
@@ -272,15 +272,20 @@ def bound(target: Target, point: Evaluation, direction: FloatArray, work: Worksp
         return np.inf, np.inf
     if not full:
         return gap, np.inf
-    if not target.attained:
-        # The probability of a cell that vanishes in the limit falls until it is below the rounding error of eta. Then
-        # eta equals eta_hat in every digit, although no finite theta attains the minimum. So the tilt must count the
-        # rounding errors too: errors of four random sign patterns show by how much they may tilt m.
-        noise = work.noise(target, point)
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, len(noise)))
-        moves = np.ascontiguousarray(work.factor.solve((noise * signs).T).T)
-        tilt += growth * max(map(target.engine.swing, moves))
-    return gap, tilt
+    return gap, tilt if target.attained else tilt + growth * _tilt_by_rounding(target, point, work)
+
+
+def _tilt_by_rounding(target: Target, point: Evaluation, work: Workspace) -> float:
+    """Estimate how far the rounding errors of eta may tilt m, by errors of this size with four random sign patterns.
+
+    The probability of a cell that vanishes in the limit falls until it is below the rounding error of eta. Then eta
+    equals eta_hat in every digit, although no finite theta attains the minimum. A tilt that is to prove that none
+    vanishes must therefore count these errors.
+    """
+    noise = work.noise(target, point)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, len(noise)))
+    moves = np.ascontiguousarray(work.factor.solve((noise * signs).T).T)
+    return max(map(target.engine.swing, moves))
 
 
 def bound_nearby(

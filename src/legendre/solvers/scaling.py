@@ -37,7 +37,7 @@ WINDOW = 5  # residuals over which the rate of convergence is measured
 class Margin:
     """A margin of the data, to which Q is scaled."""
 
-    others: Modes  # the modes that are summed out
+    summed: Modes  # the modes that are summed out
     values: FloatArray  # the margin of P, with length 1 in those modes
     rows: IntArray  # the numbers of the parameters that belong to this margin
     cells: tuple[IntArray, ...]  # the cells of these parameters, as indices of `values`
@@ -102,7 +102,7 @@ class Scaling(Solver):
             return None
         q, logs = scales.q.copy(), []
         for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
-            current = q.sum(axis=margin.others, keepdims=True)
+            current = q.sum(axis=margin.summed, keepdims=True)
             ratio = np.divide(margin.values, current, out=np.ones_like(current), where=current > 0)
             if not (ratio.all() and np.isfinite(ratio).all()):
                 return None  # P has an empty cell in this margin: cells vanish in the limit, and theta is not finite
@@ -121,20 +121,20 @@ def _bound_gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
     """Bound KL(P, Q) minus its minimum by the squared Newton decrement, see `newton.newton_bound`; and the tilt.
 
     No Fisher matrix is needed: a is found by the same cycles, linearised. It is changed margin by margin until ``q (1 +
-    a)`` has the margins of the data, to 1 % of what was missing at first. Both bounds are infinite if that takes more
-    than `max_cycles` or if ``q (1 + a)`` is negative somewhere.
+    a)`` has the margins of the data, to 1 % of what was missing at first: the bound itself is only good to a factor of
+    2. Both bounds are infinite if that takes more than `max_cycles` or if ``q (1 + a)`` is negative somewhere.
     """
     q = scales.q
-    margins = [(margin, q.sum(axis=margin.others, keepdims=True)) for margin in scales.margins]
+    margins = [(margin, q.sum(axis=margin.summed, keepdims=True)) for margin in scales.margins]
     a = np.zeros_like(q)
     first = 0.0
     rounding = float_info.epsilon * np.sqrt(q.size)  # of a sum of this many probabilities
     for _ in range(max_cycles):
         missing = 0.0
         for margin, current in margins:
-            wanted = margin.values - current - (q * a).sum(axis=margin.others, keepdims=True)
-            a += np.divide(wanted, current, out=np.zeros_like(current), where=current > 0)
-            missing = max(missing, float(np.abs(wanted).max()))
+            lack = margin.values - current - (q * a).sum(axis=margin.summed, keepdims=True)
+            a += np.divide(lack, current, out=np.zeros_like(current), where=current > 0)
+            missing = max(missing, float(np.abs(lack).max()))
         first = max(first, missing)
         if missing <= max(0.01 * first, rounding):
             if a.min() >= -1.0:
@@ -156,8 +156,8 @@ def _list_margins(problem: Problem) -> tuple[Margin, ...]:
         )
     positions, margins = problem.model.positions, []
     for group in running_order(modes) or modes:
-        rows, others = list_within(positions, group), tuple(k for k in range(positions.shape[1]) if k not in group)
-        margins.append(Margin(others, problem.margin(group), rows, tuple(positions[rows].T)))
+        rows, summed = list_within(positions, group), tuple(k for k in range(positions.shape[1]) if k not in group)
+        margins.append(Margin(summed, problem.margin(group), rows, tuple(positions[rows].T)))
     return tuple(margins)
 
 
@@ -169,7 +169,7 @@ def _make_point(scales: Scales) -> Point:
     """
     total, theta, eta = float(scales.q.sum()), scales.start.copy(), np.empty_like(scales.start)
     for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
-        eta[margin.rows] = zeta_adjoint(scales.q.sum(axis=margin.others, keepdims=True) / total)[margin.cells]
+        eta[margin.rows] = zeta_adjoint(scales.q.sum(axis=margin.summed, keepdims=True) / total)[margin.cells]
         theta[margin.rows] += moebius(log_scale)[margin.cells]
     bottom = sum(float(log_scale.flat[0]) for log_scale in scales.log_scales)
     return Point(theta, eta, scales.psi - bottom + float(np.log(total)))
@@ -295,13 +295,16 @@ def _require_matrix(target: Target) -> MatrixEngine:
 
 
 def _newton_direction(target: Target, state: State) -> FloatArray:
-    """Compute Newton's direction in theta: solve for the log factors, and take differences of neighbours."""
+    """Compute Newton's direction in theta: solve for the log factors, of which theta has the differences of neighbours.
+
+    Theta adds up to the log factors along each side of the matrix.
+    """
     engine, memory = _require_matrix(target), state.memory
-    at: Scaled = state.point.cache
-    q = engine.probabilities(state.point).reshape(len(at.f), len(at.g))
-    wanted = memory.rows - at.rows, memory.columns - at.columns
+    scaled: Scaled = state.point.cache
+    q = engine.probabilities(state.point).reshape(len(scaled.f), len(scaled.g))
     direction = np.empty(engine.n_params)
-    for line, change in zip(engine.lines, reduced_newton(q, *wanted), strict=True):
+    changes = reduced_newton(q, memory.rows - scaled.rows, memory.columns - scaled.columns)
+    for line, change in zip(engine.lines, changes, strict=True):
         direction[line] = np.diff(change)
     return direction
 

@@ -23,16 +23,16 @@ class Link:
     """How the modes that a clique shares with its parent lie in the parent's table: messages between the two use it."""
 
     above: int  # the number of the parent
-    parent: Shape  # the shape of the parent's table
-    kept: Shape  # the same shape with length 1 for axes that are not shared
+    shape: Shape  # of the parent's table
+    shared_shape: Shape  # the same with length 1 for axes that are not shared
     summed: Modes  # the numbers of the axes that are not shared
 
     @classmethod
     def of(cls, child: Clique, parent: Clique) -> Link:
         """Find the shared modes of a clique among the axes of its parent."""
         summed = tuple(axis for axis, k in enumerate(parent.modes) if k not in child.modes[: child.shared])
-        kept = tuple(1 if axis in summed else length for axis, length in enumerate(parent.shape))
-        return cls(child.parent, parent.shape, kept, summed)
+        shared_shape = tuple(1 if axis in summed else length for axis, length in enumerate(parent.shape))
+        return cls(child.parent, parent.shape, shared_shape, summed)
 
     def add(self, values: FloatArray, table: FloatArray) -> None:
         """Add a message, with an entry for each cell of the shared modes, to the parent's table, in place.
@@ -40,20 +40,20 @@ class Link:
         The table is a matrix from `Tables.matrices`; a third axis, which numbers vectors, is carried along.
         """
         rest = table.shape[2:]
-        view = table.reshape(*self.parent, *rest)
-        view += values.reshape(*self.kept, *rest)
+        view = table.reshape(*self.shape, *rest)
+        view += values.reshape(*self.shared_shape, *rest)
 
     def reduce(self, table: FloatArray, by: np.ufunc = np.add) -> FloatArray:
         """Sum the parent's table over the modes that are not shared, or take maxima: an entry for each shared cell."""
         rest = table.shape[2:]
-        return np.asarray(by.reduce(table.reshape(*self.parent, *rest), axis=self.summed)).reshape(-1, *rest)
+        return np.asarray(by.reduce(table.reshape(*self.shape, *rest), axis=self.summed)).reshape(-1, *rest)
 
 
 # Cells that vanish. If B fits the tables of a junction tree exactly, the limit Q is the product of the data's tables
 # divided by the tables of the separators (Lauritzen 1996, section 4.4). A cell of the grid therefore carries
 # probability if each table does at the cell that it falls on.
 
-Part = tuple[Modes, BoolArray]  # modes that B couples, and which of their merged cells carry probability
+Marks = tuple[Modes, BoolArray]  # modes that B couples, and which of their merged cells carry probability
 
 
 @frozen
@@ -64,9 +64,9 @@ class Tables:
     """
 
     quotient: Quotient  # the boxes of a full grid without a base measure
-    basis: IntArray  # the cells of B in merged coordinates, k x N
+    positions: IntArray  # the cells of B in merged coordinates, k x N
     tree: CliqueTree  # the cliques of the modes that they couple
-    alive: BoolArray | None = None  # (size,) marks cells that carry probability, see `parts`; ``None``: all do
+    alive: BoolArray | None = None  # (size,) marks cells that carry probability, see `marks`; ``None``: all do
 
     @cached_property
     def size(self) -> int:
@@ -83,15 +83,13 @@ class Tables:
         return out
 
     @cached_property
-    def _places(self) -> list[tuple[slice, tuple[int, int]]]:
+    def _layout(self) -> list[tuple[slice, tuple[int, int]]]:
         """For each clique, where its table lies, and its shape as a matrix: shared cells x cells of its own modes."""
-        # where the next table of each shape goes
-        free, out = {shape: start for start, _, shape in self.groups}, []
+        starts, out = {shape: start for start, _, shape in self.groups}, []  # of the next table of each shape
         for clique in self.tree.cliques:
-            start, rows = free[clique.shape], math.prod(clique.shape[: clique.shared])
-            own = math.prod(clique.shape[clique.shared :])
-            free[clique.shape] = stop = start + rows * own
-            out.append((slice(start, stop), (rows, own)))
+            start, n_rows = starts[clique.shape], math.prod(clique.shape[: clique.shared])
+            starts[clique.shape] = stop = start + clique.n_cells
+            out.append((slice(start, stop), (n_rows, clique.n_cells // n_rows)))
         return out
 
     @cached_property
@@ -100,31 +98,31 @@ class Tables:
 
         The minimum then has a closed form (`closed_form`).
         """
-        # A parameter belongs to the table in which its cell is not 0 on all of the clique's own modes; a cell that is 0
-        # there concerns shared modes only, and its parameter belongs to the parent, or is the bottom.
-        return sum(states * (inside - 1) for _, (states, inside) in self._places) == len(self.basis)
+        # Column 0 of a matrix has the cells that are 0 in all of the clique's own modes. They concern shared modes
+        # only, so their parameters belong to the parent's table (at a root, it is the bottom); others have one here.
+        return sum(n_rows * (n_columns - 1) for _, (n_rows, n_columns) in self._layout) == len(self.positions)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """The tables in which some cells have no probability, with marks of the other cells, in any layout."""
+    def marks(self) -> tuple[Marks, ...]:
+        """The marks of each table in which some cells carry no probability; they do not depend on the layout."""
         if self.alive is None:
             return ()
         pairs = zip(self.tree.cliques, self.matrices(self.alive), strict=True)
         return tuple((clique.modes, alive.reshape(clique.shape)) for clique, alive in pairs if not alive.all())
 
-    def with_parts(self, parts: Sequence[Part]) -> Tables:
-        """Return these tables with the cells of parts marked; some clique must hold all modes of each part.
+    def with_marks(self, found: Sequence[Marks]) -> Tables:
+        """Return these tables with cells marked as `marks` found them in tables of another layout.
 
         A question about a joint margin needs a junction tree that has a clique for it; this carries the face of a fit
-        over.
+        over. Some clique must hold all modes of each table that was found.
         """
-        marks = np.ones(self.size, dtype=np.bool_)
-        for modes, alive in parts:
+        every = np.ones(self.size, dtype=np.bool_)
+        for modes, alive in found:
             home = self.tree.home_of(modes)
             clique = self.tree.cliques[home]
-            table = self.matrices(marks)[home].reshape(clique.shape)
+            table = self.matrices(every)[home].reshape(clique.shape)
             table &= _broadcast_table(alive, modes, clique.modes)
-        return replace(self, alive=marks) if parts else self
+        return replace(self, alive=every) if found else self
 
     @property
     def n_free(self) -> int:
@@ -145,7 +143,7 @@ class Tables:
         if self.alive is None:
             return math.prod(self.quotient.shape)
         # a float holds powers of 2 up to 1023: beyond 2^60 the rest is shifted as an integer
-        bits = propagate(self, np.zeros(len(self.basis)))[0] / math.log(2.0)
+        bits = propagate(self, np.zeros(len(self.positions)))[0] / math.log(2.0)
         if bits == -math.inf:
             return 0
         spare = max(int(bits) - 60, 0)
@@ -156,7 +154,7 @@ class Tables:
 
         `tables` holds all tables; a second axis of it, which numbers vectors, becomes the third of the matrices.
         """
-        return [tables[where].reshape(*shape, *tables.shape[1:]) for where, shape in self._places]
+        return [tables[where].reshape(*shape, *tables.shape[1:]) for where, shape in self._layout]
 
     @cached_property
     def links(self) -> list[Link | None]:
@@ -165,21 +163,21 @@ class Tables:
         return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
 
     @cached_property
-    def positions(self) -> IntArray:
+    def places(self) -> IntArray:
         """(k,) the place of each cell of B in the array: in the table of its home clique."""
-        out = np.empty(len(self.basis), dtype=np.int64)
+        out = np.empty(len(self.positions), dtype=np.int64)
         for c, rows in self.by_clique():
-            out[rows] = self._places[c][0].start + self.flat(c, self.basis[rows].T)
+            out[rows] = self._layout[c][0].start + self.flat(c, self.positions[rows].T)
         return out
 
     def by_clique(self) -> Iterator[tuple[int, IntArray]]:
         """Yield the number of each clique that has parameters, and the numbers of these."""
-        homes = self.tree.homes(self.basis)
+        homes = self.tree.homes(self.positions)
         order = np.argsort(homes, kind="stable")
         found, first = np.unique(homes[order], return_index=True)
         yield from zip(found.tolist(), np.split(order, first[1:]), strict=False)  # without parameters there is none
 
-    def columns(self, cells: IntArray, block: int = 1 << 12) -> IntArray:
+    def merge_by_mode(self, cells: IntArray, block: int = 1 << 12) -> IntArray:
         """Find the merged coordinates of cells (n x N, not merged), transposed to N x n: `flat` reads mode after mode.
 
         Modes that are in no clique stay 0. Cells are read a `block` at a time, which stays in the processor's cache.
@@ -192,24 +190,24 @@ class Tables:
             part = slice(start, start + block)
             for k in np.flatnonzero(self.tree.home >= 0).tolist():
                 column = cells[part, k]
-                merged = len(quotient.cuts[k]) < quotient.shape[k]
-                out[k, part] = quotient.boxes_along(k, column) if merged else column
+                is_merged = len(quotient.cuts[k]) < quotient.shape[k]
+                out[k, part] = quotient.boxes_along(k, column) if is_merged else column
         return out
 
-    def flat(self, c: int, columns: IntArray) -> IntArray:
-        """Find the place (C order) of n cells in the table of clique c; `columns` holds merged coordinates, N x n."""
+    def flat(self, c: int, by_mode: IntArray) -> IntArray:
+        """Find the place (C order) of n cells in the table of clique c; `by_mode` is what `merge_by_mode` returns."""
         clique = self.tree.cliques[c]
-        out: IntArray = columns[clique.modes[0]].astype(np.int64)
+        out: IntArray = by_mode[clique.modes[0]].astype(np.int64)
         for k, length in zip(clique.modes[1:], clique.shape[1:], strict=True):
             out *= length
-            out += columns[k]
+            out += by_mode[k]
         return out
 
     def counts(self, cells: IntArray, weights: FloatArray | None = None) -> FloatArray:
         """Count the cells (n x N, not merged) that fall on each cell of each table, or add up their weights (n,)."""
-        columns, out = self.columns(cells), np.empty(self.size)
+        by_mode, out = self.merge_by_mode(cells), np.empty(self.size)
         for c, table in enumerate(self.matrices(out)):
-            table[:] = np.bincount(self.flat(c, columns), weights, table.size).reshape(table.shape)
+            table[:] = np.bincount(self.flat(c, by_mode), weights, table.size).reshape(table.shape)
         return out
 
     def at(self, tables: FloatArray, cells: IntArray) -> FloatArray:
@@ -217,9 +215,9 @@ class Tables:
 
         If the tables hold the terms of a sum over cliques, such as log q, this is the sum.
         """
-        columns, out = self.columns(cells), np.zeros(len(cells))
+        by_mode, out = self.merge_by_mode(cells), np.zeros(len(cells))
         for c, table in enumerate(self.matrices(tables)):
-            out += table.take(self.flat(c, columns))
+            out += table.take(self.flat(c, by_mode))
         return out
 
     @cached_property
@@ -230,8 +228,8 @@ class Tables:
         """
         out = np.empty(self.size)
         for matrix, clique in zip(self.matrices(out), self.tree.cliques, strict=True):
-            own = [np.log(self.quotient.lengths[k]) for k in clique.modes[clique.shared :]]
-            matrix[:] = reduce(np.add.outer, own).ravel()
+            log_lengths = [np.log(self.quotient.lengths[k]) for k in clique.modes[clique.shared :]]
+            matrix[:] = reduce(np.add.outer, log_lengths).ravel()
         return out
 
     @cached_property
@@ -246,7 +244,7 @@ class Tables:
         Each parameter is in one table, so ``zeta(vector)`` at a cell is the sum over the tables that it falls on.
         """
         out = np.zeros((self.size, *vector.shape[1:]))
-        out[self.positions] = vector
+        out[self.places] = vector
         for stack in self._stacks(out):
             accumulate(stack, first=out.ndim)
         return out
@@ -256,7 +254,7 @@ class Tables:
 
         `tables` may have a second axis; the sums then have it too.
         """
-        return self.cumulate(tables)[self.positions]
+        return self.cumulate(tables)[self.places]
 
     def cumulate(self, tables: FloatArray) -> FloatArray:
         """Sum each table at or above each of its cells."""
@@ -301,12 +299,12 @@ def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
     Each clique contributes its margin given the shared modes (Lauritzen 1996, section 4.4). `sums` must be positive at
     all cells of tables that can carry probability.
     """
-    out = _log_or_zero(sums)
-    for table, own, link in zip(tables.matrices(out), tables.matrices(sums), tables.links, strict=True):
+    log_q = _log_or_zero(sums)
+    for conditional, table, link in zip(tables.matrices(log_q), tables.matrices(sums), tables.links, strict=True):
         if link is not None:
-            table -= _log_or_zero(own.sum(axis=1))[:, None]
-    out -= tables.log_lengths
-    return theta_of(tables, out)
+            conditional -= _log_or_zero(table.sum(axis=1))[:, None]
+    log_q -= tables.log_lengths  # from a merged cell to the cells that it stands for
+    return theta_of(tables, log_q)
 
 
 def _log_or_zero(sums: FloatArray) -> FloatArray:
@@ -314,23 +312,23 @@ def _log_or_zero(sums: FloatArray) -> FloatArray:
     return np.log(np.where(sums > 0, sums, 1.0))
 
 
-def theta_of(tables: Tables, out: FloatArray) -> FloatArray:
-    """Return theta (k,) whose zeta is the sum of the tables `out`, up to a constant; overwrite the tables.
+def theta_of(tables: Tables, terms: FloatArray) -> FloatArray:
+    """Return theta (k,) whose zeta is, up to a constant, the sum of the terms of all cliques; overwrite these.
 
     This is Möbius inversion within each table: differences along every mode. Every table must have all its parameters.
     """
-    for start, stop, sides in tables.groups:
-        stack = out[start:stop].reshape(-1, *sides)
+    for start, stop, shape in tables.groups:
+        stack = terms[start:stop].reshape(-1, *shape)
         for axis in range(1, stack.ndim):
             stack = np.diff(stack, axis=axis, prepend=0.0)
-        out[start:stop] = stack.ravel()
-    matrices = tables.matrices(out)
+        terms[start:stop] = stack.ravel()
+    matrices = tables.matrices(terms)
     for table, link in zip(reversed(matrices), reversed(tables.links), strict=True):
         if link is not None:  # what concerns only shared modes (column 0) belongs to the parent's parameters
-            above = matrices[link.above].reshape(link.parent)
+            above = matrices[link.above].reshape(link.shape)
             bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
-            above[bottom] += table[:, 0].reshape(link.kept)
-    return out[tables.positions]
+            above[bottom] += table[:, 0].reshape(link.shared_shape)
+    return terms[tables.places]
 
 
 def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float, float]:
@@ -341,8 +339,8 @@ def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float
     """
     gap = drift = 0.0
     for m, q in zip(tables.matrices(sums), tables.matrices(margins), strict=True):
-        seen = m.sum(axis=1) > 0  # rows of cells that vanish have no mass in either
-        m, q = m[seen], q[seen]
+        filled = m.sum(axis=1) > 0  # rows of cells that vanish have no mass in either
+        m, q = m[filled], q[filled]
         ratio = np.log(np.divide(m, q, out=np.ones_like(m), where=m > 0))
         # from margins to conditionals: subtract the log ratio of the shared modes' margins
         ratio -= np.where(m > 0, np.log(m.sum(axis=1) / q.sum(axis=1))[:, None], 0.0)
@@ -351,18 +349,17 @@ def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float
     return max(gap, 0.0), float(np.expm1(drift))
 
 
-def on_grid(parts: Iterable[Part], merged_shape: Shape) -> BoolArray:
-    """Mark the merged cells that carry probability, as an array of this shape: those that all parts mark."""
+def on_grid(found: Iterable[Marks], merged_shape: Shape) -> BoolArray:
+    """Mark the merged cells that carry probability, as an array of this shape: those that are marked in every table."""
     out = np.ones(merged_shape, dtype=np.bool_)
-    for modes, alive in parts:
+    for modes, alive in found:
         out &= _broadcast_table(alive, modes, tuple(range(len(merged_shape))))
     return out
 
 
 def _broadcast_table(table: BoolArray, modes: Modes, every: Modes) -> BoolArray:
     """Transpose a table over `modes` and insert axes of length 1, so that it broadcasts over `every` mode."""
-    kept = [k for k in every if k in modes]
-    turned = table.transpose([modes.index(k) for k in kept])
+    turned = table.transpose([modes.index(k) for k in every if k in modes])
     return np.expand_dims(turned, tuple(axis for axis, k in enumerate(every) if k not in modes))
 
 
@@ -429,15 +426,15 @@ def _normalise(table: FloatArray, *, partial: bool) -> FloatArray:
     return message
 
 
-def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
+def largest_sum(tables: Tables, terms: FloatArray) -> tuple[float, FloatArray]:
     """Return the maximum over all cells of a sum of one term for each clique, and its maxima given each table's cells.
 
-    `parts` holds the terms, such as log q, and is overwritten with these "max-marginals". As `propagate`, with maxima
-    instead of sums (the Viterbi algorithm, if the tree is a chain).
+    `terms`, such as those of log q, are overwritten with these "max-marginals". As `propagate`, with maxima instead of
+    sums (the Viterbi algorithm, if the tree is a chain).
     """
     if tables.alive is not None:
-        parts[~tables.alive] = -np.inf
-    links, matrices = tables.links, tables.matrices(parts)
+        terms[~tables.alive] = -np.inf
+    links, matrices = tables.links, tables.matrices(terms)
     messages = []  # from the last clique to the first
     total = 0.0
     for table, link in zip(reversed(matrices), reversed(links), strict=True):
@@ -453,4 +450,4 @@ def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
             # replace the maximum over the clique's own side by that over everything; rows without a cell stay -inf
             inside = np.where(message > -np.inf, message, 0.0)
             table += (link.reduce(matrices[link.above], np.maximum) - inside)[:, None]
-    return total, parts
+    return total, terms

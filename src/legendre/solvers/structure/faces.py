@@ -137,7 +137,7 @@ def _find_table_face(problem: Problem) -> Face | None:
         return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
     if margins is None:
         return None
-    marked = space.tables.with_parts([(modes, values > 0) for modes, values in margins.items() if not values.all()])
+    marked = space.tables.with_marks([(modes, values > 0) for modes, values in margins.items() if not values.all()])
     face = Face(marked.alive, _lower_empty_margins(space, margins), certain=False)
     if marked.alive is None:
         return face
@@ -196,13 +196,13 @@ def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntA
         return {}
     space = model.on_face(alive)
     if isinstance(space, Cliques):
-        parts = space.tables.parts
+        tables = space.tables.marks
     else:
         every = range(alive.ndim)
-        parts = tuple(
+        tables = tuple(
             (modes, np.any(alive, axis=tuple(k for k in every if k not in modes))) for modes in fitted_margins(model)
         )
-    found = {tuple(sorted(modes)): _list_unmarked(model, modes, marks) for modes, marks in parts}
+    found = {tuple(sorted(modes)): _list_unmarked(model, modes, marks) for modes, marks in tables}
     return {modes: entries for modes, entries in sorted(found.items()) if len(entries)}
 
 
@@ -407,7 +407,7 @@ def _search_tables(problem: Problem, face: Face, most: int = 100_000) -> Face:
 
 def _list_blocks(tables: Tables) -> list[list[int]]:
     """List sets of cliques, joined in the tree, between which B fits all that two tables share."""
-    used, blocks = tables.basis > 0, dict[int, list[int]]()
+    used, blocks = tables.positions > 0, dict[int, list[int]]()
     n_used, first = used.sum(axis=1), list[int]()
     for c, clique in enumerate(tables.tree.cliques):
         shared = list(clique.modes[: clique.shared])
@@ -431,7 +431,7 @@ def _form_equations(tables: Tables, cliques: list[int]) -> tuple[Any, IntArray] 
     """
     from scipy.sparse import csr_array, hstack
 
-    used, parts, columns = tables.basis > 0, list[Any](), list[IntArray]()
+    used, parts, columns = tables.positions > 0, list[Any](), list[IntArray]()
     free, n_used = np.ones(len(used), dtype=np.bool_), used.sum(axis=1)
     for c in cliques:
         clique, link = tables.tree.cliques[c], tables.links[c]
@@ -443,7 +443,7 @@ def _form_equations(tables: Tables, cliques: list[int]) -> tuple[Any, IntArray] 
         shared = np.eye(n_shared) if inside else np.ones((n_shared, 1))
         part = np.zeros((tables.size, n_own + shared.shape[1]))
         matrices = tables.matrices(part)
-        features = zeta_rows(np.argwhere(np.ones(clique.shape)), tables.basis[own][:, clique.modes])
+        features = zeta_rows(np.argwhere(np.ones(clique.shape)), tables.positions[own][:, clique.modes])
         matrices[c][..., :n_own] = features.reshape(n_shared, -1, n_own)
         matrices[c][..., n_own:] = -shared[:, None]
         if link is not None and inside:

@@ -47,39 +47,39 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     >>> identify(Model.of(Support((2, 3), mask), None, one_body)).value.tolist()
     [[True, True, False], [True, True, False]]
     """
-    seen = model.alive if face is None else model.on_grid(face)
+    observed = model.alive if face is None else model.on_grid(face)
     # if the bottom and all cells of B are observed, Möbius inversion gives theta, and so every value
-    if seen[(0,) * seen.ndim] and seen[tuple(model.positions.T)].all():
-        return Identified(np.ones(seen.shape, dtype=np.bool_), np.zeros(seen.shape, dtype=np.bool_))
-    functions = vanishing_functions(model, seen)
+    if observed[(0,) * observed.ndim] and observed[tuple(model.positions.T)].all():
+        return Identified(np.ones(observed.shape, dtype=np.bool_), np.zeros(observed.shape, dtype=np.bool_))
+    functions = vanishing_functions(model, observed)
     if functions is None:
         return None
     value = np.abs(functions).max(axis=0, initial=0.0) <= SURELY_ZERO
-    gone = model.alive & ~seen
+    gone = model.alive & ~observed
     unknown = ~(value | gone)
     if not gone.any() or not unknown.any():
         return Identified(value, gone & ~value)
-    return Identified(value, _mark_cone(model, seen, functions, unknown, gone) & ~value)
+    return Identified(value, _mark_cone(model, observed, functions, unknown, gone) & ~value)
 
 
-def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
+def vanishing_functions(model: Model, observed: BoolArray) -> FloatArray | None:
     """Draw random functions of the model that are 0 on the observed cells (n x the merged grid).
 
     Large sets of margins are tried without a matrix first. ``None`` if no method gives values that are clearly 0 or
     clearly not, or if the basis is too large for a matrix.
     """
     margins = None if model.n_params < limits.TABLES_FROM else generating_margins(model)
-    functions = None if margins is None else from_tables(margins, seen)
-    if functions is not None and _is_clear(functions, seen):
+    functions = None if margins is None else from_tables(margins, observed)
+    if functions is not None and _is_clear(functions, observed):
         return functions
-    functions = from_covariance(model, seen) if len(model.positions) <= limits.LARGEST_MATRIX else None
-    return functions if functions is not None and _is_clear(functions, seen) else None
+    functions = from_covariance(model, observed) if len(model.positions) <= limits.LARGEST_MATRIX else None
+    return functions if functions is not None and _is_clear(functions, observed) else None
 
 
-def _is_clear(functions: FloatArray, seen: BoolArray) -> bool:
+def _is_clear(functions: FloatArray, observed: BoolArray) -> bool:
     """Return whether the functions are 0 on the observed cells, and at every other cell clearly 0 or clearly not."""
     size = np.abs(functions).max(axis=0, initial=0.0)
-    return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
+    return bool(size[observed].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
 
 
 def open_directions(model: Model, kept: IntArray | None = None, most: int | None = None) -> FloatArray:
@@ -111,7 +111,7 @@ def round_near(numbers: FloatArray, rounding: float = 1e-9) -> FloatArray:
 
 
 def from_covariance(
-    model: Model, seen: BoolArray, *, every: bool = False, most_directions: int = 300
+    model: Model, observed: BoolArray, *, every: bool = False, most_directions: int = 300
 ) -> FloatArray | None:
     """Draw functions that are 0 on the observed cells, by the covariance matrix of the features there.
 
@@ -119,53 +119,53 @@ def from_covariance(
     Otherwise it is four random ones at most: the chance that all of them are near 0 at a cell where some function is
     not is negligible.
     """
-    directions = open_directions(model.on_face(seen), most=most_directions + 1 if every else 4)
+    directions = open_directions(model.on_face(observed), most=most_directions + 1 if every else 4)
     if len(directions) > most_directions:
         return None
-    functions = np.empty((len(directions), *seen.shape))
+    functions = np.empty((len(directions), *observed.shape))
     for function, direction in zip(functions, directions, strict=True):
         function[...] = model.below(direction)
-        function -= function[seen].mean()  # it is constant there
+        function -= function[observed].mean()  # it is constant there
     return functions
 
 
 def from_tables(
-    margins: list[Modes], seen: BoolArray, *, n_draws: int = 4, max_visits: float = 1e11
+    margins: list[Modes], observed: BoolArray, *, n_draws: int = 4, max_visits: float = 1e11
 ) -> FloatArray | None:
     """Draw functions that are 0 on the observed cells, without a matrix, for a basis that is a set of margins.
 
     The functions of such a model are sums of tables, one for each margin. Random tables are drawn, and the tables of
     least norm with the same sum on the observed cells, which LSQR finds, are subtracted. ``None`` if that would visit
-    cells more than `max_visits` times. `seen` marks the observed cells of the merged grid.
+    cells more than `max_visits` times. `observed` marks the observed cells of the merged grid.
     """
     from scipy.sparse.linalg import LinearOperator, lsqr
 
-    shapes = [tuple(n if k in modes else 1 for k, n in enumerate(seen.shape)) for modes in margins]
-    others = [tuple(k for k in range(seen.ndim) if k not in modes) for modes in margins]
+    shapes = [tuple(n if k in modes else 1 for k, n in enumerate(observed.shape)) for modes in margins]
+    summed = [tuple(k for k in range(observed.ndim) if k not in modes) for modes in margins]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
 
     def spread(tables: FloatArray) -> FloatArray:
         """Add the tables up on the grid."""
-        out = np.zeros(seen.shape)
+        out = np.zeros(observed.shape)
         for part, shape in zip(np.split(tables, ends[:-1]), shapes, strict=True):
             out += part.reshape(shape)
         return out
 
     def collect(values: FloatArray) -> FloatArray:
         """Sum values on the observed cells onto the margins: the transpose of `spread` on those cells."""
-        grid = np.zeros(seen.shape)
-        grid[seen] = values
-        return np.concatenate([grid.sum(axis=axes).ravel() for axes in others])
+        grid = np.zeros(observed.shape)
+        grid[observed] = values
+        return np.concatenate([grid.sum(axis=axes).ravel() for axes in summed])
 
-    size = np.count_nonzero(seen), int(ends[-1])
+    size = np.count_nonzero(observed), int(ends[-1])
     # a step of LSQR visits every cell twice for each margin
-    most = min(2_000, int(max_visits / (2.0 * n_draws * len(margins) * seen.size)))
-    operator = LinearOperator(size, lambda tables: spread(tables)[seen], collect, dtype=np.float64)
+    most = min(2_000, int(max_visits / (2.0 * n_draws * len(margins) * observed.size)))
+    operator = LinearOperator(size, lambda tables: spread(tables)[observed], collect, dtype=np.float64)
     rng = np.random.default_rng(0)
-    functions = np.empty((n_draws, *seen.shape))
+    functions = np.empty((n_draws, *observed.shape))
     for function in functions:
         function[...] = spread(rng.normal(size=size[1]))
-        answer = lsqr(operator, function[seen], atol=1e-14, btol=1e-14, conlim=0, iter_lim=most)
+        answer = lsqr(operator, function[observed], atol=1e-14, btol=1e-14, conlim=0, iter_lim=most)
         if answer[1] == 7:  # LSQR has reached iter_lim
             return None
         function -= spread(answer[0])
@@ -174,7 +174,7 @@ def from_tables(
 
 def _mark_cone(
     model: Model,
-    seen: BoolArray,
+    observed: BoolArray,
     functions: FloatArray,
     unknown: BoolArray,
     gone: BoolArray,
@@ -184,12 +184,12 @@ def _mark_cone(
 ) -> BoolArray:
     """Mark the cells that lie, up to combinations of the face, in the cone that the vanishing cells span; and these.
 
-    The values at a cell of all functions that are 0 on the face (`seen`) are a vector, and its multiples are a ray. A
-    cell that is `unknown` is 0 in the limit if its ray is in the cone of the rays of cells that are `gone`. The random
-    `functions` are enough to recognise a ray that is equal to one of these. For a sum of several rays, a basis of all
-    functions is needed, and nonnegative least squares decides. Rays of length 1 that differ by at most `same` count as
-    equal: their coordinates are ratios of small integers, so different rays differ by more. More than `most_cones`
-    least squares would take too long; cells are then left unmarked.
+    The values at a cell of all functions that are 0 on the face (`observed`) are a vector, and its multiples are a ray.
+    A cell that is `unknown` is 0 in the limit if its ray is in the cone of the rays of cells that are `gone`. The
+    random `functions` are enough to recognise a ray that is equal to one of these. For a sum of several rays, a basis
+    of all functions is needed, and nonnegative least squares decides. Rays of length 1 that differ by at most `same`
+    count as equal: their coordinates are ratios of small integers, so different rays differ by more. More than
+    `most_cones` least squares would take too long; cells are then left unmarked.
     """
     from scipy.optimize import nnls
     from scipy.spatial import cKDTree
@@ -197,7 +197,9 @@ def _mark_cone(
     zero = gone.copy()
     zero[unknown] = cKDTree(_scale_to_unit(functions[:, gone])).query(_scale_to_unit(functions[:, unknown]))[0] <= same
     left = unknown & ~zero
-    basis = from_covariance(model, seen, every=True) if left.any() and model.n_params <= limits.LARGEST_MATRIX else None
+    basis = None
+    if left.any() and model.n_params <= limits.LARGEST_MATRIX:
+        basis = from_covariance(model, observed, every=True)
     if basis is not None:
         rows, place = np.unique(_scale_to_unit(basis[:, left]).round(9), axis=0, return_inverse=True)
         if len(rows) <= most_cones:

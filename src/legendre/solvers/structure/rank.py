@@ -37,21 +37,20 @@ class Rank:
 def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     """Count the independent parameters: the degrees of freedom of the model.
 
-    `columns` are the parameters that `independent` found, ``None`` if it was not called. If a basis is too large for
-    its Fisher matrix, a cheap argument may count them; otherwise the result is an upper bound.
+    `columns` are the parameters that `independent` found, ``None`` if it was not called. It finds them by a matrix, and
+    keeps all of a basis that is too large for one. Then a cheap argument may count the independent ones; otherwise the
+    result is an upper bound.
     """
     k = model.n_params
     if model.plain:
         return Rank(k)
     if is_product(model):
         return Rank(model.tables.n_free)
-    if model.ties is not None:
-        return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
-    if k == math.prod(model.quotient.merged_shape) - 1:  # B is all cells but the bottom: it spans all functions
+    if model.ties is None and k == math.prod(model.quotient.merged_shape) - 1:  # B is all cells: it spans all functions
         return Rank(model.n_alive - 1)
-    if columns is not None and (k <= limits.LARGEST_MATRIX or model.carries(model.positions).all()):
+    if columns is not None and (k <= limits.LARGEST_MATRIX or _are_independent(model)):
         return Rank(len(columns))
-    if isinstance(model, Cliques):
+    if model.ties is not None or isinstance(model, Cliques):  # what follows is about features of cells on a grid
         return Rank(k, exact=False)
     most = Rank(min(k, max(model.n_alive - 1, 0)), exact=False)
     counted = _count_by_reference(model)
@@ -70,9 +69,9 @@ def _count_by_reference(model: Model) -> Rank | None:
     if generating_margins(model) is None:
         return None
     alive, every = model.alive, range(model.alive.ndim)
-    seen = sum(alive.sum(axis=tuple(j for j in every if j != k), keepdims=True) for k in every)
     # the cell whose levels occur most often in Omega: most of the cells that differ from it on S only are there too
-    reference = np.unravel_index(int(np.argmax(np.where(alive, seen, 0))), alive.shape)
+    occurrences = sum(alive.sum(axis=tuple(j for j in every if j != k), keepdims=True) for k in every)
+    reference = np.unravel_index(int(np.argmax(np.where(alive, occurrences, 0))), alive.shape)
     most = least = 0
     for modes in model.patterns:
         unlike = np.ix_(*(np.delete(np.arange(alive.shape[k]), reference[k]) for k in modes))
@@ -86,24 +85,29 @@ def _count_by_reference(model: Model) -> Rank | None:
 def independent(model: Model) -> IntArray:
     """List the numbers of a maximal independent set of parameters, in rising order.
 
-    If the merged cell of every basis cell holds a cell of Omega, the zeta matrix on these cells is unitriangular, so
-    all features are independent. If some cell of Omega, such as the bottom, is above no basis cell, the constant is
-    independent of them too, and all parameters are kept. Otherwise a pivoted Cholesky factor of the covariance of the
-    features decides. All parameters are kept if there are too many for a matrix: theta may then not be unique, but Q is
-    (`rank_of` counts them).
+    If no cheap argument finds it, a pivoted Cholesky factor of the covariance of the features does. All parameters are
+    kept if there are too many for a matrix: theta may then not be unique, but Q is (`rank_of` counts them).
     """
     every = np.arange(model.n_params)
     if model.plain or model.n_params > limits.LARGEST_MATRIX:
         return every
     if is_product(model):
         return _find_free_in_tables(model.tables)
-    if model.ties is None and model.carries(model.positions).all():
-        bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)
-        if model.carries(bottom)[0]:
-            return every
-        if not isinstance(model, Cliques) and (model.below(np.ones(model.n_params))[model.alive] == 0).any():
-            return every
-    return every[independent_columns(covariance(model), model.n_summed)]
+    return every if _are_independent(model) else independent_columns(covariance(model), model.n_summed)
+
+
+def _are_independent(model: Model) -> bool:
+    """Return whether it is easily seen that all parameters are independent, also of the constant.
+
+    If the merged cell of every basis cell holds a cell of Omega, the zeta matrix on these cells is unitriangular, so
+    all features are independent. If some cell of Omega, such as the bottom, is above no basis cell, the constant is
+    independent of them too.
+    """
+    if model.ties is not None or not model.carries(model.positions).all():
+        return False
+    if model.carries(np.zeros((1, model.positions.shape[1]), dtype=np.int64))[0]:
+        return True
+    return not isinstance(model, Cliques) and bool((model.below(np.ones(model.n_params))[model.alive] == 0).any())
 
 
 def is_product(space: Model) -> TypeGuard[Cliques]:
@@ -124,7 +128,7 @@ def _find_free_in_tables(tables: Tables) -> IntArray:
         alive, clique = marks[c], tables.tree.cliques[c]
         if not alive.all():
             cells = np.argwhere(alive.reshape(clique.shape))
-            features = zeta_rows(cells, tables.basis[rows][:, clique.modes])
+            features = zeta_rows(cells, tables.positions[rows][:, clique.modes])
             states = np.nonzero(alive)[0]  # for each cell, the number of its combination of shared levels
             means = np.zeros((len(alive), len(rows)))
             np.add.at(means, states, features)
@@ -147,8 +151,8 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
         n, engine = model.n_alive, choose_engine(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     ties = model.ties
-    whole = ties is None or (ties.whole and ties.size**2 * float(n) ** 2 < exact)
-    if whole and n <= most_cells:
+    integral = ties is None or (ties.integral and ties.size**2 * float(n) ** 2 < exact)
+    if integral and n <= most_cells:
         g *= float(n) ** 2
         np.rint(g, out=g)
         g /= float(n) ** 2
@@ -156,7 +160,7 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead,
     # and the feature would count as independent. Values of tied features are bounded by their absolute coefficients.
     least: FloatArray | float = 0.5 / float(n) ** 2
-    if ties is not None and not whole:
+    if ties is not None and not integral:
         least = 64 * float(np.finfo(np.float64).eps) * ties.collect_sizes(np.ones(ties.n_cells)) ** 2
     constant = np.diagonal(g) <= least
     g[constant] = 0.0

@@ -375,10 +375,10 @@ def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
     if not all(map(np.array_equal, face.quotient.cuts, larger.quotient.cuts)):
         return None
     # the tables of the fit in which cells vanish, each with its modes and its marks
-    marked, tree = face.tables.parts, larger.tables.tree
+    marked, tree = face.tables.marks, larger.tables.tree
     if not all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in marked):
         return None
     # a cell of one table also vanishes if other tables leave no cell of the grid that falls on it: its uniform margin
     # is 0
-    _, uniform = propagate(larger.tables.with_parts(marked), np.zeros(len(basis.cells)))
+    _, uniform = propagate(larger.tables.with_marks(marked), np.zeros(len(basis.cells)))
     return rank_of(larger.on_face(uniform.margins > 0))
