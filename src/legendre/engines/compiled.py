@@ -73,10 +73,10 @@ class SlabEngine(Engine):
         psi, eta, joins = 0.0, np.ones(self.n_params), 1.0
         for lengths, column in zip(self.model.quotient.lengths, self.model.positions.T, strict=True):
             total = lengths.sum()
-            part = (lengths[::-1].cumsum()[::-1] / total)[column]  # of this mode's levels, by parameter
-            psi, eta = psi + math.log(total), eta * part
+            share = (lengths[::-1].cumsum()[::-1] / total)[column]  # of this mode's levels, by parameter
+            psi, eta = psi + math.log(total), eta * share
             if g is not None:
-                joins = joins * np.minimum.outer(part, part)
+                joins = joins * np.minimum.outer(share, share)
         if g is not None:
             g[:] = joins - np.outer(eta, eta)
         return psi, eta
@@ -168,20 +168,20 @@ class Vecchia:
         the nearest cells of B in the L1 distance of merged coordinates. `rows` features are treated at a time, which
         bounds the memory.
         """
-        points = self.cells.astype(np.float64)
+        points = self.cells.astype(np.float64)  # floats, as the tree wants them
         tree = cKDTree(points)
-        parts, counts = [], []
+        lists, counts = [], []  # the neighbours of all features, one after the other; and how many each has
         for start in range(0, len(points), rows):
-            some = points[start : start + rows]  # floats, as the tree wants them
-            near = tree.query(some, k=min(len(points), self.candidates), p=1, workers=-1)[1].reshape(len(some), -1)
-            chosen, count = np.empty((len(some), self.m), dtype=np.int32), np.empty(len(some), dtype=np.int64)
+            block = points[start : start + rows]
+            near = tree.query(block, k=min(len(points), self.candidates), p=1, workers=-1)[1].reshape(len(block), -1)
+            chosen, count = np.empty((len(block), self.m), dtype=np.int32), np.empty(len(block), dtype=np.int64)
             settings = self.rank, self.m, self.gain, self.corner
             work = near.size * self.m
             vecchia_kernels.select(work, len(near), start, near, *settings, eta, ref, chosen, count)
-            parts.append(chosen[np.arange(self.m) < count[:, None]])  # the entries that were filled, row by row
+            lists.append(chosen[np.arange(self.m) < count[:, None]])  # the entries that were filled, row by row
             counts.append(count)
         self.ptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
-        self.nbr: NDArray[np.int32] = np.concatenate(parts)
+        self.nbr: NDArray[np.int32] = np.concatenate(lists)
 
     def factor(self, eta: FloatArray, ref: FloatArray) -> None:
         """Compute U at suffix sums `eta` of the grid and means `ref` of the features.

@@ -58,7 +58,7 @@ class MatrixEngine(Engine):
         return order[columns:], order[:columns]
 
     @cached_property
-    def _seen(self) -> tuple[BoolArray, BoolArray]:
+    def _filled(self) -> tuple[BoolArray, BoolArray]:
         """Which rows and which columns have a cell with positive weight."""
         positive = self.weights > 0
         return np.asarray(positive.any(axis=1)), np.asarray(positive.any(axis=0))
@@ -102,13 +102,13 @@ class MatrixEngine(Engine):
         It is one product with W unless a sum is so small that terms may have been lost to underflow; only then is it
         computed in the log domain, which takes an exponential for every cell. Rows without weight get -inf.
         """
-        peak = float(log_factor[self._seen[axis]].max())
+        peak = float(log_factor[self._filled[axis]].max())
         factor = np.exp(np.minimum(log_factor - peak, 0.0))
         sums = self.weights @ factor if axis == 1 else factor @ self.weights
-        seen = self._seen[1 - axis]
-        if (sums[seen] < self._floor).any():
+        filled = self._filled[1 - axis]
+        if (sums[filled] < self._floor).any():
             return self._log_sum_exp(log_factor, axis)
-        return np.log(sums, out=np.full_like(sums, -np.inf), where=seen) + peak
+        return np.log(sums, out=np.full_like(sums, -np.inf), where=filled) + peak
 
     def _log_sum_exp(self, log_factor: FloatArray, axis: int) -> FloatArray:
         """Compute `log_product` in the log domain: each row or column relative to its own largest term."""
@@ -120,9 +120,10 @@ class MatrixEngine(Engine):
 
     def probabilities(self, point: Point) -> FloatArray:
         """Compute Q on the merged grid: W times the factors of rows and columns, normalised."""
-        at: Scaled = point.cache
+        scaled: Scaled = point.cache
+        log_factors = (scaled.f - scaled.log_mass)[:, None] + scaled.g
         # no cell of the support has a factor as large as e^700; where W is 0 the factor may be any, but 0 * inf is NaN
-        q: FloatArray = self.weights * np.exp(np.minimum((at.f - at.log_mass)[:, None] + at.g, 700.0))
+        q: FloatArray = self.weights * np.exp(np.minimum(log_factors, 700.0))
         return q.reshape(self.model.quotient.merged_shape)
 
     def fill_fisher(self, point: Point, g: FloatArray) -> None:
@@ -132,5 +133,5 @@ class MatrixEngine(Engine):
 
     def swing(self, vector: FloatArray) -> float:
         """Bound the range of ``zeta(vector)``, which is a term of the row plus one of the column: ranges add up."""
-        pairs = zip(self._log_factors(vector), self._seen, strict=True)
-        return float(sum(np.ptp(factors[seen]) for factors, seen in pairs))
+        pairs = zip(self._log_factors(vector), self._filled, strict=True)
+        return float(sum(np.ptp(factors[filled]) for factors, filled in pairs))

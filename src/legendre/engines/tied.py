@@ -64,16 +64,20 @@ class TiedEngine(Engine):
     def _fill_fisher_of_boxes(self, boxes: IntArray, point: Point, g: FloatArray) -> None:
         """Fill g (m x m) with the covariances of the features of boxes (m x 2 N), from suffix sums on the merged grid.
 
-        A border of zeros behind the last level of each mode holds the suffix sums at the ends of boxes.
+        A border of zeros behind the last level of each mode holds the suffix sums at the ends of boxes. A covariance is
+        a correlation of features whose scale, in place of 1 / standard deviation, is 1.
         """
         from legendre.core.sums.kernels.growing import box_correlations
 
         sums, cuts = np.pad(point.cache.cache.above, (0, 1)), self.model.quotient.cuts
         strides = np.cumprod((1, *sums.shape[:0:-1]))[::-1]
-        ends = np.stack([np.searchsorted(cut, column) for cut, column in zip(2 * cuts, boxes.T, strict=True)])
-        low, high = np.split((ends * np.tile(strides, 2)[:, None]).astype(np.int32), 2)
-        own = low, high, point.eta + self.ties.shortfall, np.ones(len(g))
-        box_correlations(g.size << len(cuts), len(g), sums.ravel(), *own, *own, g, False)
+        # the first and the second corner of each box in merged coordinates, times strides, as the kernel wants them
+        low, high = (
+            np.stack([np.searchsorted(cut, column) * n for cut, column, n in zip(cuts, corner, strides, strict=True)])
+            for corner in np.split(boxes.T, 2)
+        )
+        features = low.astype(np.int32), high.astype(np.int32), point.eta + self.ties.shortfall, np.ones(len(g))
+        box_correlations(g.size << len(cuts), len(g), sums.ravel(), *features, *features, g, False)  # not only half
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``A' G A x`` for a vector x (m) without forming G, for conjugate gradients."""

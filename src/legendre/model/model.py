@@ -317,8 +317,10 @@ class Cliques(Model):
 
     def with_columns(self, columns: IntArray) -> Self:
         """Keep only some parameters, by number; the tables keep their layout."""
-        part = super().with_columns(columns)
-        return part if self.ties is not None else replace(part, tables=replace(self.tables, positions=part.positions))
+        model = super().with_columns(columns)
+        if self.ties is not None:  # the tables are those of the cells, which all stay
+            return model
+        return replace(model, tables=replace(self.tables, positions=model.positions))
 
     @property
     def n_summed(self) -> int:
@@ -380,7 +382,7 @@ def fitted_margins(model: Model) -> list[Modes]:
         return []
     closed = _collect_closed(model)
     # every subset of a closed set is closed, so one that is not largest is a closed set minus a single mode
-    return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
+    return sorted(closed - {subset for s in closed for subset in combinations(s, len(s) - 1)})
 
 
 def generating_margins(model: Model) -> list[Modes] | None:
@@ -408,7 +410,7 @@ def _collect_closed(model: Model) -> set[Modes]:
     closed = set()
     # by size: if all subsets with one mode less are closed, so are the smaller subsets, which they contain
     for s in sorted(complete, key=len):
-        if all(part in closed for part in combinations(s, len(s) - 1) if part):
+        if all(subset in closed for subset in combinations(s, len(s) - 1) if subset):
             closed.add(s)
     return closed
 
@@ -424,19 +426,19 @@ def running_order(margins: list[Modes]) -> list[Modes] | None:
     ([(0, 1), (1, 2), (2, 3)], None)
     """
     # Prim's algorithm: a tree that joins the margins by the most shared modes is a junction tree if there is one
-    most = dict.fromkeys(margins, 0)  # of the margins that are left: the modes shared with one that is ordered
+    n_shared = dict.fromkeys(margins, 0)  # of each margin that is left: the most modes that one in `ordered` shares
     with_mode: dict[int, list[Modes]] = {}
-    for group in margins:
-        for k in group:
-            with_mode.setdefault(k, []).append(group)
+    for margin in margins:
+        for k in margin:
+            with_mode.setdefault(k, []).append(margin)
     ordered: list[Modes] = []
-    seen: set[int] = set()
-    while most:
-        group = max(most, key=most.__getitem__)
-        if most.pop(group) < len(seen.intersection(group)):
-            return None
-        ordered.append(group)
-        seen.update(group)
-        for other in most.keys() & {other for k in group for other in with_mode[k]}:
-            most[other] = max(most[other], len({*group}.intersection(other)))
+    covered: set[int] = set()  # the modes of margins in `ordered`
+    while n_shared:
+        margin = max(n_shared, key=n_shared.__getitem__)
+        if n_shared.pop(margin) < len(covered.intersection(margin)):
+            return None  # what it shares with them lies in no single one
+        ordered.append(margin)
+        covered.update(margin)
+        for near in n_shared.keys() & {near for k in margin for near in with_mode[k]}:
+            n_shared[near] = max(n_shared[near], len({*margin}.intersection(near)))
     return ordered

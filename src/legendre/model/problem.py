@@ -52,8 +52,8 @@ class Problem:
         model = Model.of(data.support, data.base, basis, ties)
         problem = cls(data, model, np.empty(0), boxes)
         # a sparse X whose tables give theta in closed form is summed onto the tables, never onto a grid
-        listed = isinstance(model, Cliques) and data.entries is not None and model.tables.saturated
-        if model.measure is not None or (model.n_cells <= data.largest_grid and model.formable and not listed):
+        on_tables = isinstance(model, Cliques) and data.entries is not None and model.tables.saturated
+        if model.measure is not None or (model.n_cells <= data.largest_grid and model.formable and not on_tables):
             return replace(problem, eta_hat=model.above(problem.mass), given=problem.mass)
         if isinstance(model, Cliques) and (sums := _sum_onto_tables(data, model.tables)) is not None:
             eta_hat = model.on_params(model.tables.sums_above(sums))
@@ -61,15 +61,7 @@ class Problem:
         if (np.count_nonzero(model.positions, axis=1) > 1).any():  # interactions, and no grid: sums above B alone
             eta_hat = model.on_params(data.above(model.quotient, model.positions)) / data.total
             return replace(problem, eta_hat=eta_hat)
-        # all cells of B are on axes: the margins of single modes contain everything, and eta_hat is their suffix sums
-        margins, eta_hat = problem.margins, np.empty(len(model.basis))
-        for k, margin in enumerate(margins):
-            rows = np.flatnonzero(model.positions[:, k])
-            eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
-        tables = None
-        if isinstance(model, Cliques):  # every clique is a single mode, and its table is the margin
-            tables = lay_out(model.tables, [margins[clique.modes[0]] for clique in model.tables.tree.cliques])
-        return replace(problem, eta_hat=model.on_params(eta_hat), clique_sums=tables)
+        return problem._from_margins()
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -84,6 +76,19 @@ class Problem:
             rows = list_within(model.positions, modes)
             eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
         return cls(data, model, eta_hat, prescribed=margins)
+
+    def _from_margins(self) -> Problem:
+        """Read eta_hat, and P on the cliques' tables, from the margins of single modes, if all cells of B are on axes.
+
+        Eta_hat is the suffix sums of the margins. Each clique is a single mode, and its table is the margin.
+        """
+        model, eta_hat, tables = self.model, np.empty(len(self.model.basis)), None
+        for k, margin in enumerate(self.margins):
+            rows = np.flatnonzero(model.positions[:, k])
+            eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
+        if isinstance(model, Cliques):
+            tables = lay_out(model.tables, [self.margins[clique.modes[0]] for clique in model.tables.tree.cliques])
+        return replace(self, eta_hat=model.on_params(eta_hat), clique_sums=tables)
 
     @property
     def known(self) -> bool:
@@ -119,12 +124,12 @@ class Problem:
 
         Prescribed margins are read from the first that contains these modes.
         """
-        others = tuple(k for k in range(len(self.model.quotient.merged_shape)) if k not in modes)
+        summed = tuple(k for k in range(len(self.model.quotient.merged_shape)) if k not in modes)
         if self.prescribed is None:
-            return np.asarray(self.mass.sum(axis=others, keepdims=True))
-        known = next(group for group in self.prescribed if set(modes) <= set(group))
-        values = self.prescribed[known].sum(axis=tuple(i for i, k in enumerate(known) if k not in modes))
-        return np.expand_dims(values, others)
+            return np.asarray(self.mass.sum(axis=summed, keepdims=True))
+        wider = next(group for group in self.prescribed if set(modes) <= set(group))
+        values = self.prescribed[wider].sum(axis=tuple(i for i, k in enumerate(wider) if k not in modes))
+        return np.expand_dims(values, summed)
 
     @cached_property
     def margins(self) -> tuple[FloatArray, ...]:

@@ -170,23 +170,18 @@ def _build_tree(order: list[int], neighbours: list[list[int]], levels: Sequence[
     """
     turn, home = np.full(len(levels), len(levels), dtype=np.int64), np.full(len(levels), -1, dtype=np.int64)
     turn[order] = np.arange(len(order))
-    members: list[list[int]] = []
-    shared = []
-    parents = []
+    found: list[tuple[set[int], set[int], int]] = []  # of each clique: all modes, those shared with the parent, parent
     for k, around in zip(reversed(order), reversed(neighbours), strict=True):
-        first = min(around, key=turn.item, default=-1)
-        above = int(home[first]) if around else -1
-        if above >= 0 and len(members[above]) == len(around):  # the neighbours are all of that clique
-            members[above].append(k)
-            home[k] = above
-            continue
-        home[k] = len(members)
-        members.append([*around, k])
-        shared.append(set(around))
-        parents.append(above)
+        parent = int(home[min(around, key=turn.item)]) if around else -1
+        if around and len(found[parent][0]) == len(around):  # the neighbours are all of that clique
+            found[parent][0].add(k)
+            home[k] = parent
+        else:
+            home[k] = len(found)
+            found.append(({*around, k}, {*around}, parent))
     cliques: list[Clique] = []
-    for held, common, above in zip(members, shared, parents, strict=True):  # the shared modes come first
-        modes = [k for k in cliques[above].modes if k in common] if common else []
-        modes += sorted(set(held) - common)
-        cliques.append(Clique(tuple(modes), len(common), above, tuple(int(levels[k]) for k in modes)))
+    for members, shared, parent in found:
+        modes = [k for k in cliques[parent].modes if k in shared] if shared else []  # these come first
+        modes += sorted(members - shared)
+        cliques.append(Clique(tuple(modes), len(shared), parent, tuple(int(levels[k]) for k in modes)))
     return CliqueTree(tuple(cliques), home, turn)
