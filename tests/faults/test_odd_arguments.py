@@ -42,6 +42,9 @@ ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "records for X": (lambda: ld.decompose([{"a": 1}], "B1"), "X is a list of records. Make a frame of them"),  # type: ignore[arg-type]
     "a dataset for X": (lambda: ld.decompose(dataset(pa.table(ROWS)), "B1"), "X is a InMemoryDataset of pyarrow. To"),
     "an array for progress": (lambda: ld.decompose(X, "B1", progress=FLAG), "progress must be True or False, got arr"),  # type: ignore[arg-type]
+    "an array for progress of hidden": (lambda: ld.hidden(X, "B1", progress=FLAG), "progress must be True or False"),  # type: ignore[arg-type]
+    "an array for progress of compare": (lambda: ld.compare(X, progress=FLAG), "progress must be True or False"),  # type: ignore[arg-type]
+    "an array for solver": (lambda: ld.decompose(X, "B1", solver=FLAG), "solver must be a name or a solver object"),  # type: ignore[arg-type]
     "an array for extend": (lambda: ld.decompose(X, "B1").tensor(extend=FLAG), "extend must be True or False"),  # type: ignore[arg-type]
     "an array for exp": (lambda: ld.decompose(X, "B1").inference().coef(exp=FLAG), "exp must be True or False"),  # type: ignore[arg-type]
     "an array for hierarchical": (lambda: ld.loglinear(ROWS, "a", hierarchical=FLAG), "hierarchical must be"),  # type: ignore[arg-type]

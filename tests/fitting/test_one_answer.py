@@ -71,6 +71,13 @@ def test_rows_in_another_order_and_tables_of_pandas_give_one_answer(events: pd.D
     assert_same(fit, ld.decompose(pd.crosstab(events["who"], [events["what"], events["day"]])))
 
 
+def test_amounts_of_rows_in_another_order_add_up_to_the_same_bits(events: pd.DataFrame) -> None:
+    """Held-out cells are drawn by the bits of X: rows of amounts in another order gave 2 parameters or 1."""
+    amounts = events.assign(n=np.random.default_rng(0).gamma(3.0, size=len(events)))
+    one, other = (ld.from_rows(rows, counts="n") for rows in (amounts, amounts.sample(frac=1.0, random_state=1)))
+    assert one.values.tobytes() == other.values.tobytes()
+
+
 def test_the_reason_says_when_an_array_of_whole_numbers_is_taken_for_other_than_counts() -> None:
     X = np.rint(1e9 * np.random.default_rng(0).gamma(5.0, size=(20, 20)).cumsum(axis=0).cumsum(axis=1))
     said = " If X holds counts, as rows and tables of pandas are taken to do, pass counts=True."

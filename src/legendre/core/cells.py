@@ -87,7 +87,9 @@ def add_equal_cells(columns: Sequence[AnyArray], values: AnyArray | None, shape:
     for k, column in enumerate(columns):
         cells[:, k] = column
     keys = cell_keys(cells)
-    order = np.argsort(keys, kind="stable")  # equal cells keep their order, and so do their sums; sorted rows take O(n)
+    kind = np.int64 if values is None or np.can_cast(values.dtype, np.int64) else np.float64
+    # sorted rows take O(n); the last bits of a float's sum must not depend on the order of rows
+    order = np.argsort(keys, kind="stable") if values is None or kind is np.int64 else np.lexsort((values, keys))
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))  # where a new cell begins; keys are >= 0
     if values is None:
@@ -96,7 +98,6 @@ def add_equal_cells(columns: Sequence[AnyArray], values: AnyArray | None, shape:
         sums = values[order]
         if len(first) < len(order):  # some cells are equal
             # sums in the type of the values would lose digits of float32 and overflow a byte
-            kind = np.int64 if np.can_cast(values.dtype, np.int64) else np.float64
             sums = np.add.reduceat(sums, first, dtype=kind)
     return cells.T.take(order[first], axis=1).T, sums
 

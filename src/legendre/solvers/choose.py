@@ -19,8 +19,6 @@ SOLVERS: dict[str, type[Solver]] = {
 
 def read_solver(solver: str | Solver) -> Solver | None:
     """Read the `solver` argument of `decompose`; ``None`` is "auto"."""
-    if solver == "auto":
-        return None
     if isinstance(solver, Solver):
         return solver
     if not isinstance(solver, str):
@@ -29,7 +27,7 @@ def read_solver(solver: str | Solver) -> Solver | None:
             "from legendre.solvers.Solver."
         )
     check_name("solver", solver, ("auto", *SOLVERS))
-    return SOLVERS[solver]()
+    return None if solver == "auto" else SOLVERS[solver]()
 
 
 def choose(problem: Problem, *, certain: bool) -> list[Solver]:

@@ -21,12 +21,12 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import adaptive
 from legendre.core.arguments import check_installed, check_int, check_name, check_number
-from legendre.core.progress import Say, line
+from legendre.core.progress import Say
 from legendre.core.text import Table
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
-from legendre.fitting.fit import decompose
+from legendre.fitting.fit import decompose, show_progress
 from legendre.model.dual import kl
 from legendre.results.base import import_pandas
 
@@ -314,7 +314,7 @@ def compare(
     peers: Sequence[str] = COMPARED,
     n_starts: int = 3,
     hold_out: float = 0.1,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Comparison:
     """Compare errors of this method, nonnegative CP, Tucker and CP-APR on a tensor, at several numbers of parameters.
 
@@ -338,7 +338,7 @@ def compare(
         The share of cells that a second fit of each method leaves out, to be predicted; 0 for none. The cells are
         drawn once, and are the same for every method that can leave cells out.
     progress
-        Show a line on the terminal from the third second on.
+        Show a line on the terminal from the third second on. ``None``: if standard error is one.
 
     Returns
     -------
@@ -358,5 +358,5 @@ def compare(
     >>> [(row.method, row.asked, row.n_params) for row in rows if row.method == "adaptive"]
     [('adaptive', 5, 5), ('adaptive', 20, 20)]
     """
-    with line("compare", progress) as say:
+    with show_progress(progress, None) as (_, say):
         return Comparison(run_fits(X, n_params, support, peers, n_starts, hold_out, say))

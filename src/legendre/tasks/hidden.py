@@ -20,7 +20,7 @@ from legendre.core.arguments import Rng, check_int, entries, generator_from, is_
 from legendre.core.errors import InvalidBasis, InvalidSetting, warn
 from legendre.core.labels import Labels
 from legendre.core.origin import Origin
-from legendre.core.progress import Say, line
+from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
@@ -29,7 +29,7 @@ from legendre.data.observation import beyond_memory
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.fit import Settings
+from legendre.fitting.fit import Settings, show_progress
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
@@ -220,7 +220,7 @@ def hidden(
     max_iter
         The largest number of steps of a run; by default 5000.
     progress
-        Show a line on the terminal from the third second on.
+        Show a line on the terminal from the third second on. ``None``: if standard error is one.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def hidden(
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
-    with limit_blas(), line("reading X", bool(progress)) as say:
+    with limit_blas(), show_progress(progress, None) as (_, say):
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _read_sizes(sizes), as_basis(basis)
         check_int(restarts, "restarts", 1)
         generators = generator_from(rng).spawn(restarts)
