@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from legendre.core.figures import choose_ticks, format_number, is_ordered, level_ticks, set_factor_ticks, write_ticks
+from legendre.core.figures import choose_ticks, format_number, level_ticks, set_factor_ticks, write_ticks
 from legendre.core.labels import Labels
 
 
@@ -34,7 +34,7 @@ def test_levels_are_written_shortly(levels: object, texts: list[str], more: str)
 
 
 def test_which_levels_have_an_order() -> None:
-    assert is_ordered(Labels((3,)), 0)
+    assert Labels((3,)).is_ordered(0)
     for levels in (
         [1, 2],
         ["06:00", "06:10"],
@@ -42,9 +42,9 @@ def test_which_levels_have_an_order() -> None:
         np.array(["2019"], "datetime64[Y]"),
         ["Mon", "Tue"],
     ):
-        assert is_ordered(of(levels), 0), levels
-    assert not is_ordered(of(["AA", "UA"]), 0)
-    assert is_ordered(of([datetime.time(6), datetime.time(7)]), 0)
+        assert of(levels).is_ordered(0), levels
+    assert not of(["AA", "UA"]).is_ordered(0)
+    assert of([datetime.time(6), datetime.time(7)]).is_ordered(0)
 
 
 def test_round_labels_are_preferred() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from legendre.core.arguments import check_installed
 from legendre.core.errors import InvalidSetting
-from legendre.core.labels import Labels, is_ascending, level_text
+from legendre.core.labels import Labels, level_text
 from legendre.core.types import AnyArray
 
 if TYPE_CHECKING:
@@ -159,15 +159,6 @@ def set_factor_ticks(ax: Axes, axis: str = "y") -> None:
     along.set_minor_formatter(NullFormatter())
 
 
-def is_ordered(labels: Labels, k: int) -> bool:
-    """Whether a line from level to level means something: for numbers, dates, ages, days of the week; not for names.
-
-    Levels that a growing basis arranged are names. Pictures draw points for names, without a line.
-    """
-    own = labels.levels_of(k)  # "U", "O": strings or objects, which may be names
-    return labels.order_of(k) is None and (own.dtype.kind not in "UO" or is_ascending(list(map(level_text, own))))
-
-
 def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     """Name an axis, "x" or "y", after mode k, and its ticks after levels: all if they have room, else every n-th.
 
@@ -185,7 +176,7 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int) -> None:
     shown = np.arange(0, n, 1 if n <= 2_000 else 10 ** (len(str(n)) - 1) // 4)
     texts, shared_start = write_ticks(labels.levels_of(k)[shown])
     name_width = letter_width * max(map(len, texts)) + 0.12  # the widest name and the space next to it
-    turned = axis == "x" and n * name_width > inches and (inches < 3 * name_width or not is_ordered(labels, k))
+    turned = axis == "x" and n * name_width > inches and (inches < 3 * name_width or not labels.is_ordered(k))
     n_fitting = max(int(inches / (name_width if axis == "x" and not turned else line_height)), 2)
     kept = choose_ticks(texts, n if n <= n_fitting else min(most_ticks, n_fitting))
     along = ax.xaxis if axis == "x" else ax.yaxis

@@ -127,6 +127,14 @@ class Labels:
         """List the labels of a mode's levels by place: their indices in X where they have none."""
         return np.arange(self.shape[k]) if (own := self._own_levels(k)) is None else own
 
+    def is_ordered(self, k: int) -> bool:
+        """Whether a line from level to level of a mode means something: for numbers, dates, weekdays, but not names.
+
+        Levels that a growing basis arranged are names. Pictures draw points for names, without a line.
+        """
+        own = self.levels_of(k)  # "U", "O": strings or objects, which may be names
+        return self.order_of(k) is None and (own.dtype.kind not in "UO" or is_ascending(list(map(level_text, own))))
+
     def _own_levels(self, k: int) -> AnyArray | None:
         """List a mode's labels by place, or indices in X if it has none; ``None`` if these are the places 0, 1, ..."""
         return self.order_of(k) if self.levels is None or self.levels[k] is None else self.levels[k]

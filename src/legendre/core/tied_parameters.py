@@ -149,6 +149,19 @@ class Terms:
         """Return the name of each parameter for tables, empty for those that their cells name."""
         return self.as_ties().names
 
+    def name_all(self, labels: Labels, rows: IntArray) -> tuple[str, ...]:
+        """Write for some parameters on which cells each acts: its title if it has one, else "hour >= 8, dest >= SFO".
+
+        `rows` are the numbers of the parameters. A mode in which the coordinate of a parameter's cell is 0 is not
+        named, because the parameter acts on all of its levels. The table of parameters, that of inference and the
+        report show these names.
+        """
+        titles, names = self.titles(), []
+        for row, cell in zip(rows.tolist(), self.own_cells()[rows], strict=True):
+            parts = (labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell))
+            names.append(titles[row] or ", ".join(parts))
+        return tuple(names)
+
     def columns(self) -> list[Column]:
         """List the features: the cells, the coefficients and the name of each."""
         ties = self.as_ties()

@@ -154,6 +154,12 @@ class Dense(Observation):
             numbers.append(number + start)
         return cells_in_slices(np.concatenate(places), np.concatenate(numbers), shape, axis)
 
+    @property
+    def probabilities(self) -> FloatArray:
+        """P on the grid: X over its sum, 0 outside the support."""
+        mask = True if self.support.mask is None else self.support.mask
+        return np.divide(self.values, self.total, out=np.zeros(self.values.shape), where=mask, dtype=np.float64)
+
     @cached_property
     def negentropy(self) -> float:
         """The sum of ``p log(p / r)`` over the cells of Omega where X > 0, in blocks of rows, to save memory."""

@@ -13,7 +13,7 @@ from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.labels import Orders
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
-from legendre.core.sums.quotient import Quotient, volumes
+from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.checks import check_range, check_support_name, zero_everywhere
 from legendre.data.dense import Dense
@@ -59,7 +59,7 @@ class Sparse(Observation):
         """Add each entry to its box; the pseudo-count is divided among boxes by their numbers of cells."""
         check_room(quotient.n_merged, 8, "a merged grid", "Use fewer parameters, or support='nonzero'.")
         sums = _sums(quotient.flat_boxes(self.cells), self.values, quotient.n_merged).reshape(quotient.merged_shape)
-        return sums + self.even * (volumes(quotient) / self.support.n_cells) if self.even else sums
+        return sums + self.even * (quotient.volumes / self.support.n_cells) if self.even else sums
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Add each entry to its interval of each mode, and the interval's share of the pseudo-count."""

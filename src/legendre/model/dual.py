@@ -18,7 +18,6 @@ from legendre.core.origin import device_of
 from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
 from legendre.core.types import FloatArray
 from legendre.data.checks import check_numeric
-from legendre.data.dense import Dense
 
 __all__ = ["from_eta", "from_theta", "kl", "to_eta", "to_theta"]
 
@@ -133,12 +132,6 @@ def read_point(name: str, tensor: ArrayLike) -> FloatArray:
     if not values.any():
         raise InvalidTensor(f"{name} is zero everywhere.")
     return np.asarray(values / values.sum(dtype=np.float64))
-
-
-def probabilities(data: Dense) -> FloatArray:
-    """Return P on the grid: X over its sum, 0 outside the support."""
-    mask = True if data.support.mask is None else data.support.mask
-    return np.divide(data.values, data.total, out=np.zeros(data.values.shape), where=mask, dtype=np.float64)
 
 
 def _read_grid(grid: ArrayLike, bottom: float) -> FloatArray:

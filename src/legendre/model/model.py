@@ -24,7 +24,7 @@ from legendre.core.cells import cell_keys, find_rows, freeze
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above, sums_below
-from legendre.core.sums.quotient import Quotient, volumes
+from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
@@ -123,7 +123,7 @@ class Model:
     @cached_property
     def weights(self) -> FloatArray:
         """The measure of each merged cell as an array, also if `measure` is ``None`` and it is a product over modes."""
-        return freeze(volumes(self.quotient)) if self.measure is None else self.measure
+        return self.quotient.volumes if self.measure is None else self.measure
 
     @cached_property
     def alive(self) -> BoolArray:
@@ -182,10 +182,6 @@ class Model:
     def on_measure(self, weights: FloatArray) -> Model:
         """Return the model with other weights of the merged cells; cells of weight 0 cannot have probability."""
         return replace(self._as_grid(), measure=freeze(weights))
-
-    def on_full_grid(self) -> Model:
-        """Return the model on every merged cell, not only on those of a list; a grid stays as it is."""
-        return self
 
     def with_columns(self, columns: IntArray) -> Self:
         """Keep only some parameters, by number; the merged cells stay as they are, cut by the full basis."""
@@ -257,10 +253,6 @@ class CellList(Model):
         place = find_rows(boxes, self.cells)
         return (place >= 0) & (self.alive if alive is None else alive)[place]
 
-    def on_full_grid(self) -> Model:
-        """Return the model on every merged cell, each with the number of its cells in the full grid as its weight."""
-        return replace(self._as_grid(), measure=None)
-
     def on_measure(self, weights: FloatArray) -> Self:
         """Return the model with other weights of the listed cells (m,)."""
         return replace(self, measure=freeze(weights))
@@ -285,7 +277,7 @@ class Cliques(Model):
     @cached_property
     def weights(self) -> FloatArray:
         """The measure of each merged cell, 0 off the face."""
-        every = freeze(volumes(self.quotient))
+        every = self.quotient.volumes
         return every if self.whole else freeze(every * on_grid(self.tables.marks, self.quotient.merged_shape))
 
     def on_grid(self, marks: BoolArray) -> BoolArray:

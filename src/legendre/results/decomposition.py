@@ -22,6 +22,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, choose_engine
+from legendre.model.model import Model
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, cells_have, count_name, modes_row, rank_name
 from legendre.results.graph import InteractionGraph
@@ -251,6 +252,11 @@ class Decomposition(ModelResult):
         return freeze(self.labels.indices(vanishing_cells(self.model, self._alive)))
 
     @property
+    def _face(self) -> Model:
+        """The model without the merged cells that vanish in the limit."""
+        return self.model.on_face(self._alive)
+
+    @property
     def n_vanishing(self) -> int:
         """The number of cells of the support whose probability is 0 in the limit."""
         return 0 if self._alive is None else n_vanishing(self.model, self._alive)
@@ -341,7 +347,7 @@ class Decomposition(ModelResult):
     def fisher(self) -> FloatArray:
         """Return the Fisher information matrix G of theta, eq. (5): the covariance of the features under Q, k x k."""
         check_fisher(self.n_params, "fisher() needs", "The variance of a feature that is 0 or 1 is eta * (1 - eta).")
-        engine = choose_engine(self.model.on_face(self._alive))
+        engine = choose_engine(self._face)
         return engine.fisher(engine.at(self.theta))
 
     def log_prob(self, cells: ArrayLike | Sequence[Any], *, indices: bool = False) -> FloatArray:

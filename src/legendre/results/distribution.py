@@ -34,7 +34,7 @@ from legendre.data.readers.labelled import is_frame
 from legendre.engines.choose import choose_engine
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Beliefs, Marks, Tables, largest_sum, propagate
-from legendre.model.model import Cliques, Model
+from legendre.model.model import CellList, Cliques, Model
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -279,7 +279,7 @@ def distribution_of(fit: Decomposition) -> Distribution:
 
     All queries of a `Decomposition` go to it. Cells that vanish in the limit have probability 0 in it.
     """
-    space = fit.model.on_face(fit._alive)
+    space = fit._face
     if isinstance(space, Cliques):
         # ties are resolved: theta of each cell of B, instead of one of each parameter
         return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), space.tables.marks)
@@ -545,7 +545,7 @@ class FittedTensor:
     def sum_of_squares(self) -> float:
         """Return the sum of q^2 over all cells, where q are probabilities: ``exp(psi(2 theta) - 2 psi(theta))``."""
         fit = self.fit
-        return math.exp(choose_engine(fit.model.on_face(fit._alive)).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
+        return math.exp(choose_engine(fit._face).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
 
     def on_blocks(self) -> FittedModel:
         """Return a small object that computes Q on any rectangle of the grid; it is sent to the workers that hold X."""
@@ -564,7 +564,9 @@ def box_values(fit: Decomposition, level: float = 1e-6) -> FloatArray:
     and NaN, because there is no limit, where it is positive (outside Omega only). The direction comes from a linear
     program: its rates are about 1, or rounding errors below `level`.
     """
-    space = fit.model.on_full_grid()
+    space = fit.model
+    if isinstance(space, CellList):  # its grid is formed here, where it is not too large
+        space = replace(space._as_grid(), measure=None)
     log_q = space.below(fit.theta) - fit.psi
     if fit._alive is not None:
         rate, alive = space.below(fit.recession), space.on_grid(fit._alive)

@@ -15,7 +15,6 @@ from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.text import Table, shorten
-from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.results.base import Printed, import_pandas
 from legendre.results.inference.counts import why_no_inference
@@ -161,20 +160,6 @@ class Parameters(Printed):
         return self.tables(rows)[0].text()
 
 
-def names_of(labels: Labels, terms: Terms, rows: IntArray) -> tuple[str, ...]:
-    """Write for some parameters on which cells each acts: its title if it has one, else "hour >= 8, dest >= SFO".
-
-    `rows` are the numbers of the parameters. A mode in which the coordinate of a parameter's cell is 0 is not named,
-    because the parameter acts on all of its levels. The table of parameters, that of inference and the report show
-    these names.
-    """
-    titles, names = terms.titles(), []
-    for row, cell in zip(rows.tolist(), terms.own_cells()[rows], strict=True):
-        parts = (labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell))
-        names.append(titles[row] or ", ".join(parts))
-    return tuple(names)
-
-
 def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     """Make the table of a fit's parameters, for `Decomposition.parameters`.
 
@@ -203,7 +188,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
         errors = np.sqrt(np.diagonal(found.covariance()))
     short = fit.model.terms.as_ties().shortfall  # from eta of a box to its probability: 1 if it holds the first cell
     return Parameters(
-        names=names_of(fit.labels, fit.model.terms, np.arange(fit.n_params)),
+        names=fit.model.terms.name_all(fit.labels, np.arange(fit.n_params)),
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),
         theta=freeze(theta_at_limit(fit.theta, fit.recession)),

@@ -31,7 +31,6 @@ from legendre.core.figures import (
     axes_for,
     draw_literally,
     format_number,
-    is_ordered,
     level_ticks,
     make_panels,
     make_room,
@@ -691,7 +690,7 @@ def _level_style(labels: Labels, k: int, many: int = 40) -> str:
 
     The line has dots too, unless there are more than `many` levels.
     """
-    return "o" if not is_ordered(labels, k) else "o-" if labels.shape[k] <= many else "-"
+    return "o" if not labels.is_ordered(k) else "o-" if labels.shape[k] <= many else "-"
 
 
 def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidQuery, LegendreError
-from legendre.core.figures import is_ordered
 from legendre.core.files import replacing
 from legendre.core.labels import Labels
 from legendre.core.sums.quotient import Quotient
@@ -30,7 +29,6 @@ from legendre.core.types import PathName, Shape, frozen
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.effects import Effect, notes_of, values_shown
-from legendre.results.parameters import names_of
 from legendre.results.views import FitPair, Pair, find_worst, residuals_of, slice_modes
 from legendre.solvers.loop import Step
 
@@ -193,7 +191,7 @@ def _effect_data(content: ReportContent, effect: Effect, most: int) -> dict[str,
     return {
         "names": [shorten(labels.mode(k), 48) for k in effect.modes],
         "share": round_all(effect.share)[0],
-        "ordered": is_ordered(labels, effect.modes[0]),
+        "ordered": labels.is_ordered(effect.modes[0]),
         "levels": [[shorten(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)],
         "values": round_all(values),
         "observed": None if seen is None else round_all(seen),
@@ -210,7 +208,7 @@ def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_
     theta, eta = result.theta, result.eta + terms.as_ties().shortfall
     rows = [
         [i + 1, shorten(name, 200), *round_all([theta[i], eta[i]])]
-        for i, name in zip(shown.tolist(), names_of(labels, terms, shown), strict=True)
+        for i, name in zip(shown.tolist(), terms.name_all(labels, shown), strict=True)
     ]
     cut = f"The {len(rows):,} parameters with the largest |theta| of {len(eta):,} are listed."
     return rows, cut if len(rows) < len(eta) else ""

@@ -203,7 +203,7 @@ class Likelihood:
     @cached_property
     def columns(self) -> IntArray:
         """A maximal set of parameters that are independent on the cells with positive probability."""
-        return independent(self.fit.model.on_face(self.fit._alive))
+        return independent(self.fit._face)
 
     @property
     def large(self) -> bool:

@@ -13,6 +13,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.cells import freeze
 from legendre.core.memory import check_room
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 
@@ -46,6 +47,11 @@ class Quotient:
     def n_merged(self) -> int:
         """The number of boxes."""
         return math.prod(self.merged_shape)
+
+    @property
+    def volumes(self) -> FloatArray:
+        """The number of cells in each box, as floats on the merged grid: the outer product of the lengths."""
+        return freeze(reduce(np.multiply.outer, self.lengths))
 
     def box_of(self, mode: int) -> IntArray:
         """Return the number of the interval that each coordinate 0, 1, ... of one mode lies in."""
@@ -137,8 +143,3 @@ class BoxTotals:
                 return None
             kept.append(np.searchsorted(own, cut))  # the cut as the number of a small interval
         return Quotient(self.quotient.merged_shape, tuple(kept)).merge(self.values)
-
-
-def volumes(quotient: Quotient) -> FloatArray:
-    """Count the cells of each box, as floats on the merged grid: the outer product of the lengths of all modes."""
-    return reduce(np.multiply.outer, quotient.lengths)

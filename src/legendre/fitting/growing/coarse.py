@@ -19,7 +19,7 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidBasis
-from legendre.core.sums.quotient import BoxTotals, Quotient, volumes
+from legendre.core.sums.quotient import BoxTotals, Quotient
 from legendre.core.types import FloatArray, Shape
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation, Support
@@ -81,7 +81,7 @@ def observe_boxes(data: Observation, totals: BoxTotals) -> Dense:
     A box without a cell of Omega is outside the support of the tensor.
     """
     quotient, points = totals.quotient, data.support.points
-    weights = volumes(quotient)
+    weights = quotient.volumes
     if points is not None:
         counts = np.bincount(quotient.flat_boxes(points), minlength=quotient.n_merged)
         weights = counts.astype(np.float64).reshape(quotient.merged_shape)

@@ -27,11 +27,10 @@ from scipy.linalg import blas, lapack
 
 from legendre.core import limits
 from legendre.core.sums.linalg import limit_blas
-from legendre.core.sums.quotient import Quotient, volumes
+from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate, moebius_adjoint, zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import Dense
-from legendre.model.dual import probabilities
 from legendre.results.growth_path import GrowthStep
 from legendre.solvers.linesearch import backtrack
 
@@ -106,7 +105,7 @@ class DataGrid:
     @classmethod
     def of(cls, data: Dense, *, boxes: bool = False) -> DataGrid:
         """Read X into the sums that growing needs, once for all rounds; `boxes` adds the border that boxes need."""
-        p, mask = probabilities(data), data.support.mask
+        p, mask = data.probabilities, data.support.mask
         log_measure = np.zeros(p.shape)
         with np.errstate(divide="ignore"):
             if data.base is not None:
@@ -213,7 +212,7 @@ class DataGrid:
         if self.border or fewer * quotient.n_merged > self.eta_hat.size:
             return self, features
         # the suffix sum at a merged cell is that at its first cell, so nothing is summed again
-        measure, first, observed = volumes(quotient), np.ix_(*quotient.cuts), self.observed
+        measure, first, observed = quotient.volumes, np.ix_(*quotient.cuts), self.observed
         if self.log_measure is not None:
             measure = quotient.merge(np.exp(self.log_measure).reshape(self.shape))
         seen = None if self.seen is None else self.seen.reshape(self.shape)[first]

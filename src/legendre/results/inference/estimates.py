@@ -91,7 +91,7 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
 
     unlimited = "Tests of fit and Pearson or deviance residuals have no such limit."
     check_fisher(fit.n_params, "standard errors need", unlimited)
-    model = fit.model.on_face(fit._alive)
+    model = fit._face
     columns = independent(model)
     engine = choose_engine(model)
     # at all of theta, not only its independent part: iterative scaling gives dependent parameters values other than 0

@@ -33,7 +33,6 @@ from legendre.results.inference.counts import (
     support_rank,
 )
 from legendre.results.inference.estimates import Combinations, Estimates, log_means
-from legendre.results.parameters import names_of
 from legendre.solvers.loop import Status
 
 if TYPE_CHECKING:
@@ -337,7 +336,7 @@ class Inference(Estimates):
         chosen = np.sort(np.argsort(-np.nan_to_num(np.abs(self.z), nan=-1.0), kind="stable")[:rows])
         # a combination for each: weight 1 for that parameter, after column 0 of the constant
         weights = (1 + chosen[:, None] == np.arange(1 + fit.n_params)).astype(np.float64)
-        names = names_of(fit.labels, fit.model.terms, chosen)
+        names = fit.model.terms.name_all(fit.labels, chosen)
         listed = self._estimate(Combinations(names, weights), 0.95, exp=False, what="parameter")
         return [self._describe(), listed.table(more=fit.n_params - len(chosen))]
 

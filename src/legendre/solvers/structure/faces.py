@@ -31,7 +31,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.cliques.tables import Tables, theta_of
 from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, running_order
 from legendre.model.problem import Problem, list_within
-from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables, open_directions
+from legendre.solvers.structure.identifiability import SURELY_ZERO, from_margins, open_directions
 from legendre.solvers.structure.rank import independent
 
 # A combination of directions lowers or raises a cell if log q changes by more than this, the tolerance of the programs.
@@ -259,8 +259,7 @@ def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
     This is tried only where it is cheaper than the search: for a large basis that is a set of margins. False may also
     mean that it was not tried or not decided.
     """
-    margins = generating_margins(model) if model.n_params >= limits.TABLES_FROM else None
-    functions = None if margins is None else from_tables(margins, positive)
+    functions = from_margins(model, positive)
     return functions is not None and float(np.abs(functions[:, model.alive]).max()) <= SURELY_ZERO
 
 

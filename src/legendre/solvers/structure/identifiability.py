@@ -68,12 +68,11 @@ def vanishing_functions(model: Model, observed: BoolArray) -> FloatArray | None:
     Large sets of margins are tried without a matrix first. ``None`` if no method gives values that are clearly 0 or
     clearly not, or if the basis is too large for a matrix.
     """
-    margins = None if model.n_params < limits.TABLES_FROM else generating_margins(model)
-    functions = None if margins is None else from_tables(margins, observed)
-    if functions is not None and _is_clear(functions, observed):
-        return functions
-    functions = from_covariance(model, observed) if len(model.positions) <= limits.LARGEST_MATRIX else None
-    return functions if functions is not None and _is_clear(functions, observed) else None
+    for draw in (from_margins, from_covariance):
+        functions = draw(model, observed)
+        if functions is not None and _is_clear(functions, observed):
+            return functions
+    return None
 
 
 def _is_clear(functions: FloatArray, observed: BoolArray) -> bool:
@@ -117,8 +116,10 @@ def from_covariance(
 
     With `every` the result is a basis of all such functions, or ``None`` if it has more than `most_directions`.
     Otherwise it is four random ones at most: the chance that all of them are near 0 at a cell where some function is
-    not is negligible.
+    not is negligible. ``None`` also if the basis is too large for a matrix.
     """
+    if len(model.positions) > limits.LARGEST_MATRIX:
+        return None
     directions = open_directions(model.on_face(observed), most=most_directions + 1 if every else 4)
     if len(directions) > most_directions:
         return None
@@ -127,6 +128,12 @@ def from_covariance(
         function[...] = model.below(direction)
         function -= function[observed].mean()  # it is constant there
     return functions
+
+
+def from_margins(model: Model, observed: BoolArray) -> FloatArray | None:
+    """Draw functions by `from_tables` for a large basis that is a set of margins; ``None`` for any other basis."""
+    margins = generating_margins(model) if model.n_params >= limits.TABLES_FROM else None
+    return None if margins is None else from_tables(margins, observed)
 
 
 def from_tables(
@@ -197,9 +204,7 @@ def _mark_cone(
     zero = gone.copy()
     zero[unknown] = cKDTree(_scale_to_unit(functions[:, gone])).query(_scale_to_unit(functions[:, unknown]))[0] <= same
     left = unknown & ~zero
-    basis = None
-    if left.any() and model.n_params <= limits.LARGEST_MATRIX:
-        basis = from_covariance(model, observed, every=True)
+    basis = from_covariance(model, observed, every=True) if left.any() else None
     if basis is not None:
         rows, place = np.unique(_scale_to_unit(basis[:, left]).round(9), axis=0, return_inverse=True)
         if len(rows) <= most_cones:

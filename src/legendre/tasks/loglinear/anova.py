@@ -366,7 +366,7 @@ def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
     can be marked in the other. And each table of the fit in which cells vanish lies in one of the basis, which holds
     its marks.
     """
-    face = fit.model.on_face(fit._alive)
+    face = fit._face
     larger = Model.of(fit.model.support, None, basis.cells, ties=basis.ties)
     if not (isinstance(face, Cliques) and isinstance(larger, Cliques)):
         return None

@@ -151,14 +151,14 @@ class Formula:
             raise InvalidQuery(f"the scope {scope!r} does not contain the model: {self.name(term)} is missing.")
         return allowed
 
-    def list_smaller(self) -> list[tuple[str, str, Formula]]:
+    def list_smaller(self) -> list[Neighbour]:
         """List the hierarchical models without one of the largest terms: "drop", the term's name, and the model.
 
         `drop1` fits them, and so does each step of a search.
         """
         return [("drop", self.name(term), replace(self, terms=self.terms - {term})) for term in self.largest]
 
-    def list_larger(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
+    def list_larger(self, scope: frozenset[Term] | None) -> list[Neighbour]:
         """List the hierarchical models with one more term of the scope: "add", the term's name, and the model.
 
         `add1` fits them, and so does each step of a search. A scope of ``None`` has all terms.
@@ -169,7 +169,7 @@ class Formula:
         ready = [t for t in found if (scope is None or t in scope) and all(t - {k} in known for k in t)]
         return [("add", self.name(term), replace(self, terms=self.terms | {term})) for term in sort_terms(ready)]
 
-    def list_graphs(self, scope: frozenset[Term] | None) -> list[tuple[str, str, Formula]]:
+    def list_graphs(self, scope: frozenset[Term] | None) -> list[Neighbour]:
         """List the decomposable models whose graphs have one edge less or more than this model's graph.
 
         Each comes with "drop" or "add" and the name of the edge, a pair of variables. A graph is decomposable if every
@@ -203,6 +203,10 @@ class Formula:
             if possible and (scope is None or terms <= scope):
                 found.append((action, self.name(edge), replace(self, terms=terms)))
         return found
+
+
+# a model with one term less or more: "drop" or "add", the name of the term, and the model
+Neighbour = tuple[str, str, Formula]
 
 
 def sort_terms(terms: Iterable[Term]) -> list[Term]:

@@ -43,7 +43,16 @@ from legendre.results.inference.result import Inference
 from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
 from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio, compare
-from legendre.tasks.loglinear.formula import LOST, Formula, Term, left_side, list_names, read_formula, update_formula
+from legendre.tasks.loglinear.formula import (
+    LOST,
+    Formula,
+    Neighbour,
+    Term,
+    left_side,
+    list_names,
+    read_formula,
+    update_formula,
+)
 
 if TYPE_CHECKING:
     from legendre.results.plots import FitPlots
@@ -524,7 +533,7 @@ class LogLinear(Inference):
         self._check_hierarchical("add1")
         return self._compare_each(self.model.list_larger(self.model.read_scope(scope)), "with")
 
-    def _compare_each(self, moves: list[tuple[str, str, Formula]], head: str) -> Anova:
+    def _compare_each(self, moves: list[Neighbour], head: str) -> Anova:
         """Fit the models that are one move away, and test each against this one, for `drop1` and `add1`.
 
         A move is "add" or "drop", the name of a term, and the model. `head` is the head of the column of terms.
