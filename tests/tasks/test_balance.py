@@ -377,3 +377,27 @@ def test_weights_of_rows() -> None:
     weighted = np.zeros((2, 2))
     np.add.at(weighted, tuple(rows.T), result.weights(rows))
     assert_allclose(weighted, result.tensor(), rtol=1e-12)
+
+
+def test_weights_within_bounds_are_the_nearest(rng: np.random.Generator) -> None:
+    """A weight is a product of factors, or a bound: no direction that keeps the margins lowers KL."""
+    X = rng.poisson(6, (4, 5, 3)).astype(float)
+    X[0, 0, 0] = 0
+    table = X.sum(axis=0) * rng.uniform(0.9, 1.1, (5, 3))
+    rows = X.sum(axis=(1, 2)) * [0.5, 1.6, 0.7, 1.3]
+    margins = {0: rows * table.sum() / rows.sum(), (1, 2): table}
+    raked, cells = ld.balance(X, margins), np.argwhere(X > 0)
+    free = raked.weights(cells)
+    low, high = 1.1 * free.min(), 0.9 * free.max()
+    found = np.zeros(X.shape)
+    found[X > 0] = raked.weights(cells, bounds=(low, high))
+    weights, x = found[X > 0], X[X > 0]
+    assert (weights.min(), weights.max()) == pytest.approx((low, high))
+    for modes, wanted in margins.items():
+        assert_allclose(sum_others(found * X, modes if isinstance(modes, tuple) else (modes,)), wanted, rtol=1e-9)
+    sums = np.array([*(cells[:, :1] == np.arange(4)).T, *(cells[:, 1] * 3 + cells[:, 2] == np.arange(15)[:, None])])
+    # the linear program of all moves of first order: it gains nothing
+    move = linprog(x * np.log(weights), A_eq=sums * x, b_eq=sums @ (x * weights), bounds=(low, high))
+    assert move.fun == pytest.approx(float(x * np.log(weights) @ weights), abs=1e-6)
+    with pytest.raises(ld.LegendreError, match="no weights from 1 to 2 with these margins were found"):
+        raked.weights(cells, bounds=(1, 2))

@@ -164,20 +164,72 @@ class Balanced(ModelResult):
         """Return the balanced tensor in the units of the margins and the form of X."""
         return self.origin.give(self.values)
 
-    def weights(self, rows: ArrayLike | Sequence[Any]) -> FloatArray:
+    def weights(self, rows: ArrayLike | Sequence[Any], *, bounds: tuple[float, float] | None = None) -> FloatArray:
         """Return the factor by which balancing multiplied the cell of each row: raking weights of a sample.
 
-        Rows are cells as in `Decomposition.log_prob`. Weights are positive and not bounded otherwise.
+        Rows are cells as in `Decomposition.log_prob`. With `bounds` (the least and the largest weight), the weights are
+        those of the tensor nearest to X, in KL, among all with the margins whose weights keep the bounds.
 
         Examples
         --------
         >>> import legendre as ld
-        >>> ld.balance([[1, 2], [3, 4]], {0: [6, 7]}).weights([[0, 0], [0, 1], [1, 1]]).round(9).tolist()
-        [2.0, 2.0, 1.0]
+        >>> raked = ld.balance([[10, 20], [30, 40], [20, 10]], {0: [60, 50, 40], 1: [80, 70]})
+        >>> raked.weights([[0, 0], [0, 1], [1, 1]]).round(3).tolist()
+        [2.479, 1.76, 0.608]
+        >>> raked.weights([[0, 0], [0, 1], [1, 1]], bounds=(0.5, 2.2)).round(3).tolist()
+        [2.2, 1.9, 0.564]
         """
         at = tuple(read_cells(self.labels, rows, "weights").T)
+        if bounds is not None:
+            return np.asarray(self._keep_within(*bounds)[at])
         X, Q = self.X[at], self.values[at]
         return np.asarray(np.divide(Q, X, out=np.zeros(len(X)), where=X > 0))
+
+    def _keep_within(self, low: float, high: float) -> FloatArray:
+        """Return the weight of each cell, between `low` and `high` where X > 0 and 0 elsewhere.
+
+        A weight is a product of factors, or a bound if the product is beyond it (Deville and Särndal 1992). Logarithms
+        of the factors minimise a convex function, whose gradient is what the margins are off.
+        """
+        from scipy.optimize import minimize
+        from scipy.sparse import eye_array, hstack
+
+        check_number(low, "weights: the lower bound", 0)
+        check_number(high, "weights: the upper bound", above=low)
+        cells, parts = np.nonzero(self.X > 0), self.margins.values.items()
+        places = [np.ravel_multi_index([cells[k] for k in modes], own.shape) for modes, own in parts]
+        # which entries of margins a cell is in, cells x entries
+        sums: Any = hstack([eye_array(own.size, format="csr")[at] for at, (_, own) in zip(places, parts, strict=True)])
+        wanted = np.concatenate([own.ravel() for _, own in parts]) / self.margins.total
+        shares, ends = self.X[cells] / self.margins.total, np.log([max(low, 1e-300), high])
+
+        def loss(theta: FloatArray) -> tuple[float, FloatArray]:
+            """Return the convex function and its gradient."""
+            logs = sums @ theta
+            inside = np.clip(logs, *ends)
+            q = shares * np.exp(inside)
+            return float(q @ (1.0 + logs - inside) - wanted @ theta), sums.T @ q - wanted
+
+        def curve(theta: FloatArray) -> FloatArray:
+            """Return the second derivatives, to which cells at a bound add nothing."""
+            logs = sums @ theta
+            inside = np.clip(logs, *ends)
+            return np.asarray((sums.T @ (sums * (shares * np.exp(inside) * (logs == inside))[:, None])).toarray())
+
+        start = np.full(len(wanted), -math.log(shares.sum()) / len(places))
+        theta = minimize(
+            loss, start, jac=True, hess=curve, method="trust-exact", options={"gtol": 1e-9, "maxiter": 200}
+        ).x
+        for _ in range(2):  # Newton steps, which see differences that the loss is too coarse for
+            theta -= np.linalg.lstsq(curve(theta), loss(theta)[1])[0]
+        if (error := float(np.abs(loss(theta)[1]).max())) > 1e-8:
+            raise InvalidMargins(
+                f"no weights from {low:g} to {high:g} with these margins were found: one is still off by {error:.2g}, "
+                "as a share of the total. Widen the bounds."
+            )
+        out = np.zeros(self.X.shape)
+        out[cells] = np.exp(np.clip(sums @ theta, *ends))
+        return out
 
     @cached_property
     def margin_error(self) -> float:
