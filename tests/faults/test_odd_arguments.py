@@ -102,6 +102,8 @@ WORDS: dict[str, Callable[[Any], Any]] = {
     "params. coef() has them.": lambda m: m.params,
     "factors. effects() says": lambda m: m.fit.factors,
     "predict. tensor() has the fitted values": lambda m: m.fit.predict,
+    "coef. loglinear(...) and fit.inference() have it": lambda m: m.fit.coef,
+    "conf_int. coef(profile=True) has profile likelihood intervals": lambda m: m.conf_int,
     "heatmap. There are slices(), margins()": lambda m: m.plot.heatmap,
     "nothing": lambda m: m.nothing,
 }

@@ -121,6 +121,8 @@ def test_compare_returns_a_table(X: FloatArray) -> None:
     assert found[1].held_out == pytest.approx(float(np.sqrt(((filled - X)[hidden] ** 2).mean())))
     assert found[2].held_out is None
     assert "held out" in repr(found)
+    assert "held out" in found.to_markdown().splitlines()[2]
+    assert "held out" in found.to_latex()
     assert ld.compare(X, [12], peers=(), hold_out=0)[1].held_out is None
 
 

@@ -304,9 +304,11 @@ FOREIGN = {
     **dict.fromkeys(("trace", "verbose"), "The steps are in path of the result."),
     **dict.fromkeys(("heatmap", "imshow"), "There are slices(), margins(), effects(), residuals() and graph()."),
     "predict": "tensor() has the fitted values; complete(X) fills missing cells.",
-    "vcov": "inference().vcov() has it.",
+    **dict.fromkeys(("vcov", "coef", "aic", "bic"), "loglinear(...) and fit.inference() have it."),
     "deviance": "It is g2, of loglinear(...) or of fit.inference().",
-    "confint": "coef(profile=True) has profile likelihood intervals, coef() those of Wald.",
+    **dict.fromkeys(
+        ("confint", "conf_int"), "coef(profile=True) has profile likelihood intervals, coef() those of Wald."
+    ),
     "fittedvalues": "fitted() has them.",
     "rank": "There is no rank: adaptive(n) as the basis has n parameters.",
     "mask": "Write NaN where nothing was measured, or pass support=.",

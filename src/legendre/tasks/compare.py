@@ -28,7 +28,7 @@ from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose, show_progress
 from legendre.model.dual import kl
-from legendre.results.base import import_pandas
+from legendre.results.base import Printed, import_pandas
 
 # --- the methods -----------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Row(NamedTuple):
     note: str = ""  # why there is no reconstruction
 
 
-class Comparison(tuple[Row, ...]):
+class Comparison(Printed, tuple[Row, ...]):
     """The rows of a comparison, one for each method and size; printed as a table.
 
     See Also
@@ -236,8 +236,8 @@ class Comparison(tuple[Row, ...]):
         """Return the rows as a pandas data frame."""
         return import_pandas("to_frame()").DataFrame(self).set_index("method")
 
-    def __repr__(self) -> str:
-        """Write the table; notes below it say why a fit has failed."""
+    def tables(self) -> list[Table]:
+        """Return the table that is printed; notes below it say why a fit has failed."""
         lines = [["method", "asked", "params", "RMSE", "held out", "KL(P, Q)", "seconds", "residual"]]
         for row in self:
             size = row.status.lower() if row.n_params is None else str(row.n_params)
@@ -245,7 +245,7 @@ class Comparison(tuple[Row, ...]):
             texts = ["" if value is None else f"{value:.3g}" for value in numbers]
             lines.append([METHODS[row.method].label, str(row.asked or ""), size, *texts])
         notes = [f"{METHODS[row.method].label}, {row.asked} parameters: {row.note}" for row in self if row.note]
-        return Table("Errors by number of parameters", lines, "<>", ruled=True, notes=notes).text()
+        return [Table("Errors by number of parameters", lines, "<>", ruled=True, notes=notes)]
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
