@@ -64,8 +64,8 @@ class Line:
     versions: str
 
 
-def generate(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...]) -> None:
-    """Write positive noise around smooth factors and one weak interaction of the first and the last mode."""
+def generate(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], gaps: float = 0.0) -> None:
+    """Write positive noise around smooth factors and one weak interaction; a share `gaps` of the entries is NaN."""
     import zarr
 
     array = zarr.create_array(str(path), shape=shape, chunks=chunks, dtype="f8", overwrite=True)
@@ -78,7 +78,9 @@ def generate(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...]) -> Non
             for k, (wave, row) in enumerate(zip(waves, rows, strict=True))
         ]
         mean = np.exp(0.5 * sum(parts) + 0.1 * parts[0] * parts[-1])
-        array[rows] = mean * np.random.default_rng(number).standard_exponential(mean.shape)
+        rng = np.random.default_rng(number)
+        values = mean * rng.standard_exponential(mean.shape)
+        array[rows] = np.where(rng.random(mean.shape, dtype=np.float32) < gaps, np.nan, values) if gaps else values
 
 
 def limit() -> None:

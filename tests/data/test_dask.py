@@ -26,7 +26,7 @@ from legendre.data.dask import observe_blocks
 from legendre.data.dense import observe
 from legendre.data.observation import Support
 from legendre.engines.choose import choose_engine
-from legendre.model.model import Model
+from legendre.model.model import Model, Packed
 from oracles import FloatArray, IntArray
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -170,6 +170,27 @@ def test_fits_with_gaps(basis: str, dtype: str, rng: np.random.Generator) -> Non
     compare(da.from_array(zeros, chunks=CHUNKS), zeros, basis, support="nonzero")
     fit = ld.decompose(blocks, basis, support=mask, base=base)  # arrays of NumPy beside one of dask
     assert_allclose(fit.theta, ld.decompose(X, basis, support=mask, base=base).theta, atol=1e-8)
+
+
+@pytest.mark.parametrize("basis", ["B1", "B3(1)", "interactions(2)", "B1 + B2(2) + B3(1)"])
+def test_a_large_grid_with_gaps_is_swept_with_its_mask_as_bits(
+    basis: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Two numbers for each cell were held, and 8 GB with gaps were refused where memory is 2 GB."""
+    for name in ("LARGEST_MASS", "NUMPY_CELLS", "SHORT_MODE_CELLS"):
+        monkeypatch.setattr(f"legendre.core.limits.{name}", 0)
+    for shape, chunks in (((7, 12, 5, 6), (3, 5, 5, 4)), ((9, 11), (4, 4)), ((40, 1), (9, 1))):
+        X = rng.gamma(2.0, size=shape)
+        X[rng.random(shape) < 0.15] = np.nan
+        X[: shape[0] // 2] = rng.gamma(2.0, size=X[: shape[0] // 2].shape)  # blocks without gaps
+        X.ravel()[0] = np.nan  # the bottom: it takes a Fisher matrix to see which parameters are independent
+        blocks = da.from_array(X, chunks=chunks)
+        assert isinstance(ld.plan(blocks, basis).problem.model, Packed)
+        compare(blocks, X, basis)
+        model, twin = ld.plan(blocks, basis).problem.model, ld.plan(X, basis).problem.model
+        assert model.n_alive == twin.n_alive
+        assert_array_equal(model.weights, twin.weights)
+        assert_array_equal(model.carries(twin.positions), twin.carries(twin.positions))
 
 
 def test_a_fit_with_gaps_is_saved_and_loaded(tmp_path: Path, rng: np.random.Generator) -> None:

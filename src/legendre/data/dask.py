@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import rel_entr
 
+from legendre.core import limits
 from legendre.core.cells import entries_at, freeze
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import check_room
@@ -23,7 +24,7 @@ from legendre.core.origin import unmask
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
-from legendre.core.types import Cell, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, IntArray, frozen
 from legendre.data.checks import (
     Scan,
     check_base,
@@ -38,17 +39,40 @@ from legendre.data.checks import (
 from legendre.data.dense import Dense
 from legendre.data.observation import Comparable, Observation, Ranked, Support, in_c_order, largest_entries
 
+# The mask of a block as bits: the first cell of the block, its shape, and a row of bytes for each level of the longest
+# mode of X; ``None`` if all its cells are in Omega
+Bits = tuple[Cell, Cell, AnyArray | None]
+
+
+def longest_mode(shape: Cell) -> int:
+    """Return the first of the longest modes."""
+    return shape.index(max(shape))
+
 
 @frozen
 class BlockSupport(Support):
     """A sample space whose mask is a dask array, as the base measure may be."""
 
     size: int = field(kw_only=True)  # |Omega|, which the first pass has counted
+    # the mask of each block, as bits, if so many cells may have to be swept; () if not
+    bits: tuple[Bits, ...] = field(default=(), kw_only=True)
 
     @property
     def n_cells(self) -> int:
         """The number of cells, |Omega|: counting the mask again would take one more pass over it."""
         return self.size
+
+    def slab(self, mode: int, i: int) -> BoolArray:
+        """Return the mask of level i of the longest mode, from the bits: a grid of the other modes."""
+        out = np.ones((*self.shape[:mode], *self.shape[mode + 1 :]), dtype=np.bool_)
+        for start, shape, bits in self.bits:
+            if bits is not None and 0 <= i - start[mode] < shape[mode]:
+                sides = list(zip(start, shape, strict=True))
+                del sides[mode]
+                place: Any = (..., *(slice(a, a + n) for a, n in sides))  # also of no mode
+                part = out[place]
+                part[...] = np.unpackbits(bits[i - start[mode]], count=part.size).reshape(part.shape)
+        return out
 
     def merge(self, quotient: Quotient, base: Any) -> FloatArray:
         """Sum the base measure over the cells of Omega in each box, block by block; a mask or a base must be given."""
@@ -101,7 +125,7 @@ class Blocks(Observation):
                 sums[reached] = suffix_sums(x, local)
             return sums
 
-        return np.asarray(sum(_over_blocks([self.values], add_above)))
+        return np.asarray(sum(_over_blocks([self._inside], add_above)))
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of X at some cells (k x N), from the blocks that hold them; 0 outside Omega."""
@@ -241,10 +265,14 @@ class Survey(NamedTuple):
     n_cells: int  # in Omega
     margins: Any  # X on Omega, summed over all modes but one, for each mode
     rankings: list[Any]  # what `rank` returns for each item of `ranked`
+    bits: Bits | None  # the mask, if asked for
 
 
-def survey(start: Cell, x: Any, mask: Any, base: Any, ranked: Sequence[tuple[int, int]]) -> Survey:
-    """Find what a `Survey` holds in a block x, with its sample space `mask` and `base` measure (``None``: all, 1)."""
+def survey(start: Cell, x: Any, mask: Any, base: Any, ranked: Sequence[tuple[int, int]], mode: int | None) -> Survey:
+    """Find what a `Survey` holds in a block x, with its sample space `mask` and `base` measure (``None``: all, 1).
+
+    The mask is returned as bits, with a row for each level of `mode`, unless that is ``None``.
+    """
     mask = None if mask is None or mask.all() else mask
     seen, every = scan(x), range(x.ndim)
     inside, x_inside = seen, x
@@ -262,7 +290,13 @@ def survey(start: Cell, x: Any, mask: Any, base: Any, ranked: Sequence[tuple[int
         x.size if mask is None else int(np.count_nonzero(mask)),
         margins,
         [rank(start, x, mask, *wanted) for wanted in ranked],
+        None if mode is None else (start, x.shape, None if mask is None else _pack(mask, mode)),
     )
+
+
+def _pack(mask: BoolArray, mode: int) -> AnyArray:
+    """Write a mask as bits, with a row of bytes for each level of a mode."""
+    return np.packbits(np.moveaxis(mask, mode, 0).reshape(mask.shape[mode], -1), axis=1)
 
 
 def _join_scans(scans: Any) -> Scan:
@@ -311,7 +345,10 @@ def observe_blocks(X: Any, support: Any = "all", base: Any = None, ranked: Ranke
     shape = tuple(int(n) for n in X.shape)
     # a mode that is named, or is not one of X, is looked up later
     wanted = [(int(axis) % X.ndim, count) for axis, count in ranked if axis in range(-X.ndim, X.ndim)]
-    parts: list[Survey] = _over_blocks([X, mask, measure], survey, wanted)
+    # the mask is kept as bits where a grid may have to be swept that is too large for floats
+    swept = mask is not None and measure is None and limits.LARGEST_MASS < X.size <= limits.MOST_FORMED
+    mode = longest_mode(X.shape) if swept else None
+    parts: list[Survey] = _over_blocks([X, mask, measure], survey, wanted, mode)
     n_cells = sum(part.n_cells for part in parts)
     seen, inside = _join_scans([part.seen for part in parts]), _join_scans([part.inside for part in parts])
     full = n_cells == X.size
@@ -326,7 +363,8 @@ def observe_blocks(X: Any, support: Any = "all", base: Any = None, ranked: Ranke
             total[first : first + len(margin)] += margin
     omega = Support(shape)
     if not full or measure is not None:
-        omega = BlockSupport(shape, None if full else mask, size=n_cells)
+        bits = tuple(part.bits for part in parts if part.bits is not None)
+        omega = BlockSupport(shape, None if full else mask, size=n_cells, bits=bits)
     rankings = {item: _join_rankings([part.rankings[i] for part in parts], *item) for i, item in enumerate(wanted)}
     missing = np.isnan(X) if math.isnan(seen.total) else None  # infinite entries have been refused
     return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, rankings, by_mode=by_mode)

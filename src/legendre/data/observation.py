@@ -179,8 +179,8 @@ class Observation(ABC):
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X over the cells at or above each of some boxes (k x N, merged coordinates), without the merged grid.
 
-        Divided by the total, these sums are eta_hat, eq. (3). No mask is needed, because this is called only if Omega
-        is the full grid.
+        Divided by the total, these sums are eta_hat, eq. (3). Only X on Omega counts, which in memory is called for
+        the full grid alone.
         """
 
     @abstractmethod

@@ -20,7 +20,7 @@ from legendre.core.sums.kernels.dense import sum_grid
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
-from legendre.model.model import Model
+from legendre.model.model import Model, Packed
 
 
 @frozen
@@ -40,29 +40,37 @@ class DenseEngine(ReferenceEngine):
 
 @frozen
 class SlabEngine(Engine):
-    """Full grids without a base measure, in the memory of a few slabs (and of G): see `core.sums.kernels.slabs`."""
+    """Full grids, and `Packed` ones, in the memory of a few slabs (and of G): see `core.sums.kernels.slabs`."""
 
     model: Model  # one for which `applies` is true
 
     @staticmethod
     def applies(model: Model) -> bool:
-        """Return whether the grid is full and G takes less memory than eight grids: else little memory is saved."""
+        """Return whether no measure is formed and G takes less memory than eight grids: else little memory is saved."""
         k = model.n_params
         return model.measure is None and k <= limits.LARGEST_MATRIX and k * k < 8 * model.n_cells
 
     @cached_property
     def _plan(self) -> slabs.SlabPlan:
         """What the sweeps need to know of the grid and of B; it does not depend on theta."""
-        return slabs.plan_slabs(self.model.quotient.lengths, self.model.positions)
+        mode = self.model.mode if isinstance(self.model, Packed) else None
+        return slabs.plan_slabs(self.model.quotient.lengths, self.model.positions, mode)
 
     def at(self, theta: FloatArray) -> Point:
-        """Compute psi and eta in one sweep, without the Fisher matrix: the last points of a fit need none."""
-        psi, eta = self._evaluate(theta, None)
-        return Point(theta, eta, psi, None)
+        """Compute psi and eta in one sweep, without the Fisher matrix: the last points of a fit need none.
+
+        Only a sweep with gaps fills it too: it takes far longer than that, and so the next one is saved.
+        """
+        g = np.empty((self.n_params, self.n_params)) if isinstance(self.model, Packed) else None
+        psi, eta = self._evaluate(theta, g)
+        return Point(theta, eta, psi, g)
 
     def fill_fisher(self, point: Point, g: FloatArray) -> None:
         """Read the Fisher matrix, eq. (5), from eta at joins during another sweep."""
-        self._evaluate(point.theta, g)
+        if point.cache is None:
+            self._evaluate(point.theta, g)
+        else:
+            g[:] = point.cache
 
     def _evaluate_uniform(self, g: FloatArray | None) -> tuple[float, FloatArray]:
         """Compute psi and eta at theta = 0, where Q is uniform, and fill g with G if it is given.
@@ -86,10 +94,11 @@ class SlabEngine(Engine):
 
         `slabs.evaluate` works in its own order of the parameters; here they are back in the order of B.
         """
-        if not theta.any():
+        measure = self.model.slab if isinstance(self.model, Packed) else None
+        if measure is None and not theta.any():
             return self._evaluate_uniform(g)
         order = self._plan.order
-        swept = slabs.evaluate(self._plan, theta[order], g)
+        swept = slabs.evaluate(self._plan, theta[order], g, measure)
         if swept is None:  # products overflow or underflow: a formed grid is summed in the log domain
             grid = form_grid(self.model)
             point = grid.at(theta)
@@ -115,7 +124,7 @@ def form_grid(model: Model) -> DenseEngine:
     """Return a `DenseEngine`, which holds 5 arrays of the merged grid's size; raise an error if they do not fit."""
     what = f"a fit of {model.n_params:,} parameters on a merged grid"
     check_room(model.n_cells, 8 * 5, what, "Use a basis with fewer distinct coordinates.")
-    return DenseEngine(model)
+    return DenseEngine(model.on_measure(model.weights) if isinstance(model, Packed) else model)
 
 
 @dataclass(eq=False)

@@ -28,6 +28,7 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
+from legendre.data.dask import BlockSupport, longest_mode
 from legendre.data.observation import Support
 from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables, on_grid
@@ -60,6 +61,8 @@ class Model:
             return _merge_points(grid, support.points)
         if support.mask is None and base is None:
             return grid if grid.n_cells <= limits.CLIQUES_FROM and grid.formable else _choose_form(grid)
+        if base is None and isinstance(support, BlockSupport) and support.bits and grid.n_cells > limits.LARGEST_MASS:
+            return Packed(support, None, grid.basis, quotient, positions, ties=ties)
         return replace(grid, measure=freeze(support.merge(quotient, base)))
 
     @cached_property
@@ -256,6 +259,64 @@ class CellList(Model):
     def on_measure(self, weights: FloatArray) -> Self:
         """Return the model with other weights of the listed cells (m,)."""
         return replace(self, measure=freeze(weights))
+
+
+@frozen
+class Packed(Model):
+    """A grid with gaps that is too large for a measure: it is swept slab by slab, with Omega held as bits."""
+
+    support: BlockSupport
+
+    @property
+    def whole(self) -> bool:
+        """Whether all cells of the grid are in the support: no."""
+        return False
+
+    @property
+    def mode(self) -> int:
+        """The mode whose levels are the slabs."""
+        return longest_mode(self.support.shape)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The measure of each merged cell; an error if it does not fit into memory."""
+        return freeze(self.support.merge(self.quotient, None))
+
+    @cached_property
+    def n_alive(self) -> int:
+        """The number of merged cells that can carry probability, counted slab by slab."""
+        return sum(int(np.count_nonzero(self.on_slab(k))) for k in range(self.quotient.merged_shape[self.mode]))
+
+    @cached_property
+    def side(self) -> Quotient:
+        """The boxes of a level: those of all modes but one."""
+        shape, cuts = list(self.quotient.shape), list(self.quotient.cuts)
+        del shape[self.mode], cuts[self.mode]
+        return Quotient(tuple(shape), tuple(cuts))
+
+    @cached_property
+    def boxes(self) -> IntArray:
+        """The number of the merged cell that each cell of a level is in."""
+        return np.ravel(self.side.spread(np.arange(self.side.n_merged).reshape(self.side.merged_shape)))
+
+    def slab(self, slab: int) -> tuple[list[BoolArray], IntArray]:
+        """Return the masks of the levels of `mode` that are merged into one, and `boxes`."""
+        first, n = self.quotient.cuts[self.mode][slab], int(self.quotient.lengths[self.mode][slab])
+        return [self.support.slab(self.mode, i) for i in range(first, first + n)], self.boxes
+
+    def on_slab(self, slab: int) -> FloatArray:
+        """Return the measure of the merged cells of a slab, a grid of the other modes."""
+        return np.asarray(sum(map(self.side.merge, self.slab(slab)[0])))
+
+    def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
+        """Mark which of n merged cells (n x N) can carry probability; with `alive`, which of them are marked there."""
+        if alive is not None:
+            return super().carries(boxes, alive)
+        out, others = np.empty(len(boxes), dtype=np.bool_), np.delete(boxes, self.mode, axis=1)
+        for level in np.unique(boxes[:, self.mode]):
+            rows = boxes[:, self.mode] == level
+            out[rows] = self.on_slab(level)[tuple(others[rows].T)] > 0
+        return out
 
 
 @frozen

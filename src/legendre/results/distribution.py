@@ -76,9 +76,9 @@ class GridDistribution:
         """
         model = self.model
         log_q, lengths = model.below(self.theta) - self.psi, list(model.quotient.lengths)
-        if self.alive is not None or model.measure is not None:
+        if self.alive is not None or not model.whole:
             log_q[~(model.alive if self.alive is None else self.alive)] = -np.inf
-        if model.measure is not None:  # cells of a box differ: expand the table to cells
+        if not model.whole:  # cells of a box differ: expand the table to cells
             log_q, lengths = _expand_to_cells(log_q, lengths), [np.ones(n) for n in model.support.shape]
             if model.base is not None:
                 with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything

@@ -19,7 +19,7 @@ from legendre.core.sums.linalg import independent_columns
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import choose_engine
 from legendre.model.cliques.tables import Tables
-from legendre.model.model import Cliques, Model, generating_margins
+from legendre.model.model import Cliques, Model, Packed, generating_margins
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,9 @@ def _are_independent(model: Model) -> bool:
         return False
     if model.carries(np.zeros((1, model.positions.shape[1]), dtype=np.int64))[0]:
         return True
-    return not isinstance(model, Cliques) and bool((model.below(np.ones(model.n_params))[model.alive] == 0).any())
+    if isinstance(model, (Cliques, Packed)):
+        return False
+    return bool((model.below(np.ones(model.n_params))[model.alive] == 0).any())
 
 
 def is_product(space: Model) -> TypeGuard[Cliques]:
@@ -145,8 +147,9 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
     cells. They are rounded to these, so that features that are nearly constant lose no digits in the difference. That
     is possible for integers up to `exact` and for up to `most_cells` cells, where the error is less than 1/2.
     """
-    if isinstance(model, Cliques):  # its engine counts all unmerged cells
-        n, engine = model.tables.n_carrying, choose_engine(model)
+    if isinstance(model, (Cliques, Packed)):  # their engines count all unmerged cells
+        n = model.support.n_cells if isinstance(model, Packed) else model.tables.n_carrying
+        engine = choose_engine(model)
     else:
         n, engine = model.n_alive, choose_engine(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))

@@ -10,7 +10,7 @@ it multiplies q by exp(-theta_u), whereas a formed grid would need an exponentia
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 
 from legendre.core.compiled import U, compiled, inner
 from legendre.core.sums.zeta import zeta
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 
 
 class SlabPlan(NamedTuple):
@@ -60,13 +60,13 @@ class SlabPlan(NamedTuple):
         return high - low
 
 
-def plan_slabs(lengths: Sequence[FloatArray], positions: IntArray) -> SlabPlan:
-    """Prepare sweeps along the longest mode; an engine does so once and sweeps at every theta.
+def plan_slabs(lengths: Sequence[FloatArray], positions: IntArray, mode: int | None = None) -> SlabPlan:
+    """Prepare sweeps along a mode, by default the longest; an engine does so once and sweeps at every theta.
 
     ``lengths[d]`` holds the length of each interval of mode d. `positions` (k x N) are the cells of B as coordinates of
     the merged grid.
     """
-    mode = int(np.argmax([len(n) for n in lengths]))
+    mode = int(np.argmax([len(n) for n in lengths])) if mode is None else mode
     order = np.argsort(positions[:, mode], kind="stable")
     first = np.searchsorted(positions[order, mode], np.arange(len(lengths[mode]) + 1))
     tails = np.append(np.cumsum(lengths[mode][::-1])[::-1], 0.0)
@@ -96,7 +96,7 @@ def _reaches(line, corner):
 
 
 @compiled
-def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, eta, gram):
+def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, sums, eta, gram):
     """Remove the parameters from q slab by slab, from the last to the first, and read eta as suffix sums on the way.
 
     All sums are of q before it is normalised. A `gram` of size (k, k) gets, in its lower triangle, the sums at the
@@ -104,10 +104,10 @@ def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, e
 
     `state` (lines, width) is q in the current slab. Between two slabs where parameters are removed, q is constant along
     the sweep, so ``mass[r, c]``, the sum over the slabs met so far, is not updated in each slab. It covers the last
-    ``mark[r, c]`` levels of the longest mode.
+    ``mark[r, c]`` levels of the longest mode; with a `mark` of size (0, 0) the caller updates mass. `sums` is room for
+    suffix sums of mass over the slab; its last line is 0.
     """
     width, modes = U(state.shape[1]), len(scaled)
-    sums = np.zeros((len(state) + 1, state.shape[1]))  # suffix sums of mass over the slab; the last line stays 0
     flat, joins, corner = sums.ravel(), np.empty(len(eta), np.uintp), np.empty(modes, np.int64)
     for slab in range(len(first) - 2, -1, -1):
         begin, end = first[slab], first[slab + 1]
@@ -120,7 +120,7 @@ def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, e
             if not _reaches(lines[r], corner):
                 continue
             # bring mass up to this slab, with q as it was since the last update
-            for c in range(first_column, width):
+            for c in range(first_column, width if len(mark) else 0):
                 mass[r, c] += state[r, c] * (tails[slab] - mark[r, c])
                 mark[r, c] = tails[slab]
             for u in range(begin, end):  # q of the slabs before this one lacks the parameters of this one
@@ -157,22 +157,47 @@ def _sweep(scaled, lines, following, first, tails, factors, state, mass, mark, e
                     gram[u, v] = flat[joins[v]]
 
 
-def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) -> tuple[float, FloatArray] | None:
+@compiled
+def _add_inside(mask, boxes, state, mass):
+    """Add q of each cell of a level that is in the sample space to the mass of its merged cell."""
+    for cell in range(len(boxes)):
+        box = U(boxes[cell])
+        mass[box] += state[box] * mask[cell]
+
+
+def evaluate(
+    plan: SlabPlan,
+    theta: FloatArray,
+    gram: FloatArray | None = None,
+    measure: Callable[[int], tuple[list[BoolArray], IntArray]] | None = None,
+) -> tuple[float, FloatArray] | None:
     """Compute psi and eta on B; fill `gram` (k x k), if it is given, with the Fisher matrix.
 
-    `theta`, eta and `gram` are in plan order. ``None`` if products overflow or underflow because q ranges too widely:
-    the caller then sums in the log domain. This is noticed at the end of the sweep, when every parameter has been
-    removed from q, so that exactly the weights must be left.
+    `theta`, eta and `gram` are in plan order. If the grid has gaps, ``measure(slab)`` returns the masks of the levels
+    that a slab, by number, covers, and in which merged cell each cell of a mask is; q is then added up in every slab.
+    ``None`` if products overflow or underflow because q ranges too widely: the caller then sums in the log domain. This
+    is noticed at the end of the sweep, when every parameter has been removed from q, so that the weights must be left.
     """
-    weights = plan.weights.reshape(len(plan.lines), -1)
-    mass, mark, eta = np.zeros(weights.shape), np.zeros(weights.shape), np.empty(len(theta))
+    weights = (plan.weights if measure is None else np.ones(plan.weights.shape)).reshape(len(plan.lines), -1)
+    mass, eta = np.zeros(weights.shape), np.empty(len(theta))
+    mark = np.zeros(weights.shape if measure is None else (0, 0))
+    sums = np.zeros((len(weights) + 1, weights.shape[1]))
     joins = np.empty((0, 0)) if gram is None else gram
     with np.errstate(all="ignore"):
         state = weights * np.exp(plan.last_slab(theta)).reshape(weights.shape)
-        table = plan.scaled, plan.lines, plan.following, plan.first, plan.tails
-        _sweep(*table, np.exp(-theta), state, mass, mark, eta, joins)
-        # mass holds q summed over the slabs above mark, where a cell last changed; below it q is `state`
-        total = float((mass + state * (plan.tails[0] - mark)).sum())
+        table, first, tails = (plan.scaled, plan.lines, plan.following), plan.first, plan.tails
+        work = np.exp(-theta), state, mass, mark, sums, eta, joins
+        if measure is None:
+            _sweep(*table, first, tails, *work)
+            # mass holds q summed over the slabs above mark, where a cell last changed; below it q is `state`
+            mass += state * (tails[0] - mark)
+        else:
+            for slab in reversed(range(len(first) - 1)):
+                masks, boxes = measure(slab)
+                for mask in masks:
+                    _add_inside(mask.ravel(), boxes, state.ravel(), mass.ravel())
+                _sweep(*table, first[slab : slab + 2], tails, *work)
+        total = float(mass.sum())
         # 1e-11 exceeds the rounding error of all the multiplications, while an overflow leaves inf, NaN or 0
         if not (math.isfinite(total) and (np.abs(state - weights) <= 1e-11 * weights).all()):
             return None
