@@ -16,7 +16,7 @@ from legendre.basis.adaptive import adaptive
 from legendre.basis.basis import B1, B2, B3, Basis, empty
 from legendre.core.errors import ConvergenceWarning
 from legendre.core.types import AnyArray, FloatArray
-from legendre.data.dense import Dense, in_memory
+from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose
@@ -150,7 +150,7 @@ class Comparison:
         effort: Effort | None = None,
     ) -> Comparison:
         """Read X, and check the support."""
-        data = in_memory(read(X, support), "compare")
+        data = read(X, support).in_memory("compare")
         values = np.asarray(data.values, dtype=np.float64)
         return cls(data, values, support, problem, family, Effort() if effort is None else effort)
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from legendre.core.types import AnyArray
-from legendre.data.dense import Dense, in_memory, observe
+from legendre.data.dense import Dense, observe
 from legendre.data.observation import Observation
 from legendre.data.read import read
 from legendre.data.sparse import observe_entries, observe_rows
@@ -40,7 +40,7 @@ def held(kind: str, X: AnyArray) -> tuple[Observation, Dense]:
 def test_every_cell_is_that_of_the_dense_tensor(kind: str, dtype: str) -> None:
     X = table(dtype)
     data, twin = held(kind, X)
-    dense = in_memory(data, "a test")
+    dense = data.in_memory("a test")
     assert dense is data.as_dense()  # formed once
     assert (dense.values.dtype, dense.values.flags.writeable) == (X.dtype, False)
     assert_array_equal(dense.values, X)
@@ -55,7 +55,7 @@ def test_every_cell_is_that_of_the_dense_tensor(kind: str, dtype: str) -> None:
 def test_a_pseudo_count_is_added_to_every_cell() -> None:
     cells = np.array([[0, 1], [2, 0], [0, 1]])
     data = observe_rows(cells, None, (3, 2), even=1.5)
-    dense = in_memory(data, "a test")
+    dense = data.in_memory("a test")
     assert_allclose(dense.values, np.array([[0, 2], [0, 0], [1, 0]]) + 0.25, rtol=1e-15)
     assert (dense.total, dense.positive, dense.support.full, dense.counts) == (4.5, True, True, False)
     assert dense.values.sum() == pytest.approx(dense.total, rel=1e-15)
@@ -69,4 +69,4 @@ def test_a_grid_of_many_modes_is_not_formed() -> None:
     text = r"^balance needs every cell of X in memory, but X is sparse of shape \(2, .*\), which has 40 modes, and an "
     ending = r"array has at most 32\. Sum modes out or merge levels first; decompose takes it as it is\.$"
     with pytest.raises(ld.errors.InvalidTensor, match=text + ending):
-        in_memory(data, "balance")
+        data.in_memory("balance")

@@ -12,7 +12,7 @@ from legendre.basis.basis import Cells
 from legendre.core import limits
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.fit import Settings, plan_on
+from legendre.fitting.fit import Known, Settings, plan_on
 from legendre.solvers.loop import Target
 from legendre.solvers.newton import Workspace, bound, bound_nearby
 
@@ -34,7 +34,7 @@ def target_and_fisher(*, products: bool) -> tuple[Target, FloatArray, FloatArray
     data = observe(rng.random((6, 7, 5)) + 0.1)
     cells = np.unique(rng.integers(0, 5, (40, 3)), axis=0)[1:]
     near = Near(np.eye(len(cells))) if products else None
-    plan = plan_on(data, Cells(cells), Settings(), inverse=near)
+    plan = plan_on(data, Cells(cells), Settings(), Known(inverse=near))
     answer = ld.decompose(data.values, cells)
     theta = answer.theta + 1e-7 * rng.normal(size=len(cells))
     return plan.target, theta, plan.target.engine.fisher(plan.target.at(theta))

@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 import legendre as ld
 from legendre.core import limits
-from legendre.results.distribution import sum_others
+from legendre.core.sums.quotient import sum_others
 from oracles import FloatArray
 from strategies import count_tables
 

@@ -31,7 +31,11 @@ def compiled(function: Callable[..., Any]) -> Any:
     It releases Python's global lock, so that several threads can run it at the same time. As in NumPy, division by 0
     gives infinity or NaN, not an error.
     """
-    return _add_cache(function, njit(nogil=True, error_model="numpy")(function))
+    dispatcher = njit(nogil=True, error_model="numpy")(function)
+    if dispatcher is not function:  # with NUMBA_DISABLE_JIT nothing is compiled
+        with suppress(RuntimeError):  # "no locator available": no folder can be written to
+            dispatcher._cache = _Cache(function)
+    return dispatcher
 
 
 def inner(function: Callable[..., Any] | None = None, *, fastmath: set[str] | None = None) -> Any:
@@ -101,11 +105,3 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
         """Write the machine code for some argument types, unless that fails: the disk is full, or access is denied."""
         with suppress(Exception):
             super().save_overload(sig, data)
-
-
-def _add_cache(function: Callable[..., Any], dispatcher: Any) -> Any:
-    """Give a compiled function a cache on disk; without one if no folder can be written to. Return the function."""
-    if dispatcher is not function:  # with NUMBA_DISABLE_JIT nothing is compiled
-        with suppress(RuntimeError):  # "no locator available"
-            dispatcher._cache = _Cache(function)
-    return dispatcher

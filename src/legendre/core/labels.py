@@ -277,6 +277,19 @@ class Labels:
             f"{start}{key!r} is not a mode of X, which has {self.n_modes}, counted from 0 to {self.n_modes - 1}.{hint}"
         )
 
+    def find_modes(self, modes: Any, door: str, error: type[LegendreError] = InvalidQuery) -> list[int]:
+        """Return the numbers of one mode or of several different ones, given by name or number, in the order given.
+
+        `door` is as in `find_mode`.
+        """
+        listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
+        if listed is None:
+            raise error(f"{door}: {modes!r} is not a set of modes; pass a mode such as 0, or modes such as [0, 2].")
+        found = [self.find_mode(k, door, error) for k in listed]
+        if len(set(found)) < len(found):
+            raise error(f"{door}: {modes!r} names a mode twice.")
+        return found
+
     def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the place of a level that a caller names.
 

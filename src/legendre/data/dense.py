@@ -17,10 +17,10 @@ from legendre.core.labels import Orders
 from legendre.core.memory import rows_of
 from legendre.core.origin import Origin
 from legendre.core.sums.cell_sums import suffix_sums
-from legendre.core.sums.quotient import Quotient
+from legendre.core.sums.quotient import Quotient, sum_others
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.checks import base_measure, check_entries, check_numeric, check_sum, scan, support_mask
-from legendre.data.observation import Comparable, Observation, Support, beyond_memory
+from legendre.data.observation import Comparable, Observation, Support
 
 
 @frozen
@@ -94,9 +94,7 @@ class Dense(Observation):
         # modes that no set needs keep length 1, so that axes keep their numbers
         sums, out = self.values.sum(axis=others, dtype=np.float64, keepdims=True), []
         for group in groups:
-            order = sorted(group)  # the axes of the sum; then as the group lists them
-            table = sums.sum(axis=tuple(k for k in range(sums.ndim) if k not in group))
-            table = table.transpose([order.index(k) for k in group])
+            table = sum_others(sums, group)
             out.append(Quotient(table.shape, tuple(quotient.cuts[k] for k in group)).merge(table))
         return out
 
@@ -209,19 +207,6 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
         total=seen.total,
         positive=seen.smallest > 0,
         by_mode=seen.by_mode,
-    )
-
-
-def in_memory(data: Observation, task: str, instead: str = "decompose takes it as it is") -> Dense:
-    """Return X as a dense array, for a task that needs every cell; refuse a grid that is too large.
-
-    `task` is the public function, and `instead` the end of the error message: what the user can call with such an X.
-    """
-    if (dense := data.as_dense()) is not None:
-        return dense if dense.origin is data.origin else replace(dense, origin=data.origin)
-    raise InvalidTensor(
-        f"{task} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}, which "
-        f"{beyond_memory(data.shape)}. Sum modes out or merge levels first; {instead}."
     )
 
 

@@ -139,6 +139,19 @@ class Observation(ABC):
         """Return X with every cell in memory; ``None`` if its grid is too large for that (see `beyond_memory`)."""
         return self.dense if self.whole or not beyond_memory(self.shape) else None
 
+    def in_memory(self, task: str, instead: str = "decompose takes it as it is") -> Dense:
+        """Return X as a dense array, for a task that needs every cell; refuse a grid that is too large.
+
+        `task` is the public function, and `instead` the end of the error message: what the user can call with such an
+        X.
+        """
+        if (dense := self.as_dense()) is not None:
+            return dense if dense.origin is self.origin else replace(dense, origin=self.origin)
+        raise InvalidTensor(
+            f"{task} needs every cell of X in memory, but X is {self.kind} of shape {self.shape}, which "
+            f"{beyond_memory(self.shape)}. Sum modes out or merge levels first; {instead}."
+        )
+
     @property
     @abstractmethod
     def dense(self) -> Dense:

@@ -122,10 +122,9 @@ class SparseTensor:
 
     def margin(self, columns: Mode | Sequence[Hashable]) -> SparseTensor:
         """Return the tensor of some modes, in the order given, summed over the others."""
-        listed = [columns] if isinstance(columns, (int, str)) else list(columns)
-        kept = [self._labels.find_mode(name, "margin") for name in listed]
-        if not kept or len(set(kept)) < len(kept):
-            raise InvalidQuery(f"margin({columns!r}): name one or more different modes.")
+        kept = self._labels.find_modes(columns, "margin")
+        if not kept:
+            raise InvalidQuery(f"margin({columns!r}): name one mode or more.")
         cells, shape = [self.cells[:, k] for k in kept], tuple(self.shape[k] for k in kept)
         return merge(cells, self.values, shape, self.origin.part(kept))
 

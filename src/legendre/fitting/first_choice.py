@@ -19,7 +19,7 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
-from legendre.data.dense import Dense, in_memory
+from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.fitting.growing.coarse import coarsen, divisible, too_large
@@ -106,7 +106,7 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
     most = max(1, min(most, data.support.n_cells // 4))  # at least four cells for each parameter
     coarse = too_large(data)
     # what is held out: cells of X, or of X summed over boxes
-    seen = coarsen(data, Adaptive(most))[0] if coarse else in_memory(data, "adaptive")
+    seen = coarsen(data, Adaptive(most))[0] if coarse else data.in_memory("adaptive")
     if (why_not := why_none_held_out(seen)) is not None:
         fit = fit_recipe(data, adaptive(most), settings, say)
         size = f"grown to {_parameters(fit.n_params)}"

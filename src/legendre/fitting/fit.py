@@ -181,35 +181,34 @@ def plan(
     return plan_on(data, recipe, settings)
 
 
-def plan_on(
-    data: Observation,
-    recipe: Basis,
-    settings: Settings,
-    boxes: BoxTotals | None = None,
-    recession: FloatArray | float = 0.0,
-    inverse: Preconditioner | None = None,
-) -> Plan:
+@frozen
+class Known:
+    """What earlier work found out, which saves a fit time; the answer depends on none of it."""
+
+    boxes: BoxTotals | None = None  # sums of X over boxes: if the basis cuts X no finer, X is not read again
+    recession: FloatArray | float = 0.0  # a direction in theta along which cells without data vanish
+    inverse: Preconditioner | None = None  # near the inverse of the Fisher matrix at the start
+
+
+NOTHING = Known()
+
+
+def plan_on(data: Observation, recipe: Basis, settings: Settings, known: Known = NOTHING) -> Plan:
     """Plan the fit of a tensor that has been read.
 
     Cells that surely vanish, because a sum of X is 0, are left out. The expensive search for others is not made here,
-    see `with_face_search`. The last three arguments are what earlier work found out, see `fit_on`.
+    see `with_face_search`.
     """
     terms = recipe.terms(data)
-    return plan_problem(Problem.of(data, terms.cells, terms.ties, boxes), recipe, settings, recession, inverse)
+    return plan_problem(Problem.of(data, terms.cells, terms.ties, known.boxes), recipe, settings, known)
 
 
-def plan_problem(
-    problem: Problem,
-    recipe: Basis,
-    settings: Settings,
-    recession: FloatArray | float = 0.0,
-    inverse: Preconditioner | None = None,
-) -> Plan:
+def plan_problem(problem: Problem, recipe: Basis, settings: Settings, known: Known = NOTHING) -> Plan:
     """Plan the fit of a problem, see `plan_on`."""
     face = Face(None, np.zeros(len(problem.eta_hat)))  # no cell vanishes
     if not problem.known_to_exist:
-        face = structural_face(problem, recession)
-    return _plan(problem, recipe, settings, face, inverse)
+        face = structural_face(problem, known.recession)
+    return _plan(problem, recipe, settings, face, known.inverse)
 
 
 def with_face_search(plan: Plan) -> Plan:
@@ -280,10 +279,8 @@ def fit_recipe(
 
     growth = grow_basis(growing, data, say)
     basis = Cells(growth.terms.cells, growth.terms.ties)
-    boxes = growth.grown and growth.grown.totals
-    fit = fit_on(
-        data, basis, settings, start=growth.theta, boxes=boxes, recession=growth.recession, inverse=growth.inverse
-    )
+    known = Known(growth.grown and growth.grown.totals, growth.recession, growth.inverse)
+    fit = fit_on(data, basis, settings, start=growth.theta, known=known)
     origin = fit.origin
     if isinstance(growing.n, int) and fit.n_params < growing.n:
         short = f"{growing.n:,} parameters were asked for: {fit.n_params:,} are all that lower KL."
@@ -292,27 +289,17 @@ def fit_recipe(
 
 
 def fit_on(
-    data: Observation,
-    recipe: Basis,
-    settings: Settings,
-    *,
-    start: ArrayLike | None = None,
-    boxes: BoxTotals | None = None,
-    recession: FloatArray | float = 0.0,
-    inverse: Preconditioner | None = None,
+    data: Observation, recipe: Basis, settings: Settings, *, start: ArrayLike | None = None, known: Known = NOTHING
 ) -> Decomposition:
     """Fit a tensor that has been read, by a recipe whose cells do not have to be chosen first; no warning is given.
 
-    The other arguments are what earlier work found out, which saves time; the answer depends on none of them. `start`
-    is theta to start from. `boxes` has sums of X over boxes: if the basis cuts X no finer, X is not read again. Along
-    `recession`, a direction in theta, cells without data vanish. `inverse` is near the inverse of the Fisher matrix at
-    the start. With ``settings.ranked = False`` the rank may be an upper bound, see `Settings`; if that fit does not
-    converge, it is repeated with the independent parameters.
+    `start` is theta to start from; like `known`, it saves time, and the answer does not depend on it. With
+    ``settings.ranked = False`` the rank may be an upper bound, see `Settings`; if that fit does not converge, it is
+    repeated with the independent parameters.
     """
-    fit = fit_plan(plan_on(data, recipe, settings, boxes, recession, inverse), start)
+    fit = fit_plan(plan_on(data, recipe, settings, known), start)
     if not settings.ranked and not fit.converged:
-        ranked = replace(settings, ranked=True)
-        return fit_on(data, recipe, ranked, start=start, boxes=boxes, recession=recession)
+        return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
     return fit
 
 
@@ -360,7 +347,7 @@ def refit(fit: Decomposition, columns: IntArray, counts: FloatArray | None = Non
     basis = Cells(kept.cells, kept.ties)
     if counts is not None:
         return fit_on(with_counts(data, counts), basis, fit._settings)
-    return warn_if_not_converged(fit_on(data, basis, fit._settings, boxes=fit._boxes))
+    return warn_if_not_converged(fit_on(data, basis, fit._settings, known=Known(fit._boxes)))
 
 
 def _solve(plan: Plan, start: ArrayLike | None) -> tuple[Plan, Outcome]:

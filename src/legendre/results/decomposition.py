@@ -389,7 +389,7 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
         [0.3, 0.7]
         """
-        return self._probabilities(queries.find_modes(self.labels, modes, "marginal"), given)
+        return self._probabilities(self.labels.find_modes(modes, "marginal"), given)
 
     def condition(self, given: Event) -> Any:
         """Return the probabilities of the other modes, given the levels of some: ``{mode: level, ...}``.

@@ -21,12 +21,13 @@ import numpy as np
 from legendre.basis.basis import check_cells
 from legendre.basis.features import tabulate
 from legendre.core import limits
-from legendre.core.arguments import Rng, check_flag, entries, generator_from, is_whole
+from legendre.core.arguments import Rng, check_flag, generator_from, is_whole
 from legendre.core.cells import cell_name, entries_at, first_cell
-from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery, LegendreError
+from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Event, Fixed, Labels, Mode
 from legendre.core.memory import check_room, size_name
 from legendre.core.origin import read_array
+from legendre.core.sums.quotient import sum_others
 from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, IntArray, Shape, frozen
 from legendre.data.dask import FittedModel
 from legendre.data.readers.encode import read_table
@@ -310,15 +311,6 @@ def _divide_among_cells(q: FloatArray, lengths: Sequence[FloatArray]) -> FloatAr
     return np.asarray(_expand_to_cells(q, lengths), order="C")
 
 
-def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
-    """Sum a table (an axis for each mode) over all modes but `modes`; the answer has these as axes, in that order.
-
-    All margins of tables in memory are formed by it.
-    """
-    sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))  # axes in rising order of modes
-    return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
-
-
 def sum_cells(cells: IntArray, values: FloatArray, shape: Shape, modes: Sequence[int]) -> FloatArray:
     """Sum the values of listed cells (n x N) of a grid over all modes but `modes`, as `sum_others` does for a table.
 
@@ -396,20 +388,6 @@ def check_formed(shape: Shape, name: str, way_out: str, merged: int = 0, copies:
 
 
 # ---- what a caller asks
-
-
-def find_modes(labels: Labels, modes: Any, caller: str, error: type[LegendreError] = InvalidQuery) -> list[int]:
-    """Return the numbers of one mode or of several different ones, given by name or number, in the order given.
-
-    `caller` is named in errors, which are of type `error`.
-    """
-    listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
-    if listed is None:
-        raise error(f"{caller}: {modes!r} is not a set of modes; pass a mode such as 0, or modes such as [0, 2].")
-    found = [labels.find_mode(k, caller, error) for k in listed]
-    if len(set(found)) < len(found):
-        raise error(f"{caller}: {modes!r} names a mode twice.")
-    return found
 
 
 def read_cells(labels: Labels, cells: Any, caller: str, indices: bool = False) -> IntArray:
@@ -491,7 +469,7 @@ def expectation(q: Distribution, labels: Labels, f: Any, modes: Mode | Sequence[
 
     f is evaluated on the grid of the modes that it depends on, and summed with the marginal of Q over these.
     """
-    kept = list(range(labels.n_modes)) if modes is None else find_modes(labels, modes, "expectation")
+    kept = list(range(labels.n_modes)) if modes is None else labels.find_modes(modes, "expectation")
     if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
     part = labels.part(kept)

@@ -23,12 +23,11 @@ from legendre.core.errors import InvalidQuery, TooLarge
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import Origin
-from legendre.core.sums.quotient import Quotient
+from legendre.core.sums.quotient import Quotient, sum_others
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import Table, list_words, shape_name, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.base import Printed, cells_have, import_pandas
-from legendre.results.distribution import find_modes, sum_others
 from legendre.results.views import margin_of, measure_of
 
 if TYPE_CHECKING:
@@ -441,7 +440,7 @@ def _reverses(one: FloatArray, other: FloatArray, least: float = 0.05) -> bool:
 
 def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
     """Read a mode or a set of modes that a caller names; return their numbers in rising order, as in `parts`."""
-    return tuple(sorted(find_modes(labels, modes, "effects")))
+    return tuple(sorted(labels.find_modes(modes, "effects")))
 
 
 def _set_name(modes: Modes, labels: Labels) -> str:

@@ -177,7 +177,11 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
     if kind.__name__ == "Basis":
         return {"$class": "Basis", "text": repr(value)}
     prefix = f"{name}." if name else ""
-    parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in _stored_fields(kind, value)}
+    # all attributes of an estimator, the fields of others; but not `Origin.device`, X's array library and its device: a
+    # result that is read has NumPy arrays
+    known = vars(value) if hasattr(kind, "set_params") else [part.name for part in fields(kind)]
+    stored = (key for key in getattr(kind, "_stored", known) if key != "device")
+    parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in stored}
     return {"$class": kind.__name__, **parts}
 
 
@@ -202,18 +206,6 @@ def _decode_label(found: Any) -> Any:
         return found
     label: Any = next(kind for kind in DATES if kind.__name__ == found["$date"]).fromisoformat(found["text"])
     return label.replace(tzinfo=ZoneInfo(found["zone"])) if found["zone"] else label
-
-
-def _stored_fields(kind: Any, value: Any) -> tuple[str, ...]:
-    """List the fields of an object that are stored: those in the `_stored` of its class, or all.
-
-    An estimator stores all of its attributes. `Origin.device`, X's array library and its device, is not stored: a
-    result that is read has NumPy arrays.
-    """
-    known = (
-        vars(value) if hasattr(kind, "set_params") else [part.name for part in fields(kind) if part.name != "device"]
-    )
-    return tuple(getattr(kind, "_stored", known))
 
 
 def _decode(found: Any, arrays: Any) -> Any:

@@ -40,7 +40,6 @@ from legendre.core.figures import (
 from legendre.core.labels import Event, Labels, Mode
 from legendre.core.text import list_words, shorten
 from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
-from legendre.results.distribution import find_modes
 from legendre.results.effects import FEW_COUNTS, Effect, notes_of, values_shown
 from legendre.results.inference.counts import p_text, why_no_inference
 from legendre.results.views import EXACT, Pair, PairTable, find_worst, residuals_of, slice_modes
@@ -279,7 +278,7 @@ class Plots:
         pair, fit, tests = self.pair, getattr(self, "fit", None), getattr(self, "tests", None)
         if tests is None and pair.counts and fit is not None and not why_no_inference(fit):
             tests = fit.inference()
-        kept = tuple(find_modes(pair.labels, range(pair.labels.n_modes) if modes is None else modes, "plot.mosaic"))
+        kept = tuple(pair.labels.find_modes(range(pair.labels.n_modes) if modes is None else modes, "plot.mosaic"))
         labels = pair.labels.part(kept)
         if len(kept) > 4 or math.prod(labels.shape) > 600:
             raise InvalidQuery(
@@ -445,7 +444,7 @@ class FitPlots(Plots):
             ax.text(0.5, i, text, ha="center", va="center", transform=ax.get_yaxis_transform(), color=BLUE)
         set_factor_ticks(ax, "x")
         ax.set_yticks(rows, list(found.names))
-        part = tests.fit.labels.part(find_modes(tests.fit.labels, (first, second), "plot.odds"))
+        part = tests.fit.labels.part(tests.fit.labels.find_modes((first, second), "plot.odds"))
         ax.set(xlabel="odds ratio, with its 95 % interval", title=f"{part.mode(0)} and {part.mode(1)}")
         ax.set_ylim(len(found) - 0.4, -0.6)  # the first row is at the top
         return ax
@@ -669,7 +668,7 @@ def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1
 
 def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
     """Read the argument `modes` of `Plots.margins`: return a tuple of one or two numbers for each mode or pair."""
-    groups = [tuple(find_modes(labels, group, "plot.margins")) for group in entries(modes) or []]
+    groups = [tuple(labels.find_modes(group, "plot.margins")) for group in entries(modes) or []]
     if not groups or any(len(group) not in (1, 2) for group in groups):
         raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
     return groups

@@ -14,12 +14,11 @@ import numpy as np
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.sums.quotient import Quotient
+from legendre.core.sums.quotient import Quotient, sum_others
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, Shape, frozen
-from legendre.data.dense import in_memory
 from legendre.data.observation import Observation, beyond_memory
 from legendre.model.model import Model
-from legendre.results.distribution import sum_cells, sum_others, tensor
+from legendre.results.distribution import sum_cells, tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -114,7 +113,7 @@ class FitPair:
             raise InvalidQuery(
                 f"residuals need every cell: X {problem}. plot.margins and plot.slices draw sums of them."
             )
-        return _list_cells(in_memory(data, "plot.residuals").values, tensor(fit, extend=False), support.on_grid())
+        return _list_cells(data.in_memory("plot.residuals").values, tensor(fit, extend=False), support.on_grid())
 
 
 @frozen

@@ -25,11 +25,11 @@ from legendre.core.errors import InvalidMargins, InvalidSetting, InvalidTensor, 
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import limit_blas
+from legendre.core.sums.quotient import sum_others
 from legendre.core.sums.zeta import zeta
 from legendre.core.text import NamedValues, Table, shape_name, shorten
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.checks import check_numeric, check_range, finder
-from legendre.data.dense import in_memory
 from legendre.data.observation import Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names, unwrap
@@ -39,14 +39,13 @@ from legendre.engines.junction import JunctionEngine
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.protocol import Point
 from legendre.fitting.fit import Settings, fit_plan, plan_problem, show_progress, warn_if_not_converged
-from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.tables import Tables, lay_out
+from legendre.model.cliques.tables import lay_out
 from legendre.model.dual import kl
 from legendre.model.model import Cliques, running_order
 from legendre.model.problem import Problem, list_within
 from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import find_modes, read_cells, sum_others
+from legendre.results.distribution import read_cells
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Solver, Status, Step, Target, run_in_turn
 from legendre.solvers.newton import Closed, Natural, NaturalCG
@@ -432,7 +431,7 @@ def balance(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
                 "Use auto, gradient, natural, natural-cg, matrix-scaling, scaling."
             )
-        data = in_memory(read(X, names=names, levels=levels), "balance")
+        data = read(X, names=names, levels=levels).in_memory("balance")
         if data.missing is not None:  # X is a base measure, which no cell can lack
             reason = (
                 f"X has {int(data.missing.sum())} entries that are NaN; the first is "
@@ -467,10 +466,9 @@ def _find_largest_entropy(margins: Margins, labels: Labels, settings: Settings, 
     recipe = interactions(list(shares))
     problem = Problem.with_margins(even, recipe.select(even), shares)
     model = problem.model
-    tree = cliques_of(model.positions, model.quotient.merged_shape)
+    tables, tree = model.tables, model.tables.tree
     if not tree.fits:
         raise InvalidMargins(tree.trouble())
-    tables = Tables(model.quotient, model.positions, tree)
     on_tables = Cliques(model.support, None, model.basis, model.quotient, model.positions, tables=tables)
     problem, start = replace(problem, model=on_tables), None
     if slack:
@@ -791,7 +789,7 @@ def _read_sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> 
 
 def _read_set(group: object, labels: Labels) -> Modes:
     """Read the modes of one margin: a mode, by number or name, or a tuple of them."""
-    found = tuple(find_modes(labels, group, "margins", InvalidMargins))
+    found = tuple(labels.find_modes(group, "margins", InvalidMargins))
     if not found:
         raise InvalidMargins(f"margins: a margin is named by its modes, e.g. 0 or (0, 1); got {group!r}.")
     return found

@@ -24,7 +24,6 @@ from legendre.core.arguments import check_installed, check_int, check_name, chec
 from legendre.core.progress import Say
 from legendre.core.text import Table
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
-from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose, show_progress
 from legendre.model.dual import kl
@@ -270,7 +269,7 @@ def run_fits(
     check_installed("compare", sorted({PEERS[name].package for name in peers}), "'legendre[compare]', or pass peers=()")
     check_number(hold_out, "hold_out", 0, below=1)
     check_int(n_starts, "n_starts", 1)
-    data = in_memory(read(X, support), "compare")
+    data = read(X, support).in_memory("compare")
     # cells outside the sample space are NaN, for all methods alike
     values = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), np.nan)
     known = np.flatnonzero(~np.isnan(values))

@@ -60,7 +60,7 @@ from legendre.fitting.columns import (
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
 from legendre.results.classes import ClassEffects
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import find_modes, marginal, read_event
+from legendre.results.distribution import marginal, read_event
 from legendre.results.plots import FitPlots
 from legendre.solvers.structure.faces import theta_at_limit
 
@@ -300,7 +300,7 @@ class Estimator(ABC):
         [0.6667, 0.3333]
         """
         labels = self._labels()
-        modes = None if of is None else find_modes(labels, of, "of")
+        modes = None if of is None else labels.find_modes(of, "of")
         return marginal(self._distribution, labels, modes, given)[1]
 
     def predict_proba(self, X: Rows, of: Hashable = None) -> FloatArray:

@@ -16,7 +16,6 @@ from legendre.core.errors import InvalidSetting, InvalidTensor
 from legendre.core.figures import BLUE, GREY, ORANGE, axes_for, style_axes
 from legendre.core.origin import read_array
 from legendre.core.types import FloatArray, frozen
-from legendre.data.dense import in_memory
 from legendre.model.dual import ROUNDING, kl, read_point
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
@@ -186,7 +185,7 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     if not isinstance(fit, Decomposition):
         found = type(fit).__name__
         raise InvalidSetting(f"pythagoras takes a decomposition, got {found}: pythagoras(decompose(P, basis), R).")
-    p, inside = in_memory(fit._observed, "pythagoras").probabilities, fit.model.support.on_grid()
+    p, inside = fit._observed.in_memory("pythagoras").probabilities, fit.model.support.on_grid()
     q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
     # the member with theta = 0: constant on the sample space, or the base measure there
     at_zero = np.where(inside, 1.0 if fit.model.base is None else fit.model.base, 0.0)

@@ -24,7 +24,7 @@ from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
-from legendre.data.dense import Dense, in_memory, observe
+from legendre.data.dense import Dense, observe
 from legendre.data.observation import beyond_memory
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
@@ -143,7 +143,7 @@ class HiddenDecomposition(Result):
 
         known = self.fit
         if data is not None:  # spread over the hidden levels in any way, it has the same sums over these
-            x = in_memory(read_shaped(data, self.shape), "report")
+            x = read_shaped(data, self.shape).in_memory("report")
             known = replace(known, data=_to_incomplete_rows(x, known.shape[self.n_visible :]).space)
         return replace(
             content_of_fit(self.fit),
@@ -248,7 +248,7 @@ def hidden(
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _read_sizes(sizes), as_basis(basis)
         check_int(restarts, "restarts", 1)
         generators = generator_from(rng).spawn(restarts)
-        data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
+        data = read(X, support, base, names=names, levels=levels).in_memory("hidden")
         rows = _to_incomplete_rows(data, added)
         n_visible = data.n_modes
         cells = _select_cells(recipe, rows.space, n_visible)

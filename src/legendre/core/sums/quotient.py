@@ -8,6 +8,7 @@ grid*, and its *merged coordinates* are the numbers of its intervals.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property, reduce
 
 import numpy as np
@@ -119,6 +120,15 @@ def _sum_intervals(grid: AnyArray, cuts: IntArray, axis: int, large: int = 1 << 
     for start, end, target in zip(cuts.tolist(), ends, np.moveaxis(out, axis, 0), strict=True):
         slabs[start:end].sum(axis=0, dtype=np.float64, out=target)
     return out
+
+
+def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
+    """Sum a table (an axis for each mode) over all modes but `modes`; the answer has these as axes, in that order.
+
+    All margins of tables in memory are formed by it.
+    """
+    sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))  # axes in rising order of modes
+    return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 
 @frozen

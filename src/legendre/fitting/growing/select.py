@@ -26,7 +26,7 @@ from legendre.core.progress import Say, show_nothing
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.tied_parameters import Terms, box_terms
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
-from legendre.data.dense import Dense, in_memory
+from legendre.data.dense import Dense
 from legendre.data.observation import Observation, Support
 from legendre.fitting.growing.canonical import sort_modes
 from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
@@ -62,7 +62,7 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say = show_nothing) -> 
             f"{recipe!r} needs counts, because it weighs the fit by their number; X has fractions.{other}"
         )
     if recipe.boxed:
-        dense = in_memory(data, "boxes", "adaptive(n) and bases that you name take it as it is")
+        dense = data.in_memory("boxes", "adaptive(n) and bases that you name take it as it is")
         if data.n_modes > 8:
             raise InvalidBasis(f"{recipe!r} on {data.n_modes} modes: boxes grow on up to 8 modes. Sum modes out.")
     elif too_large(data):
@@ -75,7 +75,7 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say = show_nothing) -> 
         grown = Grown(growth.grown.n_included, totals, boxes.negentropy)
         return replace(growth, terms=terms, inverse=None, grown=grown)
     else:
-        dense = in_memory(data, "adaptive")
+        dense = data.in_memory("adaptive")
     return _grow(recipe, dense, data.labels, counts, say)
 
 
@@ -134,7 +134,7 @@ def order_basis(data: Observation, cells: IntArray, theta: FloatArray, grown: Gr
     """
     if grown.totals is not None:
         data, cells = observe_boxes(data, grown.totals), grown.totals.quotient.boxes(cells)
-    dense, axes = sort_modes(in_memory(data, "adaptive"))
+    dense, axes = sort_modes(data.in_memory("adaptive"))
     grid = DataGrid.of(dense)
     features = grid.box_features(cells[:, axes])
     search = Search(grid, features.take(np.arange(grown.n_included)), None, len(cells))

@@ -30,7 +30,6 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.fitting.growing.canonical import hash_levels, order_modes
 from legendre.fitting.growing.select import grow_basis
-from legendre.results.distribution import find_modes
 
 Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
 """Modes whose levels have no order, or a mapping of modes to orders of their levels; ``None``: by their labels."""
@@ -49,7 +48,7 @@ def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) ->
         levels = enumerate(data.labels.levels or () if held else ())
         modes = [k for k, own in levels if own is not None and are_names(own) and k not in data.origin.ranked]
     else:
-        modes = sorted(find_modes(data.labels, unordered, "unordered", InvalidSetting))
+        modes = sorted(data.labels.find_modes(unordered, "unordered", InvalidSetting))
     modes = [k for k in modes if data.shape[k] > 1]
     if not modes:
         return data

@@ -14,7 +14,6 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, find_rows
 from legendre.core.errors import InvalidQuery, InvalidTensor
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
-from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.results.base import count_name
 from legendre.results.growth_path import GrowthStep
@@ -215,7 +214,7 @@ def _list_positive_entries(data: Observation) -> tuple[IntArray, AnyArray]:
                 "without it."
             )
         return entries.cells, entries.values
-    dense = in_memory(data, "inference")
+    dense = data.in_memory("inference")
     cells = np.argwhere(dense.support.on_grid() & (dense.values > 0))
     return cells, dense.values[tuple(cells.T)]
 
@@ -255,7 +254,7 @@ def add_criteria(path: Sequence[GrowthStep], fit: Decomposition) -> Iterator[Gro
         if data.entries is not None:
             values = data.entries.values
         elif data.whole:
-            dense = in_memory(data, "inference")
+            dense = data.in_memory("inference")
             values = dense.values if dense.support.mask is None else dense.values[dense.support.mask]
         if len(values):
             more = 1.0 - fit.n_params + support_rank(fit)  # the intercept, less the dependent ones

@@ -38,7 +38,7 @@ from legendre.core.types import FloatArray, IntArray, Shape, frozen
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
 from legendre.results.base import Printed, Storable, to_frame
-from legendre.results.distribution import find_modes, read_cells, read_event
+from legendre.results.distribution import read_cells, read_event
 from legendre.results.inference.counts import LEGEND, Counts, p_text, stars
 from legendre.solvers.structure.faces import diverging, feature_rows, optimise
 from legendre.solvers.structure.identifiability import open_directions
@@ -607,7 +607,7 @@ class Estimates(Storable):
         if not fit.model.support.full:
             raise InvalidQuery("means are averages over all levels, and some cells of this table cannot occur.")
         # a kept variable selects one level in each row; the levels of another are averaged
-        kept = find_modes(labels, by, "means")
+        kept = labels.find_modes(by, "means")
         tables = [np.eye(n) if k in kept else np.full((1, n), 1.0 / n) for k, n in enumerate(labels.shape)]
         rows = _list_rows(tables, kept, "means", "Name fewer variables: means(by=...).")
         titles = [", ".join(f"{labels.mode(k)} {labels.level(k, row[k])}" for k in kept) or "all" for row in rows]
@@ -706,7 +706,7 @@ class Estimates(Storable):
         p: *** < 0.001, ** < 0.01, * < 0.05
         """
         fit, labels, asked = self.fit, self.fit.labels, f"odds({first!r}, {second!r})"
-        pair = find_modes(labels, (first, second), "odds")
+        pair = labels.find_modes((first, second), "odds")
         check_choice(contrasts, "odds: contrasts", ("local", "treatment"))
         fixed = read_event(labels, given, "odds: given")
         if fixed.keys() & set(pair):

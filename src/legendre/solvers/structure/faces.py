@@ -25,6 +25,7 @@ from legendre.core import limits
 from legendre.core.errors import InvalidMargins, TooLarge
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import zeta_rows
+from legendre.core.sums.quotient import sum_others
 from legendre.core.sums.zeta import moebius
 from legendre.core.text import shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
@@ -92,9 +93,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
         never &= model.ties.own >= 0
     recession = np.where(never, -1.0, 0.0) + known
     if model.ties is None:
-        every = range(len(model.quotient.merged_shape))
-        sums = {modes: problem.margin(modes).squeeze(tuple(k for k in every if k not in modes)) for modes in margins}
-        recession += _lower_empty_margins(model, sums)
+        recession += _lower_empty_margins(model, {modes: sum_others(problem.margin(modes), modes) for modes in margins})
     alive, face = model.alive, attained
     if recession.any():
         fall = model.below(recession)  # the change of log q, up to a constant; it is largest where there are data
@@ -198,22 +197,12 @@ def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntA
     if isinstance(space, Cliques):
         tables = space.tables.marks
     else:
-        every = range(alive.ndim)
-        tables = tuple(
-            (modes, np.any(alive, axis=tuple(k for k in every if k not in modes))) for modes in fitted_margins(model)
-        )
-    found = {tuple(sorted(modes)): _list_unmarked(model, modes, marks) for modes, marks in tables}
+        tables = tuple((modes, sum_others(alive, modes) > 0) for modes in fitted_margins(model))
+    found = {}
+    for modes, merged in tables:  # modes of a table may be in any order; the entries have them in rising order
+        marks = merged[np.ix_(*map(model.quotient.box_of, modes))]
+        found[tuple(sorted(modes))] = np.argwhere(~marks.transpose(np.argsort(modes)))
     return {modes: entries for modes, entries in sorted(found.items()) if len(entries)}
-
-
-def _list_unmarked(model: Model, modes: Modes, marks: BoolArray) -> IntArray:
-    """List the entries of a margin that are not marked, as levels of the unmerged grid, modes in rising order.
-
-    `marks` is a table over `modes`, which may be in any order, on the merged grid.
-    """
-    for axis, k in enumerate(modes):
-        marks = marks.take(model.quotient.box_of(k), axis=axis)
-    return np.argwhere(~marks.transpose(np.argsort(modes)))
 
 
 def n_vanishing(model: Model, alive: BoolArray) -> int:

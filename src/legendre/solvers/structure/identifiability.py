@@ -14,6 +14,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.linalg import independent_columns
+from legendre.core.sums.quotient import sum_others
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.model.model import Model, generating_margins
 from legendre.solvers.structure.rank import covariance
@@ -148,7 +149,6 @@ def from_tables(
     from scipy.sparse.linalg import LinearOperator, lsqr
 
     shapes = [tuple(n if k in modes else 1 for k, n in enumerate(observed.shape)) for modes in margins]
-    summed = [tuple(k for k in range(observed.ndim) if k not in modes) for modes in margins]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
 
     def spread(tables: FloatArray) -> FloatArray:
@@ -162,7 +162,7 @@ def from_tables(
         """Sum values on the observed cells onto the margins: the transpose of `spread` on those cells."""
         grid = np.zeros(observed.shape)
         grid[observed] = values
-        return np.concatenate([grid.sum(axis=axes).ravel() for axes in summed])
+        return np.concatenate([sum_others(grid, modes).ravel() for modes in margins])
 
     size = np.count_nonzero(observed), int(ends[-1])
     # a step of LSQR visits every cell twice for each margin

@@ -16,6 +16,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
+from legendre.core.sums.quotient import sum_others
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import choose_engine
 from legendre.model.cliques.tables import Tables
@@ -75,7 +76,7 @@ def _count_by_reference(model: Model) -> Rank | None:
     most = least = 0
     for modes in model.patterns:
         unlike = np.ix_(*(np.delete(np.arange(alive.shape[k]), reference[k]) for k in modes))
-        margin = np.any(alive, axis=tuple(k for k in every if k not in modes))
+        margin = sum_others(alive, modes) > 0
         through = alive[tuple(slice(None) if k in modes else reference[k] for k in every)]
         most += int(np.count_nonzero(margin[unlike]))
         least += int(np.count_nonzero(through[unlike]))

@@ -16,17 +16,17 @@ from legendre.core.arguments import Rng, check_choice, check_int, check_number, 
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSetting, refuse_arguments, warn
 from legendre.core.labels import Event, Labels, Mode
+from legendre.core.sums.quotient import sum_others
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, frozen
-from legendre.data.dense import in_memory, observe
+from legendre.data.dense import observe
 from legendre.data.observation import Observation, Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.fit import Settings, fit_recipe, show_progress, warn_if_not_converged
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import sum_others
 from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect, Effects
 from legendre.results.views import ArrayPair
@@ -377,7 +377,7 @@ def complete(
     settings = Settings.read(solver, tol, max_iter)
     recipes = [] if basis is None else read_bases(basis, folds)
     with show_progress(progress, None) as (step, say):
-        data = in_memory(read(X, support, names=names, levels=levels), "complete")
+        data = read(X, support, names=names, levels=levels).in_memory("complete")
         seen = data.support.on_grid()  # the sample space is the observed cells
         values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
         along, generator = read_modes(hold_out, data.labels), generator_from(rng)
@@ -418,7 +418,7 @@ class OnGrid(TieableBasis):
         mask = data.support.mask
         if mask is None:
             return self.recipe.terms(data)
-        dense = in_memory(data, "complete")
+        dense = data.in_memory("complete")
         filled = np.where(mask, dense.values, 0)
         return self.recipe.terms(replace(dense, values=filled, missing=None, support=Support(data.support.shape)))
 

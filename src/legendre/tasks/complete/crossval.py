@@ -21,13 +21,14 @@ from legendre.core.arguments import Rng
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
+from legendre.core.sums.quotient import sum_others
 from legendre.core.text import Table, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import find_modes, sum_others, tensor
+from legendre.results.distribution import tensor
 from legendre.results.views import deviance_terms
 from legendre.solvers.structure.identifiability import identify
 
@@ -179,7 +180,7 @@ def read_modes(hold_out: HoldOut, labels: Labels) -> Modes | None:
         return None
     if isinstance(hold_out, str) and hold_out == "cells":
         return ()
-    modes = find_modes(labels, hold_out, "hold_out (None, 'cells', a mode or several modes)", InvalidSetting)
+    modes = labels.find_modes(hold_out, "hold_out (None, 'cells', a mode or several modes)", InvalidSetting)
     if not 0 < len(modes) < labels.n_modes:
         every = labels.n_modes
         raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {every}.")

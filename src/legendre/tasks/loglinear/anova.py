@@ -16,7 +16,6 @@ from legendre.core.memory import check_room
 from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, frozen
-from legendre.data.dense import in_memory
 from legendre.data.observation import Support, beyond_memory
 from legendre.model.cliques.tables import propagate
 from legendre.model.model import Cliques, Model
@@ -290,7 +289,7 @@ def _collect_data(model: Any) -> dict[str, AnyArray]:
         return found
     found["supports"] = fit.model.support.on_grid()
     if not rows:
-        found["tables"] = np.where(found["supports"], in_memory(fit._observed, "anova").values, 0)
+        found["tables"] = np.where(found["supports"], fit._observed.in_memory("anova").values, 0)
     found["base measures"] = np.where(found["supports"], 1.0 if fit.model.base is None else fit.model.base, 0.0)
     return found
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legendre.core.compiled import ParallelKernel, U, inner
+from legendre.core.sums.quotient import sum_others
 from legendre.core.types import AnyArray, FloatArray, IntArray
 
 
@@ -78,15 +79,11 @@ def scan_large(
     # sums that overflow or meet NaN give a total that is not finite: the caller looks for the reason
     with np.errstate(over="ignore", invalid="ignore"):
         _scan_rows(x.size, n_blocks, flat, bounds, rows, columns, low, least, high)
-        margins = _sum_onto_modes(rows.reshape(x.shape[:lead])) + _sum_onto_modes(columns.sum(axis=0).reshape(sides))
+        parts = rows.reshape(x.shape[:lead]), columns.sum(axis=0).reshape(sides)
+        margins = [sum_others(part, [k]) for part in parts for k in range(part.ndim)]
         total = float(rows.sum())
     by_mode = tuple(margins[order.index(k)] for k in range(x.ndim))
     return total, float(low.min()), float(least.min()), float(high.max()), by_mode
-
-
-def _sum_onto_modes(x: FloatArray) -> list[FloatArray]:
-    """Sum an array over all modes but one, for each mode."""
-    return [x.sum(axis=tuple(j for j in range(x.ndim) if j != k)) for k in range(x.ndim)]
 
 
 @ParallelKernel
