@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,9 @@ def test_levels_that_fall_or_are_unsorted_are_named_by_what_is_true_of_them() ->
         (["65+", "35-64", "18-34", "<18"], "dose <= 18-34", "18-34 to <18"),
         ([1, 10, 100, 1000], "dose >= 100", "100 to 1000"),
         ([1, 100, 10, 0.1], "dose in 10, 0.1", "10, 0.1"),
+        ([date(2024, month, 1) for month in (4, 3, 2, 1)], "dose <= 2024-02-01", "2024-02-01 to 2024-01-01"),
+        ([datetime(2024, month, 1) for month in (4, 3, 2, 1)], "dose <= 2024-02-01", "2024-02-01 to 2024-01-01"),
+        (["none", 5, 10, 20], "dose in 10, 20", "10, 20"),
     ):
         fit = ld.decompose(X, ld.adaptive(1), names=names, levels=[[1, 2], levels], unordered=[])
         assert fit.parameters().names == (name,)

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
@@ -160,12 +161,13 @@ class Labels:
         """
         found = []
         for k, levels in enumerate(self.levels or (None,) * self.n_modes):
-            keys = []  # names and objects have none: an empty list counts as rising
-            if levels is not None and all(isinstance(label, str) for label in levels):
-                keys = sort_keys(levels.tolist()) or []
-            elif levels is not None and levels.dtype.kind != "O":
-                keys = levels.tolist()
-            rises, falls = all(a < b for a, b in pairwise(keys)), all(a > b for a, b in pairwise(keys))
+            keys = [] if levels is None else levels.tolist()
+            if all(isinstance(label, str) for label in keys):
+                keys = sort_keys(keys) or []  # names have none: an empty list counts as rising
+            try:
+                rises, falls = all(a < b for a, b in pairwise(keys)), all(a > b for a, b in pairwise(keys))
+            except TypeError:  # numbers among names
+                rises = falls = False
             # levels that were arranged are names in an order that a reader does not know
             found.append(0 if self.order_of(k) is not None else 1 if rises else -1 if falls else 0)
         return tuple(found)
@@ -409,9 +411,17 @@ def ordered_parts_bits(lengths: Sequence[Sequence[int]]) -> float:
 
 
 def level_text(label: Any) -> str:
-    """Write a label: dates without the time of day where that is midnight, numbers to 12 digits, strings unchanged."""
+    """Write a label: dates without the time of day where that is midnight, numbers to 12 digits, strings unchanged.
+
+    >>> level_text(np.datetime64("2024-01-01T00:00")), level_text(np.timedelta64(90, "m")), level_text(0.1 + 0.2)
+    ('2024-01-01', '1:30:00', '0.3')
+    """
     if isinstance(label, (float, np.floating)):
         return f"{label:.12g}"
+    if isinstance(label, np.timedelta64):
+        return str(label.astype("m8[us]").item())
+    if isinstance(label, datetime) and label.tzinfo is None:
+        label = np.datetime64(label)
     if isinstance(label, np.datetime64):
         day = label.astype("datetime64[D]")
         return str(day if day == label else np.datetime_as_string(label, unit="auto"))
