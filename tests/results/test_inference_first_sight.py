@@ -134,6 +134,11 @@ def test_whole_numbers_that_are_no_counts_are_named() -> None:
     assert str(first.reason).startswith("X holds whole numbers that vary less than counts do, so cells were held out")
     assert first.n_params > ld.decompose(X, counts=True).n_params
     assert np.isnan(first.parameters().standard_error).all()
+    explicit = ld.decompose(X, "interactions(1)").parameters()
+    assert np.isnan(explicit.standard_error).all()
+    assert "varies less than counts do" in explicit.notes[0]
+    table = str(ld.decompose(pd.DataFrame(X.astype(int))).reason)
+    assert table.endswith("varies less than counts do: if it holds measurements, pass counts=False.")
     sparse = np.where(random.random((30, 30)) < 0.02, 1, 0)  # X2 is no guide where means are small
     assert not any("varies less" in note for note in ld.decompose(sparse, "interactions(1)").inference().notes)
 

@@ -94,10 +94,12 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
         ended = fit.n_params < 0.9 * most
         surely = data.origin.counted or data.entries is not None or data.origin.form in ("rows", "series", "table")
         # a model that does not hold raises X2, so that X varies less than counts if it does so beside any model
-        models = [] if surely or not ended else [fit, fit_recipe(data, interactions(1), settings, say)]
+        unsure = not data.origin.counted and data.entries is None and (surely or ended)
+        models = [fit, fit_recipe(data, interactions(1), settings, say)] if unsure else []
         measured = any(model.inference()._varies_too_little() for model in models if model.converged)
         if surely or (ended and not measured):
-            return replace(fit, reason=_explain_criterion(fit.n_params, ended, most))
+            doubt = " It varies less than counts do: if it holds measurements, pass counts=False." if measured else ""
+            return replace(fit, reason=f"{_explain_criterion(fit.n_params, ended, most)}{doubt}")
         lead = f"the extended BIC led to {_parameters(fit.n_params)}, so "
         if measured:
             lead = "X holds whole numbers that vary less than counts do, so "

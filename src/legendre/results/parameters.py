@@ -229,4 +229,6 @@ def _explain_no_errors(fit: Decomposition, found: Information | None) -> str:
             f"a matrix of {fit.n_params:,} x {fit.n_params:,} would have to be inverted; ask for "
             'parameters(kl_lost="estimate")'
         )
+    if not fit._observed.origin.counted and fit.inference()._varies_too_little():
+        return "X varies less than counts do, see inference().scaled(); if it holds counts: counts=True"
     return ""
