@@ -27,6 +27,13 @@ def of(levels: object, name: str = "mode") -> Labels:
         ([datetime.time(6, 10), datetime.time(17, 0)], ["06:10", "17:00"], ""),
         ([1, 2.5, 1 / 3], ["1", "2.5", "0.3333"], ""),
         (["short", "a name of nineteen."], ["short", "a name …eteen."], ""),
+        (
+            ["North America, all 1", "North Atlantic all 1", "S"],
+            ["North America, all 1", "North Atlantic all 1", "S"],
+            "",
+        ),
+        ([100000.5, 100001.5], ["100000.5", "100001.5"], ""),
+        ([12345.6], ["1.235e+04"], ""),
     ],
 )
 def test_levels_are_written_shortly(levels: object, texts: list[str], more: str) -> None:

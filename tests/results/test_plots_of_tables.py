@@ -81,9 +81,21 @@ def test_an_empty_column_is_thinner_than_one_of_six_people() -> None:
     assert 0 < widths[1] < widths[0] < widths[2]
 
 
-def test_titles_and_legends_fit_on_plain_axes() -> None:
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: ld.loglinear(ld.datasets.titanic(), ".^2"),
+        lambda: ld.decompose(
+            np.arange(12).reshape(3, 4) + 1,
+            "interactions(1)",
+            names=["long name of rows", "columns"],
+            levels=[[f"a very long label number {i}" for i in range(3)], list("ABCD")],
+        ),
+    ],
+)
+def test_titles_and_legends_fit_on_plain_axes(fit: Any) -> None:
     figure, ax = pyplot.subplots()
-    ld.loglinear(ld.datasets.titanic(), ".^2").plot.mosaic(ax=ax)
+    fit().plot.mosaic(ax=ax)
     figure.draw_without_rendering()
     assert figure.get_tightbbox().x1 <= figure.get_figwidth() + 0.05
     assert figure.get_tightbbox().y1 <= figure.get_figheight() + 0.05

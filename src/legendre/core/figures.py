@@ -121,6 +121,12 @@ def add_colour_bar(axes: Sequence[Axes], image: Any, name: str = "", **propertie
     return bar
 
 
+def add_factor_bar(ax: Axes, image: Any, span: float, name: str = "") -> None:
+    """Put a colour bar of factors next to an image of their logarithms, which has colours from -span to span."""
+    bar = add_colour_bar([ax], image, name, ticks=[-span, 0, span], extend="both")
+    bar.ax.set_yticklabels([f"× {format_number(math.exp(v))}" for v in (-span, 0, span)])
+
+
 def format_number(value: float, _: object = None) -> str:
     """Write a number to three digits, or as an integer with commas from 1,000 to 10 million.
 
@@ -206,12 +212,14 @@ def make_room(figure: Figure, axes: Sequence[Axes]) -> None:
 
 
 def write_ticks(own: AnyArray) -> tuple[list[str], str]:
-    """Write each level in at most 14 letters, without the beginning that all share.
+    """Write each level in at most 14 letters, more if two would be the same, without the beginning that all share.
 
     Also return that beginning in the form in which it is added to the name of the axis; empty if there is none.
 
     >>> write_ticks(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
     (['01', '02', '03'], ' (2019-01-…)')
+    >>> write_ticks(np.array(["South", "North America and one", "North Atlantic and one"]))
+    (['South', 'North America and one', 'North Atlantic and one'], '')
     """
     if own.dtype.kind == "M":
         # dates (units of years, months, weeks, days) are written in their unit; times to the last unit that is not 0
@@ -220,12 +228,17 @@ def write_ticks(own: AnyArray) -> tuple[list[str], str]:
         texts = [text.replace("T", " ") for text in shown.tolist()]
     else:
         texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
+        if len(set(texts)) < len(texts):
+            texts = [level_text(label) for label in own]
     # the shared beginning ends at a separator, not inside a word; up to three letters are not worth leaving out
     start = re.sub(r"[^-_ /]*$", "", commonprefix(texts))  # noqa: RUF071 - letters, not paths
     start = start if len(start) > 3 else ""
     # 08:30:00 becomes 08:30
     texts = [text[len(start) :].removesuffix(":00" if text.count(":") == 2 else "") for text in texts]
-    short = [text if len(text) <= 14 else f"{text[:7]}…{text[-6:]}" for text in texts]
+    for most in (14, 28, 10_000):
+        short = [text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}" for text in texts]
+        if len(set(short)) == len(texts):
+            break
     return short, f" ({start}…)" if start else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidQuery
-from legendre.core.figures import DIVERGING, SMALL, add_colour_bar, axes_for, draw_literally, format_number
+from legendre.core.figures import DIVERGING, SMALL, add_factor_bar, axes_for, draw_literally
 from legendre.core.labels import Labels
 from legendre.core.text import Table, shorten
 from legendre.core.types import FloatArray, frozen
@@ -118,8 +117,7 @@ class ClassEffects(Printed):
         ax = axes_for("plot", ax, (4.0 + 0.6 * min(n_classes, 12), 1.6 + 0.26 * n_levels))  # inches
         span = float(np.quantile(np.abs(logs), 0.95)) or 1.0  # one entry in 20 is beyond the scale
         image = ax.imshow(logs, cmap=DIVERGING, vmin=-span, vmax=span, aspect="auto")
-        bar = add_colour_bar([ax], image, "factor", ticks=[-span, 0, span], extend="both")
-        bar.ax.set_yticklabels([f"× {format_number(math.exp(v))}" for v in (-span, 0, span)])
+        add_factor_bar(ax, image, span, "factor")
         if n_classes <= 8:
             for row, column in np.ndindex(p.shape):
                 colour = "white" if abs(logs[row, column]) > 0.6 * span else "black"  # to be seen on dark colours

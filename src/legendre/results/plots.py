@@ -28,6 +28,7 @@ from legendre.core.figures import (
     RISING,
     SMALL,
     add_colour_bar,
+    add_factor_bar,
     axes_for,
     draw_literally,
     format_number,
@@ -36,6 +37,7 @@ from legendre.core.figures import (
     make_room,
     set_factor_ticks,
     set_integer_ticks,
+    write_ticks,
 )
 from legendre.core.labels import Event, Labels, Mode
 from legendre.core.text import list_words, shorten
@@ -318,7 +320,7 @@ class Plots:
         name += f"; p = {p_text(tests.x2_p_value)}".replace("= <", "< ") if tests is not None and tests.df else ""
         add_colour_bar([ax], shades, name, shrink=0.7, pad=0.12)
         names = shorten(list_words([labels.mode(k) for k in range(len(kept))]), 30)
-        ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
+        ax.set_title(fill(f"{names} (areas: {pair.seen}; shades: residuals)", 60))
         return ax
 
     @draw_literally
@@ -729,8 +731,7 @@ def _draw_map(ax: Axes, effect: Effect, labels: Labels, values: FloatArray, span
     reach from the factor exp(-span) to exp(span).
     """
     image = _draw_table(ax, values, effect.labels.shape, {"cmap": DIVERGING, "vmin": -span, "vmax": span})
-    bar = add_colour_bar([ax], image, ticks=[-span, 0, span], extend="both")
-    bar.ax.set_yticklabels([f"× {format_number(math.exp(v))}" for v in (-span, 0, span)])
+    add_factor_bar(ax, image, span)
     level_ticks(ax, "x", labels, effect.modes[1])  # after the bar, which leaves less room for ticks
     level_ticks(ax, "y", labels, effect.modes[0])
 
@@ -796,12 +797,13 @@ def _name_levels(ax: Axes, starts: FloatArray, ends: FloatArray, labels: Labels)
         low, high = starts[side][beside[k]], ends[side][beside[k]]
         others = tuple(range(2 if k > 1 else 1, low.ndim))  # axes of later variables: a name spans all their tiles
         middles = ((low.min(axis=others) + high.max(axis=others)) / 2).ravel().tolist()
-        names = [labels.level(k, i) for i in range(n)] * (len(middles) // n)
+        texts, shared_start = write_ticks(labels.levels_of(k))
+        names = texts * (len(middles) // n)
         # a name that would overlap the one before is left out; slanted names can be closer than lines of text
         least = 0.035 if side else 0.015
         apart = [i for i, middle in enumerate(middles) if not i or middle - middles[i - 1] > least]
         axis.set_ticks([middles[i] for i in apart], [names[i] for i in apart])
-        axis.set_label_text(labels.mode(k), fontsize=MEDIUM)
+        axis.set_label_text(f"{labels.mode(k)}{shared_start}", fontsize=MEDIUM)
         if not side and (k or sum(len(name) + 2 for name in names) > 60):  # about 60 letters have room; else slant
             for text in axis.get_ticklabels():
                 text.set(rotation=40, rotation_mode="anchor", ha="left" if k else "right", va="center")
