@@ -187,6 +187,8 @@ def test_the_order_of_means_is_compared_on_the_scale_of_the_effects() -> None:
     """Factors of 0.91 and 0.95 in the opposite order of their means stood in a picture without a note."""
     of_means = "The fitted order of the levels of b differs from that of their observed means"
     assert of_means in repr(ld.decompose([[5, 1, 2], [1, 4, 2]], "full", names=["a", "b"], counts=False).effects())
+    gaps = [[np.nan, np.nan, 9.0], [2.0, 3.0, 10.0], [4.0, 6.0, 20.0]]
+    assert "observed means: joint effects or missing cells reverse it" in repr(ld.decompose(gaps, "full").effects())
     one = np.array([0.0, 0.02, 0.05])
     assert _reverses(one, one[[1, 0, 2]])
     assert not _reverses(one, one)

@@ -23,6 +23,7 @@ from legendre.results.report import call_of_fit, slices_data
 from legendre.results.views import ArrayPair
 
 COUNTS = np.random.default_rng(5).poisson(6.0, (5, 6, 4)) + 1
+DATES = np.arange("2024-01-01", "2024-01-05", dtype="datetime64[D]")
 
 
 def written(result: Any, folder: Path, data: Any = None) -> str:
@@ -191,10 +192,24 @@ def test_what_cannot_be_compared_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
     ("call", "wanted"),
     [
         (lambda X: ld.decompose(X, "B1", tol=1e-6), "ld.decompose(X, 'B1()', tol=1e-06)"),
-        (lambda X: ld.decompose(X, "B1", support=X != 3), "ld.decompose(X, 'B1()', support=mask)"),
+        (lambda X: ld.decompose(X, "B1", support=X != 3), "ld.decompose(X, 'B1()', support=support)"),
         (lambda X: ld.decompose(X, "B1", base=np.ones(X.shape)), "ld.decompose(X, 'B1()', base=base)"),
         (lambda X: ld.decompose(X, [[1, 0, 0]]), "ld.decompose(X, basis)"),
         (lambda X: ld.complete(np.where(X == 3, np.nan, X), "B1"), "ld.complete(X, 'B1()')"),
+        (lambda X: ld.decompose(X, counts=False), "ld.decompose(X, counts=False)"),
+        (lambda X: ld.decompose(X, "B1", levels=[None, None, DATES]), "ld.decompose(X, 'B1()', levels=levels)"),
+        (
+            lambda X: ld.complete(np.where(X == 3, np.nan, X), "adaptive(4)", names=["a", "b", "c"]),
+            "ld.complete(X, 'adaptive(4)', names=['a', 'b', 'c'])",
+        ),
+        (
+            lambda X: ld.loglinear(X, "a*b", names=["a", "b", "c"]),
+            "ld.loglinear(X, 'a*b', names=['a', 'b', 'c'])",
+        ),
+        (
+            lambda X: ld.hidden(X, "interactions([(0, 3), (1, 3), (2, 3)])", 3, restarts=1),
+            "ld.hidden(X, 'interactions([(0, 3), (1, 3), (2, 3)])', sizes=[3])",
+        ),
     ],
 )
 def test_how_to_repeat_it(call: Callable[[AnyArray], Any], wanted: str, tmp_path: Path) -> None:

@@ -36,9 +36,8 @@ def test_completions_mark_the_cells_that_were_missing(gappy: Any) -> None:
     assert marked(figure.axes[1]) == {(2.0, 1.0), (0.0, 4.0)}, "as columns and rows"
     assert "2 cells are missing in X; grey: no entry" in figure.get_suptitle()
     assert done.plot.residuals().get_title() == "28 cells; 2 cells are missing in X"
-    assert {ax.get_title() for ax in done.plot.effects().axes} == {
-        ax.get_title() for ax in done.fit.plot.effects().axes
-    }
+    titles = {ax.get_title() for ax in done.plot.effects().axes}
+    assert titles == {f"{effect.name}: {100 * effect.share:.1f} %" for effect in done.effects()}
     ax = done.plot.margins([0]).axes[0]
     np.testing.assert_allclose(ax.patches[0].get_data().values, np.nansum(gappy, axis=1))
 
@@ -110,6 +109,9 @@ def test_a_completion_answers_for_all_cells(gappy: Any, basis: str | None) -> No
     parts = [e.values.reshape([n if k in e.modes else 1 for k, n in enumerate(gappy.shape)]) for e in done.effects()]
     shape_of_log_q = sum(parts) - np.broadcast_to(log_q - log_q.flat[0], gappy.shape)
     np.testing.assert_allclose(shape_of_log_q, shape_of_log_q.flat[0], atol=1e-9)
+    for k in range(2):  # with a basis they were weighted by the cells that had been observed
+        assert np.average(done.effects()[k].values, weights=np.exp(log_q).sum(1 - k)) == pytest.approx(0, abs=1e-9)
+    assert "effects describe the others" not in str(done.effects())
     seen = ~np.isnan(gappy)
     p, q = (part[seen] / part[seen].sum() for part in (gappy, np.exp(log_q)))
     share = 1.0 - np.sum(p * np.log(p / q)) / np.sum(p * np.log(p * len(p)))

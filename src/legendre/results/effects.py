@@ -65,7 +65,7 @@ class Effect:
 
     @property
     def labels(self) -> Labels:
-        """What the modes and their levels are called."""
+        """What the modes and their levels are called; levels are in the order of `arranged`."""
         return self.origin.of(self.shape)
 
     def tensor(self) -> Any:
@@ -82,7 +82,7 @@ class Effect:
 
     @property
     def values(self) -> FloatArray:
-        """The effect at every level of its modes; ``exp(values)`` is a factor on the probability."""
+        """The effect at every level of its modes, in the order of X; ``exp(values)`` is a factor on the probability."""
         return self.labels.straighten(self.arranged)
 
     @property
@@ -415,7 +415,8 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
     means = [(e, center_log_means(fit, e.modes[0], measure)) for e in alone]
     if turned := [e.name for e, seen in means if seen is not None and _reverses(e.arranged, seen)]:
         order = f"The fitted order of the levels of {list_words(turned)} differs from that of their observed means"
-        notes.append(f"{order}: joint effects reverse it, or there are too few parameters")
+        causes = "joint effects" if fit.missing is None else "joint effects or missing cells"
+        notes.append(f"{order}: {causes} reverse it, or there are too few parameters")
     if fit.missing is not None:
         notes.append(f"{int(fit.missing.sum()):,} cells are missing: effects describe the others")
     if gone := fit.n_vanishing:

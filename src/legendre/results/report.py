@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.files import replacing
 from legendre.core.labels import Labels
+from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.text import fragment, shorten
 from legendre.core.tied_parameters import Terms
@@ -285,32 +286,42 @@ def shape_line(labels: Labels) -> str:
     return " × ".join(f"{labels.mode(k)} ({n:,})" for k, n in enumerate(labels.shape))
 
 
-def call_of_fit(fit: Decomposition, most: int = 300) -> str:
-    """Write the Python code that fits the same model again, for the end of the page.
+def call_of_fit(fit: Decomposition, task: str = "decompose", basis: str | None = None) -> str:
+    """Write the Python code that fits the same model again, for the end of the page, see `write_call`.
 
-    Arguments that have their default value are left out, and so is the solver, which does not change Q. An argument
-    whose repr has more than `most` letters, or is not Python (it has a "<"), is written as its name: ``basis=basis``;
-    the reader has to supply it.
+    The solver is left out, because it does not change Q. `basis` is what `task` calls the basis: a formula.
     """
-    support, labels = fit.model.support, fit.labels.restore_order()
-    # `reason` is set if the data chose the basis: then they choose it again
-    given: dict[str, Any] = {"basis": None if fit.reason else fit.recipe}
-    if fit.origin.form == "array":  # other kinds of X, such as data frames, bring their labels with them
-        given["names"] = labels.names and list(labels.names)
-        given["levels"] = labels.levels and [None if own is None else own.tolist() for own in labels.levels]
-    # the order that levels were given, or () for none: by default a grown basis arranges modes whose labels are names
-    if fit.arrangement or (fit._rounds and labels.given):
-        given["unordered"] = fit.arrangement or ()
+    support, arranges = fit.model.support, task == "decompose" and fit._rounds and fit.labels.given
+    known = None if fit.missing is None else ~fit.missing  # the sample space that follows from X
+    given = {
+        # `reason` is set if the data chose the basis: then they choose it again
+        "basis": basis or (None if fit.reason else fit.recipe),
+        # the order that levels were given, or () for none: by default a grown basis arranges levels that are names
+        "unordered": fit.arrangement or (() if arranges else None),
+        "counts": fit.origin.counted,
+        "support": None if np.array_equal(support.mask, known) else support.mask,
+        "base": fit.model.base,
+        "tol": None if fit.tol == 1e-10 else fit.tol,
+    }
+    return write_call(task, fit.shape, fit.origin, given if support.points is None else {**given, "support": "nonzero"})
+
+
+def write_call(task: str, shape: Shape, origin: Origin, given: Mapping[str, Any], most: int = 300) -> str:
+    """Write the Python code that calls a function of the library and writes a page of what it returns.
+
+    Names and levels of an array are added to the arguments in `given`; one that is ``None`` is left out. One whose repr
+    has more than `most` letters, or is not Python (it has a "<", or is an array), is written as its name:
+    ``basis=basis``; the reader has to supply it.
+    """
+    if origin.form == "array":  # other kinds of X, such as data frames, bring their labels with them
+        labels = origin.of(shape).restore_order()
+        levels = [own if own is None or own.dtype.kind in "mMO" else own.tolist() for own in labels.levels or ()]
+        given = {**given, "names": labels.names and list(labels.names), "levels": levels or None}
     texts = {name: repr(value) for name, value in given.items() if value is not None}
-    words = ["X", *(f"{name}={name if len(text) > most or '<' in text else text}" for name, text in texts.items())]
-    if support.points is not None:
-        words.append("support='nonzero'")
-    elif support.mask is not None and (fit.missing is None or not np.array_equal(support.mask, ~fit.missing)):
-        words.append("support=mask")
-    words += ["base=base"] if fit.model.base is not None else []
-    words += [f"tol={fit.tol:g}"] if fit.tol != 1e-10 else []
+    hard = [name for name, text in texts.items() if len(text) > most or re.search(r"<|array\(", text)]
+    arguments = ["X", *(f"{name}={name if name in hard else text}" for name, text in texts.items())]
     # the basis is the second positional argument
-    call = f"fit = ld.decompose({', '.join(words)})".replace("X, basis=", "X, ")
+    call = f"fit = ld.{task}({', '.join(arguments)})".replace("X, basis=", "X, ")
     return f"import legendre as ld\n\n{call}\nfit.report('report.html')"
 
 

@@ -139,9 +139,10 @@ class HiddenDecomposition(Result):
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the report page shows: effects and parameters of all modes, X beside the visible sums of Q."""
-        from legendre.results.report import content_of_fit, read_shaped
+        from legendre.results.report import content_of_fit, read_shaped, write_call
 
-        known = self.fit
+        known, n = self.fit, self.n_visible
+        given = {"basis": self.recipe, "sizes": list(known.shape[n:])}
         if data is not None:  # spread over the hidden levels in any way, it has the same sums over these
             x = read_shaped(data, self.shape).in_memory("report")
             known = replace(known, data=_to_incomplete_rows(x, known.shape[self.n_visible :]).space)
@@ -150,7 +151,7 @@ class HiddenDecomposition(Result):
             result=self,
             title="Legendre decomposition with hidden modes",
             pair=None if known.data is None else FitPair(known, self.n_visible),
-            call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
+            call=write_call("hidden", self.shape, known.origin.part(range(n)), given),
         )
 
     def _effects_to_draw(self) -> list[Effect]:

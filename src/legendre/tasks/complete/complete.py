@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, BasisLike, TieableBasis
+from legendre.basis.basis import Basis, BasisLike, Cells, TieableBasis
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import Rng, check_choice, check_int, check_number, generator_from
 from legendre.core.cells import freeze
@@ -143,7 +143,8 @@ class Completion(Result):
     def effects(self) -> Effects:
         """Write the logarithm of the model's values at all cells as a sum of effects of modes, pairs, and so on.
 
-        With a basis they are those of `fit`, see `Decomposition.effects`.
+        Each level has the weight that it has in the filled tensor, see `Decomposition.effects`. If some cells have no
+        value, the effects are those of `fit`.
 
         Examples
         --------
@@ -156,18 +157,26 @@ class Completion(Result):
 
     @cached_property
     def _described(self) -> Decomposition:
-        """The fit; without a basis, one to the model's means that explains X as well as the model does."""
-        if isinstance(self.fit, Decomposition):
-            return self.fit
+        """A fit to the model's values at all cells, which explains X as well as the model does.
+
+        It is `fit` itself, the observed cells, if some of the missing ones have no value.
+        """
+        model: Decomposition = self.fit
+        if isinstance(self.fit, PenalisedFit):
+            model = self.fit.on_full_basis
+        elif np.isnan(self.values).any():
+            return model
+        else:
+            means, recipe = observe(model_tensor(model, extend=True), "all"), Cells(model.basis, model.ties)
+            model = replace(fit_recipe(means, recipe, Settings()), origin=model.origin)
         # without parameters it knows how far X is from the uniform distribution and from independence
         seen = fit_recipe(observe(self.values, self.observed), as_basis("empty"), Settings())
         known = {"kl": self.kl, "kl_uniform": seen.kl_uniform, "kl_independence": seen.kl_independence}
-        model: Decomposition = self.fit.on_full_basis
         return replace(model, data=None, _measured=known)
 
     def _effects_to_draw(self) -> list[Effect]:
         """List effects of modes and of pairs, which the report page draws."""
-        return list(self.fit._effects_to_draw())
+        return list(self._described._effects_to_draw())
 
     if not TYPE_CHECKING:  # `Result` declares their types
         labels = of_fit("labels", "Names of the modes of X and of their levels.")
@@ -217,17 +226,18 @@ class Completion(Result):
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the report page shows: that of the fit, with a title of its own and the missing cells marked."""
-        from legendre.results.report import refuse_data
+        from legendre.results.report import call_of_fit, refuse_data
 
         refuse_data(data)
         known: ReportContent = self.fit._content()
+        call = call_of_fit(self.fit, "complete") if isinstance(self.fit, Decomposition) else known.call
         return replace(
             known,
             result=self,
             title="Completion",
             line=f"{known.line}, {int((~self.observed).sum()):,} cells missing",
             pair=self._pair(),
-            call=known.call.replace("fit = ld.decompose(", "fit = ld.complete("),
+            call=call,
         )
 
     def tables(self) -> list[Table]:

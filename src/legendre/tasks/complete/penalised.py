@@ -160,10 +160,10 @@ class PenalisedFit(Result):
 
     def _content(self, data: TensorLike | None = None) -> ReportContent:
         """Gather what the report page shows; it does not list the parameters, which are one for each cell."""
-        from legendre.results.report import ReportContent, refuse_data, shape_line
+        from legendre.results.report import ReportContent, refuse_data, shape_line, write_call
 
         refuse_data(data)
-        call = "import legendre as ld\n\ndone = ld.complete(X)\ndone.report('report.html')"
+        call = write_call("complete", self.shape, self.origin, {})
         return ReportContent(self, "Penalised fit", shape_line(self.labels), call, self.labels)
 
     def certificate(self) -> Certificate:

@@ -399,7 +399,10 @@ class LogLinear(Inference):
 
     def report(self, path: Any, data: Any = None) -> None:
         """Write one HTML page with everything about the fit, see `Decomposition.report`."""
-        self.fit.report(path, data)
+        from legendre.results.report import call_of_fit, write_page
+
+        content = self.fit._content(data)
+        write_page(path, replace(content, call=call_of_fit(self.fit, "loglinear", self.formula)))
 
     def fitted(self) -> Any:
         """Return the fitted counts, in the form of the table."""
