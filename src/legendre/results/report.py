@@ -292,14 +292,15 @@ def call_of_fit(fit: Decomposition, task: str = "decompose", basis: str | None =
     The solver is left out, because it does not change Q. `basis` is what `task` calls the basis: a formula.
     """
     support, arranges = fit.model.support, task == "decompose" and fit._rounds and fit.labels.given
-    known = None if fit.missing is None else ~fit.missing  # the sample space that follows from X
+    mask: Any = support.mask
+    known: Any = None if fit.missing is None else ~fit.missing  # the sample space that follows from X
     given = {
         # `reason` is set if the data chose the basis: then they choose it again
         "basis": basis or (None if fit.reason else fit.recipe),
         # the order that levels were given, or () for none: by default a grown basis arranges levels that are names
         "unordered": fit.arrangement or (() if arranges else None),
         "counts": fit.origin.counted,
-        "support": None if np.array_equal(support.mask, known) else support.mask,
+        "support": None if np.array_equal(mask, known) else mask,
         "base": fit.model.base,
         "tol": None if fit.tol == 1e-10 else fit.tol,
     }

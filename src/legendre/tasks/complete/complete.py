@@ -151,7 +151,7 @@ class Completion(Result):
         >>> import legendre as ld
         >>> X = [[10.0, 20.0, 30.0], [np.nan, 40.0, 60.0], [20.0, 40.0, 60.0]]
         >>> ld.complete(X, "interactions(1)").effects()[0].values.round(3).tolist()
-        [-0.545, 0.149, 0.149]
+        [-0.555, 0.139, 0.139]
         """
         return self._described.effects()
 
