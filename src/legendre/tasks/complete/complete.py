@@ -238,6 +238,7 @@ class Completion(Result):
             line=f"{known.line}, {int((~self.observed).sum()):,} cells missing",
             pair=self._pair(),
             call=call,
+            fit=replace(self._described, _rounds=getattr(self.fit, "path", ())),
         )
 
     def tables(self) -> list[Table]:
