@@ -302,11 +302,11 @@ def call_of_fit(fit: Decomposition, task: str = "decompose", basis: str | None =
         # the order that levels were given, or () for none: by default a grown basis arranges levels that are names
         "unordered": fit.arrangement or (() if arranges else None),
         "counts": fit.origin.counted,
-        "support": None if np.array_equal(mask, known) else mask,
+        "support": "nonzero" if support.points is not None else None if np.array_equal(mask, known) else mask,
         "base": fit.model.base,
         "tol": None if fit.tol == 1e-10 else fit.tol,
     }
-    return write_call(task, fit.shape, fit.origin, given if support.points is None else {**given, "support": "nonzero"})
+    return write_call(task, fit.shape, fit.origin, given)
 
 
 def write_call(task: str, shape: Shape, origin: Origin, given: Mapping[str, Any], most: int = 300) -> str:
