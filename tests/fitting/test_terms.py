@@ -14,7 +14,6 @@ from legendre.basis.graph import Graph
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.columns import CodedRows, find_graph
 from legendre.fitting.terms import graph_tables, score_clique
-from legendre.model.cliques.tables import clique_sums, propagate
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -55,8 +54,8 @@ def test_scores_are_score_tests() -> None:
     cells = np.concatenate([ld.interactions(1).select(data), PLANTED[:1]])
     theta = np.random.default_rng(1).normal(0, 0.3, len(cells))
     tables = graph_tables(graph, cells)
-    hat = tables.cumulate(clique_sums(data, tables, data.total))
-    found, gains = score_clique(tables, 0, hat, tables.cumulate(propagate(tables, theta)[1].margins), 0.0)
+    hat = tables.cumulate(tables.sum_entries(data, data.total))
+    found, gains = score_clique(tables, 0, hat, tables.cumulate(tables.propagate(theta)[1].margins), 0.0)
     p, q = data.dense.values.ravel() / data.total, distribution(cells, theta)
     Z = features(cells) - q @ features(cells)
 

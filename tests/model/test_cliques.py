@@ -20,7 +20,7 @@ from legendre.engines.choose import choose_engine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.cliques.graph import clique_tree
-from legendre.model.cliques.tables import Tables, clique_sums, closed_form, excess
+from legendre.model.cliques.tables import Tables
 from legendre.model.model import Cliques, Model
 from legendre.model.problem import Problem
 from legendre.results.distribution import CliqueDistribution
@@ -212,7 +212,7 @@ def tables_of(model: Model) -> Tables:
 
 def expectations(rows: Sparse, model: Model) -> FloatArray:
     tables = tables_of(model)
-    return tables.sums_above(clique_sums(rows.entries, tables, rows.total))
+    return tables.sums_above(tables.sum_entries(rows.entries, rows.total))
 
 
 @given(problems(full_grid=True, zeros=True), st.booleans())
@@ -363,14 +363,14 @@ def test_the_closed_form_on_trees(seed: int) -> None:
     tables = tables_of(model)
     p = rng.random(shape) + 0.1
     rows = observe_rows(np.array(list(np.ndindex(shape))), p.ravel(), shape)
-    sums = clique_sums(rows.entries, tables, rows.total)
-    theta = closed_form(tables, sums)
+    sums = tables.sum_entries(rows.entries, rows.total)
+    theta = tables.closed_form(sums)
     engine, other = JunctionEngine(model), theta + 0.01 * rng.normal(size=model.n_params)
     point = engine.at(other)
     assert_allclose(engine.at(theta).cache.margins, sums, atol=1e-13)
     grid = ReferenceEngine(model)
     m, q = (grid.probabilities(grid.at(t)) for t in (theta, other))
-    gap, tilt = excess(tables, sums, point.cache.margins)
+    gap, tilt = tables.excess(sums, point.cache.margins)
     assert gap == pytest.approx(float((m * np.log(m / q)).sum()), abs=1e-13)
     assert tilt >= np.abs(m / q - 1).max() - 1e-12
 

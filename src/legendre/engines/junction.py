@@ -10,7 +10,7 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, frozen
 from legendre.engines.protocol import Engine, Point
-from legendre.model.cliques.tables import Tables, closed_form, excess, largest_sum, lay_out, propagate
+from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model
 from legendre.model.problem import Problem
 
@@ -28,7 +28,7 @@ class JunctionEngine(Engine):
 
     def at(self, theta: FloatArray) -> Point:
         """Pass messages to the roots, which gives psi, and back, which gives the cliques' margins; these give eta."""
-        psi, beliefs = propagate(self.tables, theta)
+        psi, beliefs = self.tables.propagate(theta)
         return Point(theta, self.tables.sums_above(beliefs.margins), psi, beliefs)
 
     def fill_fisher(self, point: Point, g: FloatArray, most: int = 1 << 21) -> None:
@@ -86,7 +86,7 @@ class JunctionEngine(Engine):
 
         The minimum is minus the maximum of ``zeta(-vector)``.
         """
-        high, low = (largest_sum(self.tables, self.tables.sums_below(sign * vector))[0] for sign in (1.0, -1.0))
+        high, low = (self.tables.largest_sum(self.tables.sums_below(sign * vector))[0] for sign in (1.0, -1.0))
         return high + low
 
     def closed_form(self, problem: Problem) -> FloatArray | None:
@@ -98,7 +98,7 @@ class JunctionEngine(Engine):
         sums, alive = self._sum_data(problem), self.tables.alive
         if sums is None or not self.tables.saturated or not (sums[... if alive is None else alive] > 0).all():
             return None
-        return closed_form(self.tables, sums)
+        return self.tables.closed_form(sums)
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
         """Bound how far KL(P, Q) is above its minimum, and the tilt (`solvers.loop.State`), near the closed form.
@@ -106,7 +106,7 @@ class JunctionEngine(Engine):
         Both are infinite if P's sums over the tables are not known.
         """
         sums = self._sum_data(problem)
-        return (np.inf, np.inf) if sums is None else excess(self.tables, sums, point.cache.margins)
+        return (np.inf, np.inf) if sums is None else self.tables.excess(sums, point.cache.margins)
 
     def _sum_data(self, problem: Problem) -> FloatArray | None:
         """Return P summed over the cells of the tables (one array, as in `Tables`); ``None`` if that is not known.
@@ -114,5 +114,5 @@ class JunctionEngine(Engine):
         If every clique is a single mode, the tables are the margins of P, which are always known.
         """
         if problem.clique_sums is None and self.model.one_body:
-            return lay_out(self.tables, [problem.margins[clique.modes[0]] for clique in self.tables.tree.cliques])
+            return self.tables.lay_out([problem.margins[clique.modes[0]] for clique in self.tables.tree.cliques])
         return problem.clique_sums

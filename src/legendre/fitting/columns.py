@@ -37,7 +37,6 @@ from legendre.data.observation import Observation
 from legendre.data.readers.labelled import is_frame
 from legendre.data.readers.rows import from_rows
 from legendre.data.sparse import Sparse, observe_rows
-from legendre.model.cliques.tables import propagate
 from legendre.results.graph import InteractionGraph
 
 
@@ -341,7 +340,7 @@ class Network:
 
         assert graph.cells is not None
         layout, sizes = graph_tables(graph, graph.cells), np.array(graph.labels.shape)
-        margins = layout.matrices(propagate(layout, theta)[1].margins)
+        margins = layout.matrices(layout.propagate(theta)[1].margins)
         families, tables = [np.array([*parents, v]) for v, parents in graph.families], []
         for family in families:
             home = layout.tree.home_of(family)  # a column of one level is in no clique: any table will do

@@ -23,7 +23,7 @@ from legendre.fitting.fit import Settings, fit_on
 from legendre.fitting.growing.candidates import NOTHING, pick
 from legendre.fitting.growing.state import LEAST_VARIANCE
 from legendre.model.cliques.graph import clique_tree
-from legendre.model.cliques.tables import Tables, clique_sums, propagate
+from legendre.model.cliques.tables import Tables
 from legendre.results.graph import InteractionGraph
 
 
@@ -46,10 +46,10 @@ def choose_terms(graph: InteractionGraph, data: Sparse, price: float) -> IntArra
     cells = blocks(data.shape, [(k,) for k in range(data.n_modes) if data.shape[k] > 1])
     theta, most = np.zeros(len(cells)), len(cells) + limits.LARGEST_GROWN
     layout, settings = graph_tables(graph, cells), Settings.read(tol=2.0 / data.total, max_iter=6)
-    hat = layout.cumulate(clique_sums(data, layout, data.total))
+    hat = layout.cumulate(layout.sum_entries(data, data.total))
     while len(cells):  # none if every column has one level
         theta, tables = fit_on(data, Cells(cells), settings, start=theta).theta, replace(layout, positions=cells)
-        eta = tables.cumulate(propagate(tables, theta)[1].margins)
+        eta = tables.cumulate(tables.propagate(theta)[1].margins)
         with limit_blas(len(cells)):
             parts = [score_clique(tables, c, hat, eta, price / data.total) for c in range(len(tables.tree.cliques))]
         found, gains = map(np.concatenate, zip(*parts, strict=True))

@@ -16,7 +16,7 @@ from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import Tables, clique_sums, lay_out
+from legendre.model.cliques.tables import Tables
 from legendre.model.model import CellList, Cliques, Model
 
 
@@ -87,7 +87,7 @@ class Problem:
             rows = np.flatnonzero(model.positions[:, k])
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
         if isinstance(model, Cliques):
-            tables = lay_out(model.tables, [self.margins[clique.modes[0]] for clique in model.tables.tree.cliques])
+            tables = model.tables.lay_out([self.margins[clique.modes[0]] for clique in model.tables.tree.cliques])
         return replace(self, eta_hat=model.on_params(eta_hat), clique_sums=tables)
 
     @property
@@ -174,7 +174,7 @@ def _sum_onto_tables(data: Observation, tables: Tables) -> FloatArray | None:
     summed, in a pass for each table, only if theta then has a closed form.
     """
     if data.entries is not None:
-        return clique_sums(data.entries, tables, data.total)
+        return tables.sum_entries(data.entries, data.total)
     quotient, groups = tables.quotient, [clique.modes for clique in tables.tree.cliques]
     if data.positive if isinstance(data, Dense) else not tables.saturated:
         return None
@@ -185,7 +185,7 @@ def _sum_onto_tables(data: Observation, tables: Tables) -> FloatArray | None:
         for modes in groups:
             cuts = [cut if k in modes else cut[:1] for k, cut in enumerate(quotient.cuts)]  # other modes are summed out
             sums.append(np.moveaxis(data.merged(Quotient(data.shape, tuple(cuts))), modes, range(len(modes))))
-    return lay_out(tables, sums) / data.total
+    return tables.lay_out(sums) / data.total
 
 
 def list_within(positions: IntArray, modes: Modes) -> IntArray:

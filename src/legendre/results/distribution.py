@@ -34,7 +34,7 @@ from legendre.data.readers.encode import read_table
 from legendre.data.readers.labelled import is_frame
 from legendre.engines.choose import choose_engine
 from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.tables import Beliefs, Marks, Tables, largest_sum, propagate
+from legendre.model.cliques.tables import Beliefs, Marks, Tables
 from legendre.model.model import CellList, Cliques, Model
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class CliqueDistribution:
     @cached_property
     def beliefs(self) -> tuple[float, Beliefs]:
         """psi, and Q on each clique: its margin, and its own modes given those it shares with its parent."""
-        return propagate(self.tables, self.theta)
+        return self.tables.propagate(self.theta)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return log q of each cell (n x N): theta at or below it, summed clique by clique, minus psi.
@@ -212,7 +212,7 @@ class CliqueDistribution:
                         "samples."
                     )
                 tables, home = replace(tables, tree=tree, alive=None).with_marks(self.marks), tree.home_of(coupled)
-                beliefs = propagate(tables, self.theta)[1]
+                beliefs = tables.propagate(self.theta)[1]
             clique = tables.tree.cliques[home]
             table = tables.matrices(beliefs.margins)[home].reshape(clique.shape)
             joint = sum_others(table, [clique.modes.index(k) for k in coupled]).reshape(joint.shape)
@@ -244,7 +244,7 @@ class CliqueDistribution:
 
         Of equally probable cells (up to TIE) each clique takes its first one.
         """
-        sums = largest_sum(self.tables, self.tables.sums_below(self.theta))[1]
+        sums = self.tables.largest_sum(self.tables.sums_below(self.theta))[1]
 
         def first_largest(table: FloatArray, rows: IntArray) -> IntArray:
             """Return the column of the first entry within TIE of the maximum, in each of `rows`."""

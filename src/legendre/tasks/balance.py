@@ -39,7 +39,6 @@ from legendre.engines.junction import JunctionEngine
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.protocol import Point
 from legendre.fitting.fit import Settings, fit_plan, plan_problem, show_progress, warn_if_not_converged
-from legendre.model.cliques.tables import lay_out
 from legendre.model.dual import kl
 from legendre.model.model import Cliques, running_order
 from legendre.model.problem import Problem, list_within
@@ -479,7 +478,7 @@ def _find_largest_entropy(margins: Margins, labels: Labels, settings: Settings, 
         if all(around):
             pairs = zip(around, tree.cliques, strict=True)
             sums = [sum_others(shares[group], [group.index(k) for k in clique.modes]) for group, clique in pairs]
-            problem = replace(problem, clique_sums=freeze(lay_out(tables, sums)))
+            problem = replace(problem, clique_sums=freeze(tables.lay_out(sums)))
     fit = fit_plan(plan_problem(problem, recipe, settings), start)
     alive = fit._alive if isinstance(model, Cliques) or fit._alive is None else on_tables.on_grid(fit._alive)
     # there is no X: it counts as Q itself, so that KL from simple models is a difference of entropies

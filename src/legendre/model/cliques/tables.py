@@ -57,6 +57,14 @@ Marks = tuple[Modes, BoolArray]  # modes that B couples, and which of their merg
 
 
 @frozen
+class Beliefs:
+    """Q on the cliques, in the layout of `Tables`."""
+
+    given: FloatArray  # the distribution of each clique's own modes given the shared ones: rows of matrices sum to 1
+    margins: FloatArray  # the joint distribution of each clique's modes
+
+
+@frozen
 class Tables:
     """The layout of the tables of all cliques in one array.
 
@@ -143,7 +151,7 @@ class Tables:
         if self.alive is None:
             return math.prod(self.quotient.shape)
         # a float holds powers of 2 up to 1023: beyond 2^60 the rest is shifted as an integer
-        bits = propagate(self, np.zeros(len(self.positions)))[0] / math.log(2.0)
+        bits = self.propagate(np.zeros(len(self.positions)))[0] / math.log(2.0)
         if bits == -math.inf:
             return 0
         spare = max(int(bits) - 60, 0)
@@ -265,6 +273,132 @@ class Tables:
             accumulate(stack[(slice(None),) * out.ndim + tuple(modes)], first=out.ndim)
         return out
 
+    def sum_entries(self, entries: Sparse, total: float) -> FloatArray:
+        """Sum P over each cell of each clique's table, for a sparse X with this total.
+
+        `entries.even` is mass that is spread evenly over the full grid, beside the listed entries.
+        """
+        out = self.counts(entries.cells, entries.values.astype(np.float64))
+        if entries.even:  # each cell of each table stands for a share of the full grid
+            shares = [lengths / lengths.sum() for lengths in self.quotient.lengths]
+            for clique, table in zip(self.tree.cliques, self.matrices(out), strict=True):
+                share = reduce(np.multiply.outer, [shares[k] for k in clique.modes])
+                table += entries.even * share.reshape(table.shape)
+        return out / total
+
+    def lay_out(self, sums: Sequence[FloatArray]) -> FloatArray:
+        """Put one table for each clique, with axes in the order of its modes, into one array as `Tables` has it."""
+        out = np.empty(self.size)
+        for matrix, table in zip(self.matrices(out), sums, strict=True):
+            matrix[:] = table.reshape(matrix.shape)
+        return out
+
+    def closed_form(self, sums: FloatArray) -> FloatArray:
+        """Return theta of the distribution with these margins on the cliques: the product of conditional margins.
+
+        Each clique contributes its margin given the shared modes (Lauritzen 1996, section 4.4). `sums` must be positive
+        at all cells of tables that can carry probability.
+        """
+        log_q = _log_or_zero(sums)
+        for conditional, table, link in zip(self.matrices(log_q), self.matrices(sums), self.links, strict=True):
+            if link is not None:
+                conditional -= _log_or_zero(table.sum(axis=1))[:, None]
+        log_q -= self.log_lengths  # from a merged cell to the cells that it stands for
+        return self.theta_of(log_q)
+
+    def theta_of(self, terms: FloatArray) -> FloatArray:
+        """Return theta (k,) whose zeta is, up to a constant, the sum of the terms of all cliques; overwrite these.
+
+        This is Möbius inversion within each table: differences along every mode. Every table must have all its
+        parameters.
+        """
+        for start, stop, shape in self.groups:
+            stack = terms[start:stop].reshape(-1, *shape)
+            for axis in range(1, stack.ndim):
+                stack = np.diff(stack, axis=axis, prepend=0.0)
+            terms[start:stop] = stack.ravel()
+        matrices = self.matrices(terms)
+        for table, link in zip(reversed(matrices), reversed(self.links), strict=True):
+            if link is not None:  # what concerns only shared modes (column 0) belongs to the parent's parameters
+                above = matrices[link.above].reshape(link.shape)
+                bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
+                above[bottom] += table[:, 0].reshape(link.shared_shape)
+        return terms[self.places]
+
+    def excess(self, sums: FloatArray, margins: FloatArray) -> tuple[float, float]:
+        """Return KL(m, q), where m has the margins `sums` on the cliques and q `margins`; and a bound on ``|m/q - 1|``.
+
+        Near the closed form, m is the minimum and q the computed point, so this is the gap left by rounding. Both are
+        products of conditional margins on the tree: divergences of the conditionals add up, and so do their log ratios.
+        """
+        gap = drift = 0.0
+        for m, q in zip(self.matrices(sums), self.matrices(margins), strict=True):
+            filled = m.sum(axis=1) > 0  # rows of cells that vanish have no mass in either
+            m, q = m[filled], q[filled]
+            ratio = np.log(np.divide(m, q, out=np.ones_like(m), where=m > 0))
+            # from margins to conditionals: subtract the log ratio of the shared modes' margins
+            ratio -= np.where(m > 0, np.log(m.sum(axis=1) / q.sum(axis=1))[:, None], 0.0)
+            gap += float((m * ratio).sum())
+            drift += float(np.abs(ratio).max())
+        return max(gap, 0.0), float(np.expm1(drift))
+
+    # Messages between the tables give exact sums and maxima over grids of any size. A message from a clique to its
+    # neighbour is a table over the modes that they share, in which the other modes have been summed out (Lauritzen and
+    # Spiegelhalter 1988).
+
+    def propagate(self, theta: FloatArray) -> tuple[float, Beliefs]:
+        """Compute psi and Q on the cliques by messages: first from the leaves to the roots, then back.
+
+        Upwards, each table is normalised given the modes that it shares with its parent; the logarithms of the sums are
+        added to the parent. Downwards, these conditional distributions are multiplied by the parents' margins.
+        """
+        given = self.sums_below(theta)
+        given += self.log_lengths
+        if self.alive is not None:
+            given[~self.alive] = -np.inf
+        psi, links, matrices = self.log_rest, self.links, self.matrices(given)
+        for table, link in zip(reversed(matrices), reversed(links), strict=True):
+            message = _normalise(table, partial=self.alive is not None)
+            top = float(message.max())  # goes to psi, so that the messages stay small and lose no digits
+            psi += top
+            if top == -np.inf:  # no cell is left that carries probability
+                return psi, Beliefs(np.zeros(self.size), np.zeros(self.size))
+            if link is not None:
+                message -= top
+                link.add(message, matrices[link.above])
+        margins = np.empty(self.size)
+        filled = self.matrices(margins)
+        for table, margin, link in zip(matrices, filled, links, strict=True):
+            shared = 1.0 if link is None else link.reduce(filled[link.above])[:, None]
+            np.multiply(table, shared, out=margin)
+        return psi, Beliefs(given, margins)
+
+    def largest_sum(self, terms: FloatArray) -> tuple[float, FloatArray]:
+        """Return the maximum over all cells of a sum of a term for each clique, and its maxima given a table's cells.
+
+        `terms`, such as those of log q, are overwritten with these "max-marginals". As `propagate`, with maxima instead
+        of sums (the Viterbi algorithm, if the tree is a chain).
+        """
+        if self.alive is not None:
+            terms[~self.alive] = -np.inf
+        links, matrices = self.links, self.matrices(terms)
+        messages = []  # from the last clique to the first
+        total = 0.0
+        for table, link in zip(reversed(matrices), reversed(links), strict=True):
+            messages.append(table.max(axis=1))
+            if link is None:
+                total += float(messages[-1][0])
+            else:
+                link.add(messages[-1], matrices[link.above])
+        for table, message, link in zip(matrices, reversed(messages), links, strict=True):
+            if link is None:
+                table += total - float(message[0])
+            else:
+                # replace the maximum over the clique's own side by that over everything; rows without a cell stay -inf
+                inside = np.where(message > -np.inf, message, 0.0)
+                table += (link.reduce(matrices[link.above], np.maximum) - inside)[:, None]
+        return total, terms
+
     def _stacks(self, tables: FloatArray) -> Iterator[FloatArray]:
         """View the tables of each shape as one array: vectors if there are several, tables, then the modes."""
         for start, stop, shape in self.groups:
@@ -272,81 +406,9 @@ class Tables:
             yield stack if tables.ndim == 1 else np.moveaxis(stack, -1, 0)
 
 
-def clique_sums(entries: Sparse, tables: Tables, total: float) -> FloatArray:
-    """Sum P over each cell of each clique's table, for a sparse X with this total.
-
-    `entries.even` is mass that is spread evenly over the full grid, beside the listed entries.
-    """
-    out = tables.counts(entries.cells, entries.values.astype(np.float64))
-    if entries.even:  # each cell of each table stands for a share of the full grid
-        shares = [lengths / lengths.sum() for lengths in tables.quotient.lengths]
-        for clique, table in zip(tables.tree.cliques, tables.matrices(out), strict=True):
-            table += entries.even * reduce(np.multiply.outer, [shares[k] for k in clique.modes]).reshape(table.shape)
-    return out / total
-
-
-def lay_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
-    """Put one table for each clique, with axes in the order of its modes, into one array as `Tables` has it."""
-    out = np.empty(tables.size)
-    for matrix, table in zip(tables.matrices(out), sums, strict=True):
-        matrix[:] = table.reshape(matrix.shape)
-    return out
-
-
-def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
-    """Return theta of the distribution with these margins on the cliques: the product of conditional margins.
-
-    Each clique contributes its margin given the shared modes (Lauritzen 1996, section 4.4). `sums` must be positive at
-    all cells of tables that can carry probability.
-    """
-    log_q = _log_or_zero(sums)
-    for conditional, table, link in zip(tables.matrices(log_q), tables.matrices(sums), tables.links, strict=True):
-        if link is not None:
-            conditional -= _log_or_zero(table.sum(axis=1))[:, None]
-    log_q -= tables.log_lengths  # from a merged cell to the cells that it stands for
-    return theta_of(tables, log_q)
-
-
 def _log_or_zero(sums: FloatArray) -> FloatArray:
     """Take logarithms; 0 belongs to cells that vanish, where any finite number will do."""
     return np.log(np.where(sums > 0, sums, 1.0))
-
-
-def theta_of(tables: Tables, terms: FloatArray) -> FloatArray:
-    """Return theta (k,) whose zeta is, up to a constant, the sum of the terms of all cliques; overwrite these.
-
-    This is Möbius inversion within each table: differences along every mode. Every table must have all its parameters.
-    """
-    for start, stop, shape in tables.groups:
-        stack = terms[start:stop].reshape(-1, *shape)
-        for axis in range(1, stack.ndim):
-            stack = np.diff(stack, axis=axis, prepend=0.0)
-        terms[start:stop] = stack.ravel()
-    matrices = tables.matrices(terms)
-    for table, link in zip(reversed(matrices), reversed(tables.links), strict=True):
-        if link is not None:  # what concerns only shared modes (column 0) belongs to the parent's parameters
-            above = matrices[link.above].reshape(link.shape)
-            bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
-            above[bottom] += table[:, 0].reshape(link.shared_shape)
-    return terms[tables.places]
-
-
-def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float, float]:
-    """Return KL(m, q), where m has the margins `sums` on the cliques and q has `margins`; and a bound on ``|m/q - 1|``.
-
-    Near the closed form, m is the minimum and q the computed point, so this is the gap left by rounding. Both are
-    products of conditional margins on the tree: divergences of the conditionals add up, and so do their log ratios.
-    """
-    gap = drift = 0.0
-    for m, q in zip(tables.matrices(sums), tables.matrices(margins), strict=True):
-        filled = m.sum(axis=1) > 0  # rows of cells that vanish have no mass in either
-        m, q = m[filled], q[filled]
-        ratio = np.log(np.divide(m, q, out=np.ones_like(m), where=m > 0))
-        # from margins to conditionals: subtract the log ratio of the shared modes' margins
-        ratio -= np.where(m > 0, np.log(m.sum(axis=1) / q.sum(axis=1))[:, None], 0.0)
-        gap += float((m * ratio).sum())
-        drift += float(np.abs(ratio).max())
-    return max(gap, 0.0), float(np.expm1(drift))
 
 
 def on_grid(found: Iterable[Marks], merged_shape: Shape) -> BoolArray:
@@ -361,47 +423,6 @@ def _broadcast_table(table: BoolArray, modes: Modes, every: Modes) -> BoolArray:
     """Transpose a table over `modes` and insert axes of length 1, so that it broadcasts over `every` mode."""
     turned = table.transpose([modes.index(k) for k in every if k in modes])
     return np.expand_dims(turned, tuple(axis for axis, k in enumerate(every) if k not in modes))
-
-
-# Messages between the tables give exact sums and maxima over grids of any size. A message from a clique to its
-# neighbour is a table over the modes that they share, in which the other modes have been summed out (Lauritzen and
-# Spiegelhalter 1988).
-
-
-@frozen
-class Beliefs:
-    """Q on the cliques, in the layout of `Tables`."""
-
-    given: FloatArray  # the distribution of each clique's own modes given the shared ones: rows of matrices sum to 1
-    margins: FloatArray  # the joint distribution of each clique's modes
-
-
-def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
-    """Compute psi and Q on the cliques by messages: first from the leaves to the roots, then back.
-
-    Upwards, each table is normalised given the modes that it shares with its parent; the logarithms of the sums are
-    added to the parent. Downwards, these conditional distributions are multiplied by the parents' margins.
-    """
-    given = tables.sums_below(theta)
-    given += tables.log_lengths
-    if tables.alive is not None:
-        given[~tables.alive] = -np.inf
-    psi, links, matrices = tables.log_rest, tables.links, tables.matrices(given)
-    for table, link in zip(reversed(matrices), reversed(links), strict=True):
-        message = _normalise(table, partial=tables.alive is not None)
-        top = float(message.max())  # goes to psi, so that the messages stay small and lose no digits
-        psi += top
-        if top == -np.inf:  # no cell is left that carries probability
-            return psi, Beliefs(np.zeros(tables.size), np.zeros(tables.size))
-        if link is not None:
-            message -= top
-            link.add(message, matrices[link.above])
-    margins = np.empty(tables.size)
-    filled = tables.matrices(margins)
-    for table, margin, link in zip(matrices, filled, links, strict=True):
-        shared = 1.0 if link is None else link.reduce(filled[link.above])[:, None]
-        np.multiply(table, shared, out=margin)
-    return psi, Beliefs(given, margins)
 
 
 def _normalise(table: FloatArray, *, partial: bool) -> FloatArray:
@@ -424,30 +445,3 @@ def _normalise(table: FloatArray, *, partial: bool) -> FloatArray:
     if partial:
         message[empty] = -np.inf
     return message
-
-
-def largest_sum(tables: Tables, terms: FloatArray) -> tuple[float, FloatArray]:
-    """Return the maximum over all cells of a sum of one term for each clique, and its maxima given each table's cells.
-
-    `terms`, such as those of log q, are overwritten with these "max-marginals". As `propagate`, with maxima instead of
-    sums (the Viterbi algorithm, if the tree is a chain).
-    """
-    if tables.alive is not None:
-        terms[~tables.alive] = -np.inf
-    links, matrices = tables.links, tables.matrices(terms)
-    messages = []  # from the last clique to the first
-    total = 0.0
-    for table, link in zip(reversed(matrices), reversed(links), strict=True):
-        messages.append(table.max(axis=1))
-        if link is None:
-            total += float(messages[-1][0])
-        else:
-            link.add(messages[-1], matrices[link.above])
-    for table, message, link in zip(matrices, reversed(messages), links, strict=True):
-        if link is None:
-            table += total - float(message[0])
-        else:
-            # replace the maximum over the clique's own side by that over everything; rows without a cell stay -inf
-            inside = np.where(message > -np.inf, message, 0.0)
-            table += (link.reduce(matrices[link.above], np.maximum) - inside)[:, None]
-    return total, terms

@@ -29,7 +29,7 @@ from legendre.core.sums.quotient import sum_others
 from legendre.core.sums.zeta import moebius
 from legendre.core.text import shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, frozen
-from legendre.model.cliques.tables import Tables, theta_of
+from legendre.model.cliques.tables import Tables
 from legendre.model.model import CellList, Cliques, Model, fitted_margins, generating_margins, running_order
 from legendre.model.problem import Problem, list_within
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_margins, open_directions
@@ -133,7 +133,7 @@ def _find_table_face(problem: Problem) -> Face | None:
         return None
     if sums is not None and space.tables.saturated:
         alive = sums > 0
-        return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
+        return Face(alive, space.tables.theta_of(alive.astype(np.float64) - 1.0))
     if margins is None:
         return None
     marked = space.tables.with_marks([(modes, values > 0) for modes, values in margins.items() if not values.all()])

@@ -17,7 +17,6 @@ from legendre.core.text import Table, shorten
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, frozen
 from legendre.data.observation import Support, beyond_memory
-from legendre.model.cliques.tables import propagate
 from legendre.model.model import Cliques, Model
 from legendre.results.base import Printed, count_name, to_frame
 from legendre.results.decomposition import Decomposition
@@ -379,5 +378,5 @@ def _count_in_cliques(basis: Terms, fit: Decomposition) -> Rank | None:
         return None
     # a cell of one table also vanishes if other tables leave no cell of the grid that falls on it: its uniform margin
     # is 0
-    _, uniform = propagate(larger.tables.with_marks(marked), np.zeros(len(basis.cells)))
+    _, uniform = larger.tables.with_marks(marked).propagate(np.zeros(len(basis.cells)))
     return rank_of(larger.on_face(uniform.margins > 0))
