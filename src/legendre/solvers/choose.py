@@ -26,8 +26,10 @@ def read_solver(solver: str | Solver) -> Solver | None:
             f"solver must be a name or a solver object such as Natural(), got {solver!r}. Derive a solver of your own "
             "from legendre.solvers.Solver."
         )
+    if solver == "auto":
+        return None
     check_name("solver", solver, ("auto", *SOLVERS))
-    return None if solver == "auto" else SOLVERS[solver]()
+    return SOLVERS[solver]()
 
 
 def choose(problem: Problem, *, certain: bool) -> list[Solver]:

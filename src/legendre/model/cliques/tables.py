@@ -95,9 +95,10 @@ class Tables:
         """For each clique, where its table lies, and its shape as a matrix: shared cells x cells of its own modes."""
         starts, out = {shape: start for start, _, shape in self.groups}, []  # of the next table of each shape
         for clique in self.tree.cliques:
-            start, n_rows = starts[clique.shape], math.prod(clique.shape[: clique.shared])
-            starts[clique.shape] = stop = start + clique.n_cells
-            out.append((slice(start, stop), (n_rows, clique.n_cells // n_rows)))
+            start, sides = starts[clique.shape], (clique.shape[: clique.shared], clique.shape[clique.shared :])
+            n_rows, n_columns = map(math.prod, sides)
+            starts[clique.shape] = stop = start + n_rows * n_columns
+            out.append((slice(start, stop), (n_rows, n_columns)))
         return out
 
     @cached_property
