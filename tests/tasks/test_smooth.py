@@ -236,8 +236,18 @@ def test_intervals_hold_what_was_hidden() -> None:
         ld.complete(X, "B1").interval()
 
 
+def test_a_last_fit_that_is_too_sure_has_no_narrow_intervals() -> None:
+    """It took itself for more exact than the fits to the folds were, and 81 % of the cells were inside."""
+    rng = np.random.default_rng(1)
+    X = rng.gamma(400.0, np.einsum("ir,jr,kr", *(rng.gamma(1.0, size=(n, 3)) for n in (9, 8, 7))) / 4.0)
+    hidden = np.random.default_rng(51).random(X.shape) < 0.4
+    lower, upper = ld.complete(np.where(hidden, NAN, X)).interval(0.9)
+    assert 0.85 < np.mean((lower <= X) & (upper >= X), where=hidden) < 0.95
+
+
 def test_axis_order_has_no_influence() -> None:
-    for seed in range(4):
+    """Sums were rounded as the caller's memory was laid out, and EM amplified that: 15 and 140 differed by 0.002."""
+    for seed in (0, 1, 15, 140):
         X = planted(seed)
         first = ld.complete(X)
         order = np.random.default_rng(seed).permutation(X.ndim)

@@ -201,10 +201,12 @@ def fit_penalised(
     measures the error of held-out cells. If the last fit does not reach tol, warn.
     """
     # until the result is built, modes are in the order of the folds, and entries in units of their mean: the answer
-    # depends neither on the caller's order of modes nor on the unit of X
+    # depends neither on the caller's order of modes nor on the unit of X. The arrays are copied in that order: sums
+    # are rounded as memory is laid out, and EM may amplify rounding.
     order, back = folds.order, np.argsort(folds.order)
-    unit = data.total / int(seen.sum())
-    inside, x = seen.transpose(order), values.transpose(order) / unit
+    inside, x = seen.transpose(order).copy(), values.transpose(order).copy()
+    unit = float(x.sum()) / int(inside.sum())
+    x /= unit
     max_iter = 100 if settings.max_iter is None else settings.max_iter
     with limit_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         used = folds.held[: max(1, 100_000 // x.size)]  # a large tensor has enough held-out cells in fewer folds
@@ -212,7 +214,6 @@ def fit_penalised(
         plan, points = held_out.choose_rounds(inside, say)
         by_shape, counts = held_out.errors(points)
         error = float(counts @ by_shape) / max(int(counts.sum()), 1)
-        quantiles = held_out.quantiles(points)
         # the same rounds once more, with all observed cells
         point = begin(x, inside)
         for number, likeness in enumerate(plan):
@@ -221,7 +222,7 @@ def fit_penalised(
             point = advance(point, likeness, number)
         problem = point.problem
         point, history = minimise(problem, point.b, settings.tol, max_iter=max_iter)
-        log_sd = estimate_log_sd(point)
+        quantiles = held_out.quantiles(points, point, folds.gaps)
         means = unit * np.exp(point.h)
     converged = point.residual <= settings.tol
     if not converged:
@@ -244,7 +245,7 @@ def fit_penalised(
         n_held_out=int(counts.sum()),
         n_folds=len(used),
         held_out=folds.name(data.labels),
-        log_sd=freeze(log_sd.transpose(back)),
+        log_sd=freeze(point.log_sd.transpose(back)),
         gaps=freeze(folds.gaps.transpose(back)),
         quantiles=freeze(quantiles),
         residual=point.residual,
@@ -266,29 +267,31 @@ class HeldOut:
     squares: bool  # True: errors are squared differences; False: terms of the Poisson deviance
 
     def choose_rounds(
-        self, seen: BoolArray, say: Say, most: int = 20, patience: int = 4, least: float = 0.002, fewest: int = 20
+        self, seen: BoolArray, say: Say, most: int = 30, patience: int = 4, least: float = 0.002, fewest: int = 20
     ) -> tuple[list[bool], list[PenalisedPoint]]:
         """Choose by the held-out cells which rounds of EM to take; return them, and the fits to the folds after them.
 
-        Two sequences of at most `most` rounds are tried, each from the beginning: rounds that learn variances only
-        (False), and rounds that learn the covariances of levels too (True). A sequence ends when the loss has not
-        fallen by `least` in the last `patience` rounds. The rounds that lead to the smallest loss of all are returned;
-        there are none if the first fits are best. Covariances are left alone if fewer than `fewest` cells are held out:
-        so few cells choose by chance.
+        Three sequences of at most `most` rounds are tried, each from the beginning: rounds that learn variances only
+        (False), rounds that learn the covariances of levels too (True), and both kinds in turn. If covariances are
+        learned in each round, it takes fewer rounds; but they and the variances may both take up the same variation. A
+        sequence ends when the loss has not fallen by `least` in the last `patience` rounds. The rounds that lead to the
+        smallest loss of all are returned; there are none if the first fits are best. Covariances are left alone if
+        fewer than `fewest` cells are held out: so few cells choose by chance.
         """
         left = seen & (self.folds < 0)  # for each fold the cells that are fitted
         begun = [begin(np.where(part, self.x, 0.0), part) for part in left]
         plan, chosen, best = list[bool](), begun, self.loss(begun)
-        sequences = (False, True) if np.count_nonzero(self.folds >= 0) >= fewest else (False,)
-        for likeness in sequences if begun else ():
+        sequences = [False] * most, [True] * most, [True, False] * (most // 2)
+        for place, sequence in enumerate(sequences[: 3 if np.count_nonzero(self.folds >= 0) >= fewest else 1]):
             points, losses = begun, list[float]()
-            for number in range(most):
-                text = f"{'likeness' if likeness else 'walks'} learned, round {number + 1} of at most {most}"
-                say(text, 0.35 * (likeness + number / most))  # the shares of the two sequences; the last fit has 0.3
+            for number, likeness in enumerate(sequence):
+                # 0.7: the share of the sequences in the work; the last fit has the rest
+                text = f"sequence {place + 1} of 3, round {number + 1} of at most {most}"
+                say(text, 0.7 / 3 * (place + number / most))
                 points = [advance(point, likeness, number) for point in points]
                 losses.append(self.loss(points))
                 if losses[-1] < best:
-                    plan, chosen, best = [likeness] * (number + 1), points, losses[-1]
+                    plan, chosen, best = sequence[: number + 1], points, losses[-1]
                 if min(losses[-patience:]) > min(losses[:-patience], default=np.inf) - least:
                     break
         return plan, chosen
@@ -312,21 +315,25 @@ class HeldOut:
         means, counts = self.errors(points)
         return float(counts @ np.log(means)) / max(int(counts.sum()), 1)
 
-    def quantiles(self, points: list[PenalisedPoint], n_places: int = 201, fewest: int = 10) -> FloatArray:
+    def quantiles(
+        self, points: list[PenalisedPoint], last: PenalisedPoint, gaps: IntArray, n_places: int = 201, fewest: int = 10
+    ) -> FloatArray:
         """Return quantiles of the errors of held-out cells for each shape, shapes x `n_places`, from 0 to 1.
 
         An error is that of the square root, in standard deviations as `PenalisedFit.interval` has them. The errors of a
         box are correlated, so a box counts as one case. If there are few cases, the next may well lie outside the
         range of all; so the i-th of n cases is taken as the quantile i / (n + 1) (Weibull's plotting position), which
         makes intervals wider. A shape with fewer cases than `fewest` has the quantiles of all held-out cells.
+
+        The `last` fit, to all observed cells, may take itself for far more exact than the fits to the folds do. Errors
+        are then scaled from its standard deviations to theirs, at missing cells of the same shape, see `gaps`.
         """
         if not points:  # nothing was held out: quantiles of a normal distribution, half a place inside 0 and 1
             return np.tile(ndtri(np.linspace(0.0025, 0.9975, n_places)), (len(self.shapes), 1))
         rows, errors = [], np.zeros(self.folds.shape)
         for error, point in zip(errors, points, strict=True):
-            # 4 times the variance of a square root: of the data, and of log q
-            noise = 1.0 / point.problem.weight + np.exp(point.h) * estimate_log_sd(point) ** 2
-            error[:] = 2.0 * (np.sqrt(self.x) - np.exp(point.h / 2.0)) / np.sqrt(noise)
+            error[:] = 2.0 * (np.sqrt(self.x) - np.exp(point.h / 2.0)) / np.sqrt(point.noise)
+        ratio = sum(point.noise for point in points) / last.noise / len(points)
         for number, shape in enumerate(self.shapes):
             own = self.folds == number
             cases = len(np.unique(number_boxes(self.x.shape, shape)[own.any(axis=0)]))
@@ -335,7 +342,8 @@ class HeldOut:
                 cases = int(own.sum())
             # the i-th of n cases stands in the middle of its share of the cells, at (i - 1/2) / n
             places = (np.linspace(0.0, 1.0, n_places) * (cases + 1) - 0.5) / cases
-            rows.append(np.quantile(errors[own], np.clip(places, 0.0, 1.0)))
+            scale = np.sqrt(np.average(ratio, weights=(gaps == number) + 1e-300))  # an average also if none is missing
+            rows.append(scale * np.quantile(errors[own], np.clip(places, 0.0, 1.0)))
         return np.array(rows)
 
 
@@ -422,13 +430,6 @@ def _estimate_covariance(
         total += (flat * weight) @ flat.T
     covariance: FloatArray = rows[1:].T @ total @ rows[1:]
     return covariance
-
-
-def estimate_log_sd(point: PenalisedPoint, draws: int = 12) -> FloatArray:
-    """Estimate the posterior standard deviation of log q at every cell by draws; the seed is fixed."""
-    rng, problem = np.random.default_rng(100), point.problem
-    squares = sum(problem.waves.to_cells(problem.spread * point.draw(rng)) ** 2 for _ in range(draws))
-    return np.sqrt(squares / draws)
 
 
 @frozen
@@ -520,6 +521,18 @@ class PenalisedPoint:
         scaled: AnyArray = (right / size).astype(np.float32)
         answer = conjugate_gradients(apply, scaled, precondition, share=accuracy, max_products=400)[0]
         return answer.astype(np.float64) * size
+
+    @cached_property
+    def log_sd(self) -> FloatArray:
+        """The posterior standard deviation of log q at every cell, estimated by draws; the seed is fixed."""
+        rng, problem, draws = np.random.default_rng(100), self.problem, 12
+        squares = sum(problem.waves.to_cells(problem.spread * self.draw(rng)) ** 2 for _ in range(draws))
+        return np.sqrt(squares / draws)
+
+    @property
+    def noise(self) -> FloatArray:
+        """4 times the variance of the square root of an entry: that of the data, and that of log q."""
+        return 1.0 / self.problem.weight + np.exp(np.minimum(self.h, 60.0)) * self.log_sd**2  # 60: it must stay finite
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
         """Draw the deviation of b from its posterior mode, by Laplace's approximation: normal, with covariance H^-1.
