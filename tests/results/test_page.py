@@ -199,17 +199,11 @@ def test_what_cannot_be_compared_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
         (lambda X: ld.decompose(X, counts=False), "ld.decompose(X, counts=False)"),
         (lambda X: ld.decompose(X, "B1", levels=[None, None, DATES]), "ld.decompose(X, 'B1()', levels=levels)"),
         (
-            lambda X: ld.complete(np.where(X == 3, np.nan, X), "adaptive(4)", names=["a", "b", "c"]),
+            lambda X: ld.complete(X, "adaptive(4)", names=list("abc")),
             "ld.complete(X, 'adaptive(4)', names=['a', 'b', 'c'])",
         ),
-        (
-            lambda X: ld.loglinear(X, "a*b", names=["a", "b", "c"]),
-            "ld.loglinear(X, 'a*b', names=['a', 'b', 'c'])",
-        ),
-        (
-            lambda X: ld.hidden(X, "interactions([(0, 3), (1, 3), (2, 3)])", 3, restarts=1),
-            "ld.hidden(X, 'interactions([(0, 3), (1, 3), (2, 3)])', sizes=[3])",
-        ),
+        (lambda X: ld.loglinear(X, "a*b", names=list("abc")), "ld.loglinear(X, 'a*b', names=['a', 'b', 'c'])"),
+        (lambda X: ld.hidden(X, "interactions(2)", 3, restarts=1), "ld.hidden(X, 'interactions(2)', sizes=[3])"),
     ],
 )
 def test_how_to_repeat_it(call: Callable[[AnyArray], Any], wanted: str, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from oracles import distribution, divergence, zeta_matrix
 def likelihood(X: Any, cells: Any, added: tuple[int, ...]) -> Likelihood:
     """Return the likelihood of X as `hidden` has it."""
     rows = _to_incomplete_rows(observe(X), added)
-    return Likelihood(rows, rows.fit(rows.even, Cells(cells), 1e-10))
+    return Likelihood(rows, rows.fit_expected(rows.even, Cells(cells), 1e-10))
 
 
 def mixture(weights: FloatArray, tables: list[FloatArray]) -> FloatArray:
@@ -86,7 +86,7 @@ def test_the_residual_is_the_gradient_everywhere(seed: int) -> None:
     cells = fit.fit.basis
     observed = likelihood(X, cells, (2,))
     theta, h = rng.normal(size=len(cells)), 1e-5
-    q, p = observed.at(theta), X / X.sum()
+    q, p = observed.q_at(theta), X / X.sum()
     kl = float((p * np.log(p)).sum()) - observed.data.value(q) / X.sum()
     assert kl == pytest.approx(visible_kl(fit, X, theta), abs=1e-12)
     slopes = [(visible_kl(fit, X, theta + m) - visible_kl(fit, X, theta - m)) / (2 * h) for m in np.eye(len(theta)) * h]

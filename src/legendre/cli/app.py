@@ -25,7 +25,6 @@ from legendre.core.arguments import check_installed
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.figures import new_figure
 from legendre.core.files import replacing
-from legendre.core.labels import Labels
 from legendre.core.progress import line
 from legendre.data.readers.labelled import unwrap
 from legendre.solvers.choose import SOLVERS
@@ -110,20 +109,20 @@ def fit(
     """Decompose a tensor or a table from a file, write the result and print its summary."""
     options = Options(variable, columns, counts, wide, separator, missing)
     target = Path(f"{tensor.stem}.fit.npz") if output is None else output
+    # a large file is read, and fitted, only after the output and the basis have been checked
     _check_output(target, tensor)
-    # what is wrong here is reported before a large file is read
     if output is None and target.exists():  # the user did not name this file, so it is not overwritten
         raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
     recipe = None if basis is None else as_basis(basis)
     X = read_input(tensor, options)
-    names = (unwrap(X)[1].labels or Labels(())).names or ()
-    modes = None if unordered is None else [word.strip() for word in unordered.split(",") if unordered.strip()]
+    names = unwrap(X)[1].of(()).names or ()
+    words = None if unordered is None else [word.strip() for word in unordered.split(",") if unordered.strip()]
     # a word of digits is the number of a mode, unless a mode has that name
-    numbered = None if modes is None else [int(m) if m.isdecimal() and m not in names else m for m in modes]
+    modes = None if words is None else [int(w) if w.isdecimal() and w not in names else w for w in words]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = ld.decompose(
-            X, recipe, unordered=numbered, support=support, solver=solver, tol=tol, max_iter=max_iter,
+            X, recipe, unordered=modes, support=support, solver=solver, tol=tol, max_iter=max_iter,
             progress=sys.stderr.isatty(),
         )  # fmt: skip
     result.save(target)
@@ -163,7 +162,7 @@ def compare(
     """Compare errors of this method, nonnegative CP, Tucker and CP-APR at several numbers of parameters."""
     X = read_input(tensor, Options(variable, columns, counts, wide, separator, missing))
     try:
-        listed = None if params is None else [int(word) for word in params.split(",")]
+        sizes = None if params is None else [int(word) for word in params.split(",")]
     except ValueError:
         raise InvalidSetting(
             f"--params {params!r}: give whole numbers with commas between, e.g. 100,300,1000."
@@ -174,7 +173,7 @@ def compare(
     stopped = False
     try:
         with line("compare", sys.stderr.isatty()) as say:
-            rows += run_fits(X, listed, support, methods, starts, hold_out, say)
+            rows += run_fits(X, sizes, support, methods, starts, hold_out, say)
     except KeyboardInterrupt:  # rows that were measured are still printed and written, below
         stopped = True
     echo(repr(Comparison(rows)))
@@ -281,14 +280,13 @@ def _show_digits(folder: Path, sizes: tuple[int, ...] = (56, 224, 448)) -> None:
     for n in sizes:
         pictures[f"{n} parameters"] = ld.decompose(X, ld.adaptive(n), support="nonzero").tensor()
     # a line of ten images for the original and for each size: the first of every tenth of the images is a new digit
-    made = new_figure("the demo", (11, 1.05 * len(pictures) + 0.3))
-    axes = made.subplots(len(pictures), 10)
-    for (name, images), row in zip(pictures.items(), axes, strict=True):
+    figure = new_figure("the demo", (11, 1.05 * len(pictures) + 0.3))
+    for (name, images), row in zip(pictures.items(), figure.subplots(len(pictures), 10), strict=True):
         for digit, axis in enumerate(row):
             axis.imshow(images[:, :, digit * X.shape[2] // 10], cmap="gray_r", vmin=0, vmax=X.max())
             axis.set(xticks=[], yticks=[])
         row[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
-    made.savefig(folder / "digits.png", dpi=110)
+    figure.savefig(folder / "digits.png", dpi=110)
     print(f"\nThe picture is in {folder / 'digits.png'}")
 
 
@@ -303,7 +301,7 @@ def _show_flights(folder: Path) -> None:
     print(f"ld.decompose(X), without a basis: {ld.decompose(X).reason}")
     # for each mode the indices of the levels with most flights, in their own order
     kept = [np.sort(np.argsort(-X.margin(k).toarray())[:n]) for k, n in enumerate((7, 16, 15))]
-    levels = [np.asarray(own)[some] for own, some in zip(X.levels or (), kept, strict=True)]
+    levels = [np.asarray(labels)[places] for labels, places in zip(X.levels or (), kept, strict=True)]
     terms = ld.interactions([("carrier", "dest"), ("hour",)])
     fit = ld.decompose(X.toarray()[np.ix_(*kept)], terms, names=X.names, levels=levels)
     print(f"{fit!r}\n{fit.effects()}\n{FLIGHTS_REMARK}")

@@ -64,10 +64,10 @@ class Options:
                 f"{path} is a table with the columns {', '.join(names)}. Name those that are modes: --columns A,B,C; "
                 "add --counts N if a column says how often a row counts."
             )
-        for name in (*modes, *([] if self.counts is None else [self.counts])):
+        for name in modes if self.counts is None else [*modes, self.counts]:
             if names.count(name) != 1:
-                said = f"two columns are called {name!r}" if name in names else unknown_name("column", name, names)
-                raise InvalidSetting(f"{path}: {said}")
+                problem = f"two columns are called {name!r}" if name in names else unknown_name("column", name, names)
+                raise InvalidSetting(f"{path}: {problem}")
         return modes
 
 
@@ -93,8 +93,8 @@ def read_input(path: Path, options: Options = Options()) -> Any:
         raise
     except Exception as problem:  # each library has errors of its own
         hint = " Save it as UTF-8" if isinstance(problem, UnicodeDecodeError) else ""
-        said = (str(problem).strip() or type(problem).__name__).splitlines()[0]
-        raise InvalidFile(f"cannot read {path}: {said.rstrip('.')}.{hint}") from None
+        reason = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+        raise InvalidFile(f"cannot read {path}: {reason.rstrip('.')}.{hint}") from None
 
 
 def _choose(path: Path, arrays: Mapping[str, Any], options: Options) -> Any:
@@ -190,7 +190,7 @@ def _read_parquet(path: Path, options: Options, say: Say) -> SparseTensor:
 
     with ParquetFile(path) as file:
         modes = options.find_columns(path, list(file.schema_arrow.names))
-        wanted = [*modes, *([] if options.counts is None else [options.counts])]
+        wanted = modes if options.counts is None else [*modes, options.counts]
 
         def batches() -> Iterator[Any]:
             """Yield the rows of the file batch by batch, and report progress."""
@@ -216,8 +216,8 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
     source = sys.stdin.buffer if path == STDIN else path
     separator = options.separator or ("\t" if ".tsv" in path.name.lower() else ",")
     form = {"sep": separator, "header": None, "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
-    with pd.read_csv(source, chunksize=1 << 18, **form) as pieces:
-        first = next(pieces)
+    with pd.read_csv(source, chunksize=1 << 18, **form) as chunks:
+        first = next(chunks)
         line_1 = first.iloc[0].fillna("").str.strip()
         if len(line_1) == 1 and (other := {";", "\t", "|"} & set(line_1[0])):
             raise InvalidFile(
@@ -232,33 +232,39 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
                     "event or cell: --columns A,B,C, and --counts N if a column says how often it counts; or rows and "
                     "columns of numbers, with labels in front: --wide. A matrix has no header."
                 )
-            return _read_numbers(path, pd.concat([first, *pieces]))
+            return _read_numbers(path, pd.concat([first, *chunks]))
         names = line_1.tolist()
         if options.wide:
             names[0] = names[0] or "row"  # the corner of a cross table is often empty
-            return _read_wide(path, pd.concat([first, *pieces]).iloc[1:].set_axis(names, axis=1), options)
-        modes = options.find_columns(path, names)
+            return _read_wide(path, pd.concat([first, *chunks]).iloc[1:].set_axis(names, axis=1), options)
+        tables = (chunk.set_axis(names, axis=1) for chunk in chain([first.iloc[1:]], chunks))
+        return _count_rows(path, tables, options.find_columns(path, names), options, say)
 
-        def tables() -> Iterator[Any]:
-            """Yield the needed columns of each chunk of rows, and report progress; refuse a row that lacks a label."""
-            for piece in chain([first.iloc[1:]], pieces):
-                table = piece.set_axis(names, axis=1)
-                gaps = table[modes].isna().any(axis=1)
-                if options.missing == "error" and gaps.any():
-                    place = gaps.idxmax()  # the first such row; the header is row 0, so it is in line place + 1
-                    raise InvalidFile(
-                        f"{path}: line {place + 1} (blank lines not counted) lacks a label of {', '.join(modes)}. "
-                        "Leave such lines out with --missing drop."
-                    )
-                rows = {name: table[name].str.strip() for name in modes}
-                if options.counts is not None:
-                    rows[options.counts] = _read_numbers(path, table[[options.counts]])[:, 0]
-                yield rows
-                say(f"{piece.index[-1] if len(piece) else 0:,} rows")
 
-        x = from_rows(tables(), modes, options.counts, missing=cast(Any, options.missing))
-    # labels that are integers become numbers, which have an order
-    levels = tuple(_as_whole_numbers(own) for own in x.levels or ())
+def _count_rows(path: Path, tables: Iterator[Any], modes: list[str], options: Options, say: Say) -> SparseTensor:
+    """Count the rows of a CSV file, given as data frames of strings, for each combination of levels of `modes`.
+
+    Labels that are whole numbers become integers, which have an order.
+    """
+
+    def needed_columns() -> Iterator[Any]:
+        """Yield the needed columns of each frame, and report progress; refuse a row that lacks a label."""
+        for table in tables:
+            gaps = table[modes].isna().any(axis=1)
+            if options.missing == "error" and gaps.any():
+                place = gaps.idxmax()  # the first such row; the header is row 0, so it is in line place + 1
+                raise InvalidFile(
+                    f"{path}: line {place + 1} (blank lines not counted) lacks a label of {', '.join(modes)}. "
+                    "Leave such lines out with --missing drop."
+                )
+            columns = {name: table[name].str.strip() for name in modes}
+            if options.counts is not None:
+                columns[options.counts] = _read_numbers(path, table[[options.counts]])[:, 0]
+            yield columns
+            say(f"{table.index[-1] if len(table) else 0:,} rows")
+
+    x = from_rows(needed_columns(), modes, options.counts, missing=cast(Any, options.missing))
+    levels = tuple(map(_as_whole_numbers, x.levels or ()))
     return replace(x, origin=replace(x.origin, labels=Labels(x.shape, x.names, levels)))
 
 
@@ -273,15 +279,16 @@ def _read_wide(path: Path, table: Any, options: Options) -> Any:
     import pandas as pd
 
     names = list(table)
-    front = options.find_columns(path, names)
+    front = options.find_columns(path, names)  # without --columns all names, which it has checked
     if options.columns is None:
-        # whether some field of a column is not a number; `k and`: the first column is labels in any case
+        # up to the first column of numbers, apart from column 0, which has labels in any case
         texts = [pd.to_numeric(table[name].dropna(), errors="coerce").isna().any() for name in names]
         front = names[: next((k for k, text in enumerate(texts) if k and not text), len(names))]
     rest = [name for name in names if name not in front]
     if not rest or table[front].isna().any(axis=None) or table.duplicated(front).any():
-        said = f"every line needs its own labels in {', '.join(front)}, and numbers in other columns"
-        raise InvalidFile(f"{path}: {said}.")
+        raise InvalidFile(
+            f"{path}: every line needs its own labels in {', '.join(front)}, and numbers in other columns."
+        )
     # categories keep the labels in the order of the file
     keys = [_as_whole_numbers(table[name].str.strip().to_numpy()) for name in front]
     index = pd.MultiIndex.from_arrays([pd.Categorical(key, list(dict.fromkeys(key))) for key in keys], names=front)

@@ -64,6 +64,11 @@ def device_of(X: Any) -> Device:
     return Device(library, X.device)
 
 
+def package_of(X: object) -> str:
+    """Name the package of X's type, such as "pandas": readers recognise objects by it, without importing a library."""
+    return type(X).__module__.partition(".")[0]
+
+
 def _library_of(X: Any) -> str:
     """Name the library that X is an array of, from the modules of its type and base types, without importing any.
 

@@ -128,29 +128,29 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
             )
 
 
-def check_entries(values: Any, seen: Scan | None = None) -> Scan:
+def check_entries(values: Any, found: Scan | None = None) -> Scan:
     """Refuse an X (NumPy or dask) with negative or infinite entries, or with nothing but NaN; return its scan.
 
-    The scan of a dask array is made together with other sums, and passed as `seen`.
+    `found` is the scan, if it has been made: that of a dask array is made together with other sums.
     """
-    seen = seen or scan(values)
-    if seen.smallest < 0:
-        count, place = int((values < 0).sum()), first_cell(values == seen.smallest)
+    found = found or scan(values)
+    if found.smallest < 0:
+        count, place = int((values < 0).sum()), first_cell(values == found.smallest)
         entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
         raise InvalidTensor(
-            f"X has {entries} is X{cell_name(place)} = {seen.smallest:g}. X is read as unnormalised probabilities, so "
+            f"X has {entries} is X{cell_name(place)} = {found.smallest:g}. X is read as unnormalised probabilities, so "
             "every entry must be >= 0. If X is on a log scale, pass np.exp(X). If negative marks a missing value, make "
             "it one: np.where(X < 0, np.nan, X)."
         )
-    if seen.largest == np.inf:
+    if found.largest == np.inf:
         infinite = values == np.inf
         raise InvalidTensor(
             f"X has {int(infinite.sum())} infinite entries, the first at X{cell_name(first_cell(infinite))}. "
             "If infinity marks a missing value, set those cells to NaN."
         )
-    if seen.largest < 0:  # -inf: negative entries have been refused above
+    if found.largest < 0:  # -inf, the maximum of no numbers: negative entries have been refused above
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
-    return seen
+    return found
 
 
 def support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:
@@ -207,14 +207,13 @@ def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> F
     return freeze(measure)
 
 
-def check_base(measure: Any, values: Any, mask: Any, seen: Scan) -> None:
+def check_base(measure: Any, values: Any, mask: Any, found: Scan) -> None:
     """Refuse a base measure (NumPy or dask) that is negative or not finite, or 0 where X is positive.
 
-    `values` is X, `mask` the sample space, and `seen` the scan of the measure there, which tells whether a closer look
-    is needed.
+    `values` is X, `mask` the sample space, and `found` the scan of the measure there. If all of it is positive and
+    finite, the scan shows that, and no array is formed. 0 is allowed where X is not positive: Omega lacks such cells.
     """
-    if seen.smallest <= 0 or not math.isfinite(seen.total):
-        # allowed: positive and finite, or 0 where X is not positive
+    if found.smallest <= 0 or not math.isfinite(found.total):
         wrong = ~(np.isfinite(measure) & ((measure > 0) | ((measure == 0) & ~(values > 0))))
         if place := first_cell(wrong if mask is None else mask & wrong):
             cell, value = cell_name(place), float(measure[place])
@@ -224,19 +223,19 @@ def check_base(measure: Any, values: Any, mask: Any, seen: Scan) -> None:
                 f"base{cell} = 0 where X{cell} = {float(values[place]):g} > 0: the model gives that cell probability "
                 "0, so KL would be infinite. Leave the cell out of the support or give it a positive base."
             )
-    check_range(seen.positive, seen.largest, finder(measure), "base", InvalidSupport)
+    check_range(found.positive, found.largest, finder(measure), "base", InvalidSupport)
 
 
-def check_sum(values: Any, seen: Scan, *, full: bool) -> None:
+def check_on_support(values: Any, inside: Scan, *, full: bool) -> None:
     """Refuse an X (NumPy or dask) without a positive entry on Omega, or with too large a range there.
 
-    `seen` is the scan of X on Omega, and `full` tells whether that is every cell, for the error message.
+    `inside` is the scan of X on Omega, and `full` tells whether that is every cell, for the error message.
     """
-    if seen.largest < 0:  # -inf: there is no cell
+    if inside.largest < 0:  # -inf, the maximum of no entries: Omega has no cell
         raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
-    if seen.total == 0:
+    if inside.total == 0:
         raise zero_everywhere("X" if full else "X on the support")
-    check_range(seen.positive, seen.largest, finder(values))
+    check_range(inside.positive, inside.largest, finder(values))
 
 
 def zero_everywhere(what: str = "X") -> InvalidTensor:

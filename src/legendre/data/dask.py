@@ -32,7 +32,7 @@ from legendre.data.checks import (
     check_entries,
     check_mask,
     check_numeric,
-    check_sum,
+    check_on_support,
     check_support_name,
     scan,
 )
@@ -206,10 +206,11 @@ def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
 
     def merge(start: Cell, block: Any) -> tuple[tuple[slice, ...], FloatArray]:
         """Find the boxes that a block meets, and sum it over its part of each."""
+        # in each mode the cuts between boxes, where the block begins (a), and its length (n)
         sides = list(zip(quotient.cuts, start, block.shape, strict=True))
         boxes = tuple(slice(np.searchsorted(cut, a + 1) - 1, np.searchsorted(cut, a + n)) for cut, a, n in sides)
-        parts = tuple(np.maximum(cut[box] - a, 0) for (cut, a, _), box in zip(sides, boxes, strict=True))
-        return boxes, Quotient(block.shape, parts).merge(block)
+        cuts = tuple(np.maximum(cut[box] - a, 0) for (cut, a, _), box in zip(sides, boxes, strict=True))
+        return boxes, Quotient(block.shape, cuts).merge(block)
 
     out = np.zeros(quotient.merged_shape)
     for boxes, sums in _over_blocks([array], merge):
@@ -226,12 +227,12 @@ def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments
     import dask
 
     starts = [np.cumsum([0, *lengths]).tolist() for lengths in arrays[0].chunks]
-    parts = [None if array is None else array.to_delayed(optimize_graph=False) for array in arrays]
+    blocks = [None if array is None else array.to_delayed(optimize_graph=False) for array in arrays]
     call = dask.delayed(function, pure=False)  # pure: dask would hash the arguments
     calls = [
         call(
             tuple(map(list.__getitem__, starts, block)),
-            *(None if part is None else part[block] for part in parts),
+            *(None if blocks_of_array is None else blocks_of_array[block] for blocks_of_array in blocks),
             *arguments,
         )
         for block in np.ndindex(arrays[0].numblocks)
@@ -259,7 +260,7 @@ class Survey(NamedTuple):
     """What the first pass finds in a block."""
 
     start: Cell  # its first cell
-    seen: Scan  # total and range of X
+    whole: Scan  # total and range of X
     inside: Scan  # the same of X on Omega
     base: Scan  # the same of the base measure on Omega
     n_cells: int  # in Omega
@@ -274,24 +275,19 @@ def survey(start: Cell, x: Any, mask: Any, base: Any, ranked: Sequence[tuple[int
     The mask is returned as bits, with a row for each level of `mode`, unless that is ``None``.
     """
     mask = None if mask is None or mask.all() else mask
-    seen, every = scan(x), range(x.ndim)
-    inside, x_inside = seen, x
+    whole, modes, measure = scan(x), range(x.ndim), np.ones(1) if base is None else base
+    inside, x_inside, n_cells = whole, x, x.size
     if mask is not None:
-        inside, x_inside = scan(x[mask]), np.where(mask, x, 0)
+        inside, x_inside, n_cells = scan(x[mask]), np.where(mask, x, 0), int(np.count_nonzero(mask))
+        measure = measure if base is None else base[mask]
     with np.errstate(over="ignore", invalid="ignore"):  # infinite entries are refused after the pass
+        # the scan of a large block, if all of it is in Omega, has the margins too
         margins = inside.by_mode or [
-            x_inside.sum(axis=tuple(j for j in every if j != k), dtype=np.float64) for k in every
+            x_inside.sum(axis=tuple(j for j in modes if j != k), dtype=np.float64) for k in modes
         ]
-    return Survey(
-        start,
-        seen,
-        inside,
-        scan(np.ones(1) if base is None else base if mask is None else base[mask]),
-        x.size if mask is None else int(np.count_nonzero(mask)),
-        margins,
-        [rank(start, x, mask, *wanted) for wanted in ranked],
-        None if mode is None else (start, x.shape, None if mask is None else _pack(mask, mode)),
-    )
+    rankings = [rank(start, x, mask, *wanted) for wanted in ranked]
+    bits = None if mode is None else (start, x.shape, None if mask is None else _pack(mask, mode))
+    return Survey(start, whole, inside, scan(measure), n_cells, margins, rankings, bits)
 
 
 def _pack(mask: BoolArray, mode: int) -> AnyArray:
@@ -299,9 +295,9 @@ def _pack(mask: BoolArray, mode: int) -> AnyArray:
     return np.packbits(np.moveaxis(mask, mode, 0).reshape(mask.shape[mode], -1), axis=1)
 
 
-def _join_scans(scans: Any) -> Scan:
-    """Return the total and the range of X from those of its blocks."""
-    total, smallest, positive, largest, *_ = zip(*scans, strict=True)
+def _join_scans(surveys: Sequence[Survey], name: str) -> Scan:
+    """Return the total and the range of X, or of the base measure, from those of the blocks: their field `name`."""
+    total, smallest, positive, largest, *_ = zip(*(getattr(block, name) for block in surveys), strict=True)
     return Scan(sum(total), min(smallest), min(positive), max(largest))
 
 
@@ -316,58 +312,64 @@ def observe_blocks(X: Any, support: Any = "all", base: Any = None, ranked: Ranke
 
     `support` is a name or a mask. Masks and base measures are dask or NumPy arrays; they are cut into the blocks of X.
     """
-    import dask.array as da
-
     _check_kind(X)
     # leave out blocks without a cell, which have no range
     X = X.rechunk(tuple(tuple(n for n in lengths if n) for lengths in X.chunks))
     if isinstance(X._meta, np.ma.MaskedArray):  # `_meta` is an empty array of the type of the blocks
         X = X.map_blocks(unmask, dtype=np.float64, meta=np.empty((0,) * X.ndim))
 
-    def cut(array: Any, name: str) -> Any:
-        """Check the shape of an array beside X, and cut it into the blocks of X."""
-        held = da.asarray(array)
-        check_beside(held, name, X.shape)
-        return held.rechunk(X.chunks)
-
-    measure = None if base is None else cut(base, "base").astype(np.float64)
-    # Omega is where all these masks are True; integers have no NaN
-    if isinstance(support, str):
-        check_support_name(support)
-        marks = [X > 0] if support == "nonzero" else [~np.isnan(X)] if X.dtype.kind == "f" else []
-    else:
-        marks = [cut(support, "support"), ~np.isnan(X)]
-        check_mask(marks[0])
-    if measure is not None:
-        # cells of base measure 0 are left out; where X is positive they stay, so that `check_base` refuses them
-        marks.append((measure != 0) | (X > 0))
-    mask = reduce(np.logical_and, marks) if marks else None
+    measure = None if base is None else _cut_like(X, base, "base").astype(np.float64)
+    mask = _mark_support(X, support, measure)
     shape = tuple(int(n) for n in X.shape)
     # a mode that is named, or is not one of X, is looked up later
     wanted = [(int(axis) % X.ndim, count) for axis, count in ranked if axis in range(-X.ndim, X.ndim)]
     # the mask is kept as bits where a grid may have to be swept that is too large for floats
     swept = mask is not None and measure is None and limits.LARGEST_MASS < X.size <= limits.MOST_FORMED
     mode = longest_mode(X.shape) if swept else None
-    parts: list[Survey] = _over_blocks([X, mask, measure], survey, wanted, mode)
-    n_cells = sum(part.n_cells for part in parts)
-    seen, inside = _join_scans([part.seen for part in parts]), _join_scans([part.inside for part in parts])
+    surveys: list[Survey] = _over_blocks([X, mask, measure], survey, wanted, mode)
+    n_cells = sum(block.n_cells for block in surveys)
+    whole, inside = _join_scans(surveys, "whole"), _join_scans(surveys, "inside")
     full = n_cells == X.size
     # these look at X again only to find the cell for an error message
-    check_entries(X, seen)
+    check_entries(X, whole)
     if measure is not None and n_cells:
-        check_base(measure, X, mask, _join_scans([part.base for part in parts]))
-    check_sum(X, inside, full=full)
+        check_base(measure, X, mask, _join_scans(surveys, "base"))
+    check_on_support(X, inside, full=full)
     by_mode = tuple(np.zeros(n) for n in shape)
-    for part in parts:  # add the margins of each block, where it begins in each mode
-        for total, first, margin in zip(by_mode, part.start, part.margins, strict=True):
-            total[first : first + len(margin)] += margin
+    for block in surveys:  # add the margins of each block, where it begins in each mode
+        for sums, first, margin in zip(by_mode, block.start, block.margins, strict=True):
+            sums[first : first + len(margin)] += margin
     omega = Support(shape)
     if not full or measure is not None:
-        bits = tuple(part.bits for part in parts if part.bits is not None)
+        bits = tuple(block.bits for block in surveys if block.bits is not None)
         omega = BlockSupport(shape, None if full else mask, size=n_cells, bits=bits)
-    rankings = {item: _join_rankings([part.rankings[i] for part in parts], *item) for i, item in enumerate(wanted)}
-    missing = np.isnan(X) if math.isnan(seen.total) else None  # infinite entries have been refused
+    rankings = {item: _join_rankings([block.rankings[i] for block in surveys], *item) for i, item in enumerate(wanted)}
+    missing = np.isnan(X) if math.isnan(whole.total) else None  # infinite entries have been refused
     return Blocks(omega, measure, missing, float(by_mode[0].sum()), inside.smallest > 0, X, rankings, by_mode=by_mode)
+
+
+def _cut_like(X: Any, array: Any, name: str) -> Any:
+    """Check the shape of a mask or base measure beside X, and cut it into the blocks of X."""
+    import dask.array as da
+
+    whole = da.asarray(array)
+    check_beside(whole, name, X.shape)
+    return whole.rechunk(X.chunks)
+
+
+def _mark_support(X: Any, support: Any, measure: Any) -> Any:
+    """Return the mask of Omega, where all conditions hold, in the blocks of X; ``None`` if there is no condition."""
+    if isinstance(support, str):
+        check_support_name(support)
+        # integers have no NaN
+        conditions = [X > 0] if support == "nonzero" else [~np.isnan(X)] if X.dtype.kind == "f" else []
+    else:
+        conditions = [_cut_like(X, support, "support"), ~np.isnan(X)]
+        check_mask(conditions[0])
+    if measure is not None:
+        # cells of base measure 0 are left out; where X is positive they stay, so that `check_base` refuses them
+        conditions.append((measure != 0) | (X > 0))
+    return reduce(np.logical_and, conditions) if conditions else None
 
 
 def _check_kind(X: Any) -> None:

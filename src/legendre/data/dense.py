@@ -19,7 +19,7 @@ from legendre.core.origin import Origin
 from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient, sum_others
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, frozen
-from legendre.data.checks import base_measure, check_entries, check_numeric, check_sum, scan, support_mask
+from legendre.data.checks import base_measure, check_entries, check_numeric, check_on_support, scan, support_mask
 from legendre.data.observation import Comparable, Observation, Support
 
 
@@ -187,15 +187,15 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     Entries that are NaN are missing: they are not in Omega.
     """
     values = check_numeric(X, "X", InvalidTensor)
-    seen = check_entries(values)
-    missing = np.isnan(values) if math.isnan(seen.total) else None  # infinite entries have been refused
+    found = check_entries(values)
+    missing = np.isnan(values) if math.isnan(found.total) else None  # infinite entries have been refused
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):  # cells of base measure 0 cannot have probability
         mask = (measure > 0) if mask is None else mask & (measure > 0)
     if mask is not None:  # total and range are those on Omega; this scan finds no sums by mode
-        seen = scan(values[mask])
-    check_sum(values, seen, full=mask is None)
+        found = scan(values[mask])
+    check_on_support(values, found, full=mask is None)
     # a copy does not change if the caller changes X later
     kept = values.view() if values.size >= limits.COMPILED_CELLS else values.copy()
     kept.setflags(write=False)
@@ -204,9 +204,9 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
         missing=missing,
         support=Support(values.shape, mask),
         base=measure,
-        total=seen.total,
-        positive=seen.smallest > 0,
-        by_mode=seen.by_mode,
+        total=found.total,
+        positive=found.smallest > 0,
+        by_mode=found.by_mode,
     )
 
 

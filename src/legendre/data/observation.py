@@ -186,7 +186,7 @@ class Observation(ABC):
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Sum X over all modes but one, and over each interval of that mode: a vector for each mode."""
-        return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
+        return [np.add.reduceat(sums, cut) for sums, cut in zip(self.by_mode, quotient.cuts, strict=True)]
 
     @abstractmethod
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:

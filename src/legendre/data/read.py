@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidSupport, LegendreError
-from legendre.core.origin import PLAIN, Origin
+from legendre.core.origin import PLAIN, Origin, package_of
 from legendre.core.types import HasShape
 from legendre.data.dask import is_dask, observe_blocks
 from legendre.data.dense import observe
@@ -40,13 +40,13 @@ def read(
         return X
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass needs no reader
         return observe(X, align_with(support, PLAIN), align_with(base, PLAIN))
-    held, origin = unwrap(X, names, levels)
+    array, origin = unwrap(X, names, levels)
     support, base = align_with(support, origin), align_with(base, origin)
     data: Observation
-    if is_dask(held):
-        data = observe_blocks(held, support, base, ranked)
-    elif (listed := as_sparse_tensor(held)) is None:
-        data = observe(held, support, base)
+    if is_dask(array):
+        data = observe_blocks(array, support, base, ranked)
+    elif (listed := as_sparse_tensor(array)) is None:
+        data = observe(array, support, base)
     elif base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     else:
@@ -60,27 +60,27 @@ def align_with(array: Any, origin: Origin, name: str = "the support or base meas
     An xarray or pandas object is aligned: modes are matched by their names, levels by their labels. A mode or level
     that only one of the two has is refused. Anything else comes back unchanged. `name` is what errors call the array.
     """
-    if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
+    if package_of(array) not in ("xarray", "pandas"):
         return array
     try:
-        held, own = unwrap(array)
+        plain, array_origin = unwrap(array)
     except LegendreError:
         raise InvalidSupport(f"{name} has no labels of levels: give it those of X, or pass an array.") from None
-    values = np.asarray(held)
-    labels, array_labels = origin.labels, own.labels
+    values = np.asarray(plain)
+    labels, array_labels = origin.labels, array_origin.labels
     if labels is None or array_labels is None:
         return values
     if labels.names is not None and array_labels.names is not None:
         if sorted(labels.names) != sorted(array_labels.names):
             raise InvalidSupport(f"the modes of X are {labels.names}, those of {name} {array_labels.names}.")
-        order = [array_labels.names.index(own) for own in labels.names]
+        order = [array_labels.names.index(mode) for mode in labels.names]
         values, array_labels = values.transpose(order), array_labels.part(order)
     for k in range(values.ndim):  # each mode has the same levels; put them in the order of X's
-        levels, others = labels.levels_of(k).tolist(), array_labels.levels_of(k).tolist()
-        shared = set(levels) & set(others)
-        for level in [*others, *levels]:
+        levels, array_levels = labels.levels_of(k).tolist(), array_labels.levels_of(k).tolist()
+        shared = set(levels) & set(array_levels)
+        for level in [*array_levels, *levels]:
             if level not in shared:
-                which = "has" if level in others else "lacks"
+                which = "has" if level in array_levels else "lacks"
                 raise InvalidSupport(f"{name} {which} the level {level!r} of {labels.mode(k)}, unlike X.")
-        values = values.take([others.index(level) for level in levels], axis=k)
+        values = values.take([array_levels.index(level) for level in levels], axis=k)
     return values

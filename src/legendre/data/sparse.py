@@ -108,20 +108,19 @@ class Sparse(Observation):
         first_cells, rest = np.zeros((count, order), dtype=np.int64), np.arange(count)
         for j in reversed(range(order)):
             rest, first_cells[:, j] = np.divmod(rest, 1 if j == axis else self.shape[j])
-        parts = [chosen]
+        lists = [chosen]
         for k in np.flatnonzero(np.diff(first) < count):  # slices with fewer entries
             entries = chosen[first[k] : first[k + 1]]
             first_cells[:, axis] = k
             # the cells without data that come first, as many as the slice lacks
-            parts.append(first_cells[find_rows(first_cells, entries) < 0][: count - len(entries)])
-        return np.concatenate(parts)
+            lists.append(first_cells[find_rows(first_cells, entries) < 0][: count - len(entries)])
+        return np.concatenate(lists)
 
     @cached_property
     def negentropy(self) -> float:
         """The sum of ``p log p`` over the entries, and over all other cells if a pseudo-count gives them some."""
         p = self.values / np.float64(self.total) + self.each
-        log_p = np.log(p)
-        of_entries = float(p @ log_p)
+        of_entries = float(p @ np.log(p))
         if not self.even:
             return of_entries
         # each of the n - nnz other cells has probability even_share / n; n may be too large for float64, its log is not

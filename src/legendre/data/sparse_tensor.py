@@ -209,8 +209,8 @@ def merge(indices: Sequence[AnyArray], values: AnyArray | None, shape: Shape, or
         listed = values > 0
         indices, values = [column[listed] for column in indices], values[listed]
     cells, numbers = add_equal_cells(indices, values, shape)
-    own = numbers.copy() if numbers is values else numbers  # never the caller's array
-    return SparseTensor(freeze(cells), freeze(own), shape, origin)
+    numbers = numbers.copy() if numbers is values else numbers  # never freeze the caller's array
+    return SparseTensor(freeze(cells), freeze(numbers), shape, origin)
 
 
 def check_indices(column: AnyArray, size: int, name: str, error: type[ValueError]) -> AnyArray:

@@ -218,13 +218,13 @@ class Decomposition(ModelResult):
         if len(self.shape) > 1:
             simple["independence"] = self.kl_independence
         exact = 1e-12  # a KL up to this is a rounding error of 0
-        # no share of a simple model that is itself exact, unless Q is too
+        # a simple model that is exact leaves nothing to explain: it is named only if Q is exact too
         shares = {name: 1.0 - self.kl / kl for name, kl in simple.items() if kl > exact}
         if self.kl <= exact:
             shares = dict.fromkeys(simple, 1.0)
-        # + 0.0 turns -0.0 into 0.0; Q may be farther from X than a simple model is
+        # Q may be farther from X than a simple model is: then the share is below 0
         return " and ".join(
-            f"{f'{round(100 * share, 1) + 0.0:.1f} %' if share > -5e-4 else 'none'} of KL from {name}"
+            f"{f'{100 * max(share, 0.0):.1f} %' if share > -5e-4 else 'none'} of KL from {name}"
             for name, share in shares.items()
         )
 
@@ -340,8 +340,8 @@ class Decomposition(ModelResult):
 
     def eta_tensor(self) -> Any:
         """Return eta of every cell, eq. (3): the probability at or above it, as arranged. Levels are in X's order."""
-        merged = self.model.quotient.n_merged
-        queries.check_formed(self.shape, "eta_tensor", "On the basis its entries are eta.", merged, copies=2)
+        n_merged = self.model.quotient.n_merged
+        queries.check_formed(self.shape, "eta_tensor", "On the basis its entries are eta.", n_merged, copies=2)
         return self.origin.give(zeta_adjoint(np.nan_to_num(queries.tensor(self, extend=False) / self.total)))
 
     def fisher(self) -> FloatArray:
@@ -444,8 +444,9 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
         [[1, 1], [1, 1], [0, 0]]
         """
-        at = queries.read_event(self.labels, given)
-        return self.origin.give_cells(queries.sample(self._distribution, n, rng, at))
+        return self.origin.give_cells(
+            queries.sample(self._distribution, n, rng, queries.read_event(self.labels, given))
+        )
 
     def most_probable(self) -> tuple[Any, ...]:
         """Return the most probable cell, by labels if there are any; of several (equal to 1e-12) the first.

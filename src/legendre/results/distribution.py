@@ -367,14 +367,14 @@ def _draw_within(boxes: IntArray, lengths: Sequence[FloatArray], generator: np.r
     return np.ascontiguousarray(boxes.T)
 
 
-def check_formed(shape: Shape, name: str, way_out: str, merged: int = 0, copies: int = 1) -> None:
+def check_formed(shape: Shape, name: str, way_out: str, n_merged: int = 0, copies: int = 1) -> None:
     """Refuse to form an array that does not fit in memory, or has more modes than NumPy arrays can have.
 
     Parameters
     ----------
     shape, name, way_out
         The array's shape; the query that asks for it, named in the error; a sentence that says what to ask instead.
-    merged
+    n_merged
         The number of merged cells, where their grid is formed first: three arrays of that size.
     copies
         How many arrays of that shape are in memory at the same time.
@@ -384,7 +384,7 @@ def check_formed(shape: Shape, name: str, way_out: str, merged: int = 0, copies:
         where = f"{size_name(n_cells)} cells in {len(shape)} modes"
         raise InvalidQuery(f"{name}: a table of {where} is never formed. {way_out}")
     # bytes for each cell: 8 for each copy, and the three merged arrays divided among the cells
-    check_room(n_cells, 8 * copies + 24 * merged // n_cells, f"{name}: an array", way_out)
+    check_room(n_cells, 8 * copies + 24 * n_merged // n_cells, f"{name}: an array", way_out)
 
 
 # ---- what a caller asks
@@ -472,10 +472,10 @@ def expectation(q: Distribution, labels: Labels, f: Any, modes: Mode | Sequence[
     kept = list(range(labels.n_modes)) if modes is None else labels.find_modes(modes, "expectation")
     if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
-    part = labels.part(kept)
-    check_formed(part.shape, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
+    kept_labels = labels.part(kept)
+    check_formed(kept_labels.shape, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
     table = marginal(q, labels, kept, {})[1]
-    values = tabulate(f, part, "expectation: f", InvalidQuery)
+    values = tabulate(f, kept_labels, "expectation: f", InvalidQuery)
     # f may be infinite or NaN where q = 0, for example log q
     if bad := first_cell(~np.isfinite(values) & (table > 0)):
         raise InvalidQuery(

@@ -20,7 +20,7 @@ from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, TooLarge
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient, sum_others
@@ -145,29 +145,29 @@ class Effects(Printed):
     measure: Measure
     constant: float
     variance: float
-    parts: dict[Modes, Effect]
+    by_modes: dict[Modes, Effect]  # single modes first
 
-    def __getitem__(self, modes: int | str | Sequence[int | str]) -> Effect:
+    def __getitem__(self, modes: Mode | Sequence[Mode]) -> Effect:
         """Return the effect of a mode or of a set of modes; an error lists those that have one."""
         labels = self.fit.labels
-        wanted = _read_modes(modes, labels)
-        if wanted not in self.parts:
-            known = shorten(", ".join(f"({_set_name(modes, labels)})" for modes in self.parts))
+        wanted = tuple(sorted(labels.find_modes(modes, "effects")))
+        if wanted not in self.by_modes:
+            known = shorten(", ".join(f"({_set_name(modes, labels)})" for modes in self.by_modes))
             raise InvalidQuery(
                 f"effects: the modes ({_set_name(wanted, labels)}) have no effect of their own in this model; "
                 f"those that have: {known or 'none'}."
             )
-        return self.parts[wanted]
+        return self.by_modes[wanted]
 
     def __iter__(self) -> Iterator[Effect]:
         """Iterate over the effects, those of single modes first."""
-        return iter(self.parts.values())
+        return iter(self.by_modes.values())
 
     def __len__(self) -> int:
         """Return the number of effects."""
-        return len(self.parts)
+        return len(self.by_modes)
 
-    def observed(self, mode: int | str) -> FloatArray:
+    def observed(self, mode: Mode) -> FloatArray:
         """Return the observed mean at each level of a mode, as a factor, to compare with ``exp(effects[mode].values)``.
 
         The mean at a level is the sum of X there, divided by the base measure of its cells in the sample space. Factors
@@ -190,17 +190,17 @@ class Effects(Printed):
         [[0.0, 0.262], [1.0, 1.308]]
         """
         pandas = import_pandas("effects().to_frame()")
-        parts = []
+        frames = []
         for effect in self:
             labels, values = effect.labels.restore_order(), effect.values.ravel()
             levels = {labels.mode(i): labels.levels_of(i) for i in range(len(effect.modes))}
             frame = pandas.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
             frame.insert(0, "effect", effect.name)
             frame.insert(1, "share", effect.share)
-            parts.append(frame.assign(value=values, factor=np.exp(values)))
-        return pandas.concat(parts, ignore_index=True)
+            frames.append(frame.assign(value=values, factor=np.exp(values)))
+        return pandas.concat(frames, ignore_index=True)
 
-    def kl_lost(self, modes: int | str | Sequence[int | str]) -> float:
+    def kl_lost(self, modes: Mode | Sequence[Mode]) -> float:
         """Return how much KL(P, Q) rises if these modes have no joint effect: the model is refitted without it.
 
         All parameters that involve these modes together are left out, also those of larger sets.
@@ -212,12 +212,11 @@ class Effects(Printed):
         >>> round(fit.effects().kl_lost([0, 1]), 4) == round(ld.decompose([[1, 2], [3, 12]], "B1").kl, 4)
         True
         """
-        wanted = list(_read_modes(modes, self.fit.labels))
+        wanted = self.fit.labels.find_modes(modes, "effects")
         left_out = np.asarray((self.fit.basis[:, wanted] > 0).all(axis=1))  # cells of B that involve all these modes
         if self.fit.ties is not None:  # of tied parameters those that act on one of these cells or more
             left_out = self.fit.ties.mark_touching(left_out)
-        kept = np.flatnonzero(~left_out)
-        return max(self.fit._fit_part(kept).kl - self.fit.kl, 0.0)
+        return max(self.fit._fit_part(np.flatnonzero(~left_out)).kl - self.fit.kl, 0.0)
 
     def tables(self, *, kl_lost: bool = False) -> list[Table]:
         """List the effects, with their shares of the variance; for `kl_lost` see `summary`."""
@@ -256,16 +255,16 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None, *, q
         tables, variances, mean, total = _fit_on_alive(fit, most)
     else:
         positions, n_cells = fit.model.positions, math.prod(quotient.merged_shape)
-        # `total_variance` multiplies every pair of parameters, for each mode; 1e9 products take seconds. Beyond that
-        # all effects are computed and their variances added up, which `tables_of` refuses on a large grid
-        large = n_cells > limits.LARGEST_EFFECTS
-        sum_pairs = len(theta) ** 2 * n_modes <= 1e9 or (large and not quick)
+        # The variance of log Q is the sum of those of all effects. If larger sets of modes have effects too, which are
+        # not asked for, it is computed from pairs of parameters: a product for each pair and mode, of which 1e9 take
+        # seconds. For more, all effects are computed, if the grid is small; `tables_of` refuses them on a large one.
+        sum_pairs = any(len(modes) > most for modes in fit.model.patterns)
+        if len(theta) ** 2 * n_modes > 1e9 and (quick or n_cells <= limits.LARGEST_EFFECTS):
+            sum_pairs = False
         tables, mean = tables_of(quotient, positions, theta, weights, most if sum_pairs else n_modes)
         variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
-        # if larger sets have effects too, the variances do not add up to that of log Q
-        cut = sum_pairs and any(len(modes) > most for modes in fit.model.patterns)
-        total = total_variance(positions, theta, weights) if cut else math.fsum(variances.values())
-    parts = {
+        total = total_variance(positions, theta, weights) if sum_pairs else math.fsum(variances.values())
+    by_modes = {
         modes: Effect(
             modes,
             freeze(tables[modes]),
@@ -277,7 +276,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None, *, q
         for modes in sorted(tables, key=lambda modes: (len(modes), modes))
         if len(modes) <= most
     }
-    return Effects(fit, measure, mean - fit.psi, total, parts)  # log(Q / base) is the sum of steps minus psi
+    return Effects(fit, measure, mean - fit.psi, total, by_modes)  # log(Q / base) is the sum of steps minus psi
 
 
 def _can_fit_on_alive(fit: Any) -> bool:
@@ -319,21 +318,21 @@ def _fit_on_alive(
     sets = list_subsets(groups, shape, max_order)
     sizes = {modes: tuple(shape[k] for k in modes) for modes in sets}
     # for each set of modes: the entry of its table to which each cell belongs, and the probability of each entry
-    codes = {modes: np.ravel_multi_index([cells[k] for k in modes], sizes[modes]) for modes in sets}
-    sums = {modes: np.bincount(codes[modes], mass, math.prod(sizes[modes])) for modes in sets}
-    tables = {modes: np.zeros(len(sums[modes])) for modes in sets}
+    entries = {modes: np.ravel_multi_index([cells[k] for k in modes], sizes[modes]) for modes in sets}
+    margins = {modes: np.bincount(entries[modes], mass, math.prod(sizes[modes])) for modes in sets}
+    tables = {modes: np.zeros(len(margins[modes])) for modes in sets}
     for order in range(1, 1 + max(map(len, sets), default=0)):
         for _ in range(most):
             change = 0.0
             for modes in (modes for modes in sets if len(modes) == order):
                 with np.errstate(invalid="ignore"):  # 0 / 0 = NaN at an entry whose cells all vanish
-                    means = np.bincount(codes[modes], mass * residuals, len(sums[modes])) / sums[modes]
+                    means = np.bincount(entries[modes], mass * residuals, len(margins[modes])) / margins[modes]
                 tables[modes] += means
-                residuals -= means[codes[modes]]
+                residuals -= means[entries[modes]]
                 change = max(change, float(np.nanmax(np.abs(means))))
             if change <= tol:
                 break
-    variances = {modes: float(np.nansum(sums[modes] * table**2)) for modes, table in tables.items()}
+    variances = {modes: float(np.nansum(margins[modes] * table**2)) for modes, table in tables.items()}
     return {modes: table.reshape(sizes[modes]) for modes, table in tables.items()}, variances, mean + fit.psi, total
 
 
@@ -346,13 +345,15 @@ def center_log_means(fit: Decomposition, k: int, measure: Measure) -> FloatArray
     """
     if fit.data is None or fit.data.shape != fit.shape:
         return None
-    sums, cells = margin_of(fit.data, (k,)), measure_of(fit.model, (k,))
+    sums, sizes = margin_of(fit.data, (k,)), measure_of(fit.model, (k,))
     # `measure` has weights for merged levels, so the average is over the means at these, where there are data
-    merged, inside = (np.add.reduceat(part, fit.model.quotient.cuts[k]) for part in (sums, cells))
-    seen = merged > 0
+    merged_sums, merged_sizes = (np.add.reduceat(margin, fit.model.quotient.cuts[k]) for margin in (sums, sizes))
+    with_data = merged_sums > 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        centre = np.average(np.log(merged[seen] / inside[seen]), weights=mode_weights(fit, measure, k)[seen])
-        return np.asarray(np.log(sums / cells) - centre)
+        centre = np.average(
+            np.log(merged_sums[with_data] / merged_sizes[with_data]), weights=mode_weights(fit, measure, k)[with_data]
+        )
+        return np.asarray(np.log(sums / sizes) - centre)
 
 
 def values_shown(
@@ -412,8 +413,8 @@ def notes_of(fit: Decomposition, measure: Measure, effects: Iterable[Effect], ma
     notes = [f"The model explains {fit.explained}"]
     if turned := [e.name for e in alone if _reverses(e.merged, under_other[e.modes])]:
         notes.append(f"Levels of {list_words(turned)} are in another order under the {other} measure")
-    means = [(e, center_log_means(fit, e.modes[0], measure)) for e in alone]
-    if turned := [e.name for e, seen in means if seen is not None and _reverses(e.arranged, seen)]:
+    pairs = [(e, center_log_means(fit, e.modes[0], measure)) for e in alone]
+    if turned := [e.name for e, means in pairs if means is not None and _reverses(e.arranged, means)]:
         order = f"The fitted order of the levels of {list_words(turned)} differs from that of their observed means"
         causes = "joint effects" if fit.missing is None else "joint effects or missing cells"
         notes.append(f"{order}: {causes} reverse it, or there are too few parameters")
@@ -437,11 +438,6 @@ def _reverses(one: FloatArray, other: FloatArray, least: float = 0.05) -> bool:
             min(least, max(1e-3, least * float(np.nanmax(d, initial=0.0)))) for d in (in_one, in_other)
         )
         return bool(((in_one > least_one) & (in_other < -least_other)).any())
-
-
-def _read_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
-    """Read a mode or a set of modes that a caller names; return their numbers in rising order, as in `parts`."""
-    return tuple(sorted(labels.find_modes(modes, "effects")))
 
 
 def _set_name(modes: Modes, labels: Labels) -> str:

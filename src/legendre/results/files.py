@@ -181,8 +181,8 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
     # result that is read has NumPy arrays
     known = vars(value) if hasattr(kind, "set_params") else [part.name for part in fields(kind)]
     stored = (key for key in getattr(kind, "_stored", known) if key != "device")
-    parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in stored}
-    return {"$class": kind.__name__, **parts}
+    encoded = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in stored}
+    return {"$class": kind.__name__, **encoded}
 
 
 def _encode_label(label: Any) -> Any:
@@ -236,9 +236,9 @@ def _decode(found: Any, arrays: Any) -> Any:
     if found["$class"] == "Basis":
         return as_basis(found["text"])
     cls = _find_class(found["$class"])
-    parts = {key: _decode(part, arrays) for key, part in found.items() if key != "$class"}
+    stored = {key: _decode(part, arrays) for key, part in found.items() if key != "$class"}
     make = cls.of if cls.__name__ == "Model" else getattr(cls, "_restore", cls)  # `of` chooses the kind of model
-    return make(**parts)
+    return make(**stored)
 
 
 def _find_class(name: str) -> Any:

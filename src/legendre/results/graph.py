@@ -10,7 +10,7 @@ import numpy as np
 
 from legendre.basis.interactions import blocks, list_subsets
 from legendre.core.arguments import check_installed
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, Mode
 from legendre.core.text import NamedValues, Table
 from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
 from legendre.results.base import Printed
@@ -19,9 +19,9 @@ from legendre.results.base import Printed
 class Edge(NamedTuple):
     """Two modes that interact; by names, or by numbers if they have none."""
 
-    a: str | int
-    b: str | int
-    given: tuple[str | int, ...]  # their common neighbours when the edge was added
+    a: Mode
+    b: Mode
+    given: tuple[Mode, ...]  # their common neighbours when the edge was added
     gain: float  # of log-likelihood, in nats
     df: int  # how many parameters it added
     p_value: float  # of the likelihood-ratio test of this edge; the best of many edges was chosen, so it is too small
@@ -86,7 +86,7 @@ class InteractionGraph(Printed):
         return out
 
     @property
-    def cliques(self) -> list[tuple[str | int, ...]]:
+    def cliques(self) -> list[tuple[Mode, ...]]:
         """The maximal sets of modes that all interact with each other; a mode without edges is a set of its own.
 
         In a chordal graph, every maximal clique is a mode with its parents in a perfect ordering (`families`).
@@ -158,8 +158,7 @@ class InteractionGraph(Printed):
 
     def __repr__(self) -> str:
         cliques = self.cliques
-        widest = max(map(len, cliques), default=0)
         return (
             f"<InteractionGraph of {self.labels.n_modes} modes: {len(self.ends)} edges, {len(cliques)} cliques of "
-            f"up to {widest} modes, {math.fsum(self.gains):.4g} nats gained>"
+            f"up to {max(map(len, cliques), default=0)} modes, {math.fsum(self.gains):.4g} nats gained>"
         )

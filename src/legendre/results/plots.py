@@ -79,7 +79,7 @@ class Plots:
         __getattr__ = refuse_attribute
 
     @draw_literally
-    def slices(self, mode: int | str | None = None, *, most: int = 3) -> Figure:
+    def slices(self, mode: Mode | None = None, *, most: int = 3) -> Figure:
         """Draw slices of X, of Q and of the residuals side by side; a matrix is drawn in one piece.
 
         The slices with the largest totals and with the largest residuals are drawn. If X has more than three modes,
@@ -118,35 +118,39 @@ class Plots:
         residuals[np.isinf(residuals)] = np.nan  # no scale of colours could show them
         # a few large residuals would turn the others white: one in 200 is beyond the scale
         span = max(float(np.nanquantile(np.abs(residuals), 0.995)), EXACT * largest) or 1.0
-        values, shades = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
-        unit, spread = ("count", "standard deviations") if pair.counts else ("entry", "difference")
+        rising, diverging = _colours(np.concatenate([x, q])), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
+        unit, difference = ("count", "standard deviations") if pair.counts else ("entry", "difference")
         # a column of panels for each: its name, the slices, the colours, and the unit at the colour bar
-        parts = [(pair.seen, x, values, unit), (pair.made, q, values, unit), ("residual", residuals, shades, spread)]
+        columns = [
+            (pair.x_name, x, rising, unit),
+            (pair.q_name, q, rising, unit),
+            ("residual", residuals, diverging, difference),
+        ]
         if pair.width is not None and len(modes) == labels.n_modes and np.isfinite(pair.width).any():
             width = pair.width.transpose(modes).reshape(-1, *x.shape[1:])
-            parts.append(("width of 90 % interval", width[chosen], _colours(width), unit))
-        figure, axes = make_panels("plot.slices", len(parts) * len(chosen), len(parts), (4.6, 3.3))
+            columns.append(("width of 90 % interval", width[chosen], _colours(width), unit))
+        figure, axes = make_panels("plot.slices", len(columns) * len(chosen), len(columns), (4.6, 3.3))
         level = ", level" if labels.names is None else ""
-        for column, (name, tables, colours, of) in enumerate(parts):
-            column_axes = axes[column :: len(parts)]
+        for column, (name, slices, colours, bar_label) in enumerate(columns):
+            column_axes = axes[column :: len(columns)]
             for row, ax in enumerate(column_axes):
-                image = _draw_table(ax, tables[row], x.shape[1:], colours)
+                image = _draw_table(ax, slices[row], x.shape[1:], colours)
                 level_ticks(ax, "x", labels, modes[-1])
                 level_ticks(ax, "y", labels, modes[-2])
-                part = f"{labels.mode(modes[0])}{level} {labels.level(modes[0], chosen[row])}"
-                ax.set_title(name if len(modes) == 2 else fill(f"{shorten(part, 28)}: {name}", 38))
+                place = f"{labels.mode(modes[0])}{level} {labels.level(modes[0], chosen[row])}"
+                ax.set_title(name if len(modes) == 2 else fill(f"{shorten(place, 28)}: {name}", 38))
                 ax.label_outer()
-                if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
+                if name == pair.q_name and x[row].size <= 2_500:  # few enough to see single entries
                     # crosses where Q vanishes, dots where X is missing and Q is not
                     for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
                         down, across = np.nonzero(marked)
                         ax.plot(across, down, marker, color="white", markersize=5, linestyle="")
             if column:  # X has the colours of Q
                 beyond = "both" if name == "residual" else "neither"
-                add_colour_bar(column_axes, image, of, extend=beyond, pad=0.02, aspect=40)
+                add_colour_bar(column_axes, image, bar_label, extend=beyond, pad=0.02, aspect=40)
         summed = [labels.mode(k) for k in range(labels.n_modes) if k not in modes]
         notes = [
-            f"{pair.seen.capitalize()}, {pair.made} and residual",
+            f"{pair.x_name.capitalize()}, {pair.q_name} and residual",
             f"summed over {', '.join(summed) if len(summed) <= 3 else f'{len(summed)} other modes'}" if summed else "",
             pair.note,
             "grey: no entry" if np.isnan(x).any() else "",
@@ -179,13 +183,15 @@ class Plots:
         _draw_dots(ax, pair, found.x, found.q, step)
         ax.plot(found.q[worst], found.x[worst], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
         listed = ["worst cells (sd: standard deviations)" if pair.counts else "worst cells"]
-        words: dict[str, Any] = {"textcoords": "offset points", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
         # offsets in points: the number of a cell is left, right, above or below in turn, to avoid overlap of neighbours
         sides = ((-15, -4), (8, -4), (-4, 8), (-4, -15))
         for rank, i in enumerate(worst, start=1):
-            ax.annotate(str(rank), (found.q[i], found.x[i]), xytext=sides[rank % 4], **words)
+            ax.annotate(
+                str(rank), (found.q[i], found.x[i]), xytext=sides[rank % 4], textcoords="offset points", color=ORANGE,
+                fontsize=MEDIUM, weight="bold",
+            )  # fmt: skip
             name = fill(shorten(pair.labels.cell(found.cell(i)), 132), 44, subsequent_indent="    ")
-            numbers = f"{format_number(found.x[i])} {pair.seen}, {format_number(found.q[i])} {pair.made}"
+            numbers = f"{format_number(found.x[i])} {pair.x_name}, {format_number(found.q[i])} {pair.q_name}"
             listed.append(f"{rank}  {name}\n    {numbers} ({residuals[i]:+.3g}{' sd' if pair.counts else ''})")
         if worst:
             ax.text(1.02, 1.0, "\n\n".join(listed), transform=ax.transAxes, va="top", fontsize=SMALL)
@@ -240,7 +246,7 @@ class Plots:
         handles, names = axes[0].get_legend_handles_labels()  # none if the first panel is that of a pair
         if handles:
             figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
-        head = f"Sums over all other modes; misplaced: what lies elsewhere in the {pair.made} ones"
+        head = f"Sums over all other modes; misplaced: what lies elsewhere in the {pair.q_name} ones"
         figure.suptitle(f"{head}\n{pair.note}".rstrip(), fontsize=LARGE)
         return figure
 
@@ -288,16 +294,9 @@ class Plots:
                 "600 tiles can be read. Name some: plot.mosaic(['a', 'b']); the others are summed over."
             )
         table = pair.table(kept)
-        residuals = table.x - table.q
-        if pair.counts:  # Pearson residuals, as is usual in mosaic plots; 0 where Q is 0
-            residuals /= np.sqrt(np.where(table.q > 0, table.q, np.inf))
-        if kind == "adjusted":
-            if tests is None or len(kept) < pair.labels.n_modes:
-                raise InvalidQuery("plot.mosaic: adjusted residuals need counts, and every mode: leave modes out.")
-            cells = pair.labels.indices(np.argwhere(np.ones(pair.labels.shape)))
-            found = tests.residuals("adjusted", cells, indices=True).reshape(pair.labels.shape)
-            residuals = np.nan_to_num(found).transpose(kept)
-        residuals[np.abs(residuals) <= (EXACT if pair.counts else EXACT * np.nanmax(table.x))] = 0.0
+        if kind == "adjusted" and (tests is None or len(kept) < pair.labels.n_modes):
+            raise InvalidQuery("plot.mosaic: adjusted residuals need counts, and every mode: leave modes out.")
+        residuals = _tile_residuals(pair, kept, table, tests if kind == "adjusted" else None)
         starts, lengths = split_square(np.nan_to_num(table.x))
         ax = axes_for("plot.mosaic", ax, (8.4, 6.8))
         # five shades: grey between -2 and 2, one for unusual residuals and a dark one beyond 4, for each sign
@@ -320,7 +319,7 @@ class Plots:
         name += f"; p = {p_text(tests.x2_p_value)}".replace("= <", "< ") if tests is not None and tests.df else ""
         add_colour_bar([ax], shades, name, shrink=0.7, pad=0.12)
         names = shorten(list_words([labels.mode(k) for k in range(len(kept))]), 30)
-        ax.set_title(fill(f"{names} (areas: {pair.seen}; shades: residuals)", 60))
+        ax.set_title(fill(f"{names} (areas: {pair.x_name}; shades: residuals)", 60))
         return ax
 
     @draw_literally
@@ -390,9 +389,9 @@ class FitPlots(Plots):
         maps = [np.abs(values[~np.isnan(values)]) for values, _, _ in shown if values.ndim == 2]
         # one scale for all maps, from exp(-span) to exp(span); one entry in 100 is beyond it
         span = float(np.nanquantile(np.concatenate(maps), 0.99)) or 1.0 if maps else 1.0
-        for ax, effect, (values, places, seen) in zip(axes, drawn, shown, strict=True):
+        for ax, effect, (values, places, means) in zip(axes, drawn, shown, strict=True):
             if len(effect.modes) == 1:
-                _draw_line(ax, effect.modes[0], fit.labels, places[0], values, seen)
+                _draw_line(ax, effect.modes[0], fit.labels, places[0], values, means)
             else:
                 _draw_map(ax, effect, fit.labels, values, span)
             ax.set_title(f"{shorten(effect.name, 30)}: {100 * effect.share:.1f} %")
@@ -401,8 +400,7 @@ class FitPlots(Plots):
             title += "; orange: observed means"
         notes = notes_of(fit, "fitted", found)
         if any(np.isnan(values).any() for values, _, _ in shown):
-            counts = fit.data is not None and fit.data.counts
-            why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if counts else "Q is 0"
+            why = f"fewer than {FEW_COUNTS} counts, too few for a factor" if self.pair.counts else "Q is 0"
             notes.append(f"left out: {why if fit.n_vanishing else 'nothing was observed there'}")
         # about 45 letters of the title have room above each panel, and 60 of the notes below it
         columns = min(len(drawn), 3)
@@ -413,14 +411,7 @@ class FitPlots(Plots):
         return figure
 
     @draw_literally
-    def odds(
-        self,
-        first: Mode,
-        second: Mode,
-        given: Event | None = None,
-        *,
-        ax: Axes | None = None,
-    ) -> Axes:
+    def odds(self, first: Mode, second: Mode, given: Event | None = None, *, ax: Axes | None = None) -> Axes:
         """Draw the odds ratios of two variables, with 95 % intervals; see `Inference.odds`. X must hold counts.
 
         Examples
@@ -478,19 +469,7 @@ class FitPlots(Plots):
         check_installed("plot.graph", ["networkx"], "'legendre[plot]'")
         import networkx
 
-        # the strength of each edge, by its two modes; in `alone` the share of each single mode, if it is known
-        alone: dict[int, float] = {}
-        if unit == "gain" and fit.graph is not None:
-            edges = {(a, b): gain for (a, b), gain in zip(fit.graph.ends.tolist(), fit.graph.gains, strict=True)}
-            words = "lines: nats of log-likelihood that an edge gained"
-        else:
-            effects = fit.effects(max_order=2)
-            alone = {e.modes[0]: e.share for e in effects if len(e.modes) == 1}
-            edges = {(e.modes[0], e.modes[1]): e.share for e in effects if len(e.modes) == 2}
-            words = "shares of the variance of log Q"
-            if unit == "kl":
-                edges = {pair: effects.kl_lost(pair) for pair in edges}
-                words = "lines: KL(P, Q) lost without the pair, in nats"
+        edges, alone, words = _edge_strengths(fit, unit)
         pairs, modes = sorted(edges, key=edges.__getitem__), list(range(len(fit.shape)))  # the strongest are drawn last
         if unit == "gain" and len(modes) > 60:  # more boxes could not be read
             modes = list(dict.fromkeys(k for pair in pairs[::-1] for k in pair))[:60]
@@ -507,14 +486,16 @@ class FitPlots(Plots):
         else:
             places = networkx.spring_layout(graph, seed=0, iterations=200)
         strengths = np.array([edges[pair] for pair in pairs]) / (max(edges.values(), default=0.0) or 1.0)
-        style: dict[str, Any] = {"edge_color": BLUE, "width": 0.6 + 9 * strengths, "alpha": 0.35 + 0.5 * strengths}
-        networkx.draw_networkx_edges(graph, places, pairs, ax=ax, **style)
+        networkx.draw_networkx_edges(
+            graph, places, pairs, ax=ax, edge_color=BLUE, width=0.6 + 9 * strengths, alpha=0.35 + 0.5 * strengths
+        )
         if len(pairs) <= 15:
             texts = {pair: f"{100 * v:.1f} %" if unit == "share" else f"{v:.3g}" for pair, v in edges.items()}
             # a number stands at the middle of its line; with more modes lines cross there, so nearer to one end
-            part = 0.5 if len(modes) < 4 else 0.76
-            style = {"font_color": ORANGE, "font_size": SMALL, "rotate": False, "label_pos": part}
-            networkx.draw_networkx_edge_labels(graph, places, texts, ax=ax, **style)
+            along = 0.5 if len(modes) < 4 else 0.76
+            networkx.draw_networkx_edge_labels(
+                graph, places, texts, ax=ax, font_color=ORANGE, font_size=SMALL, rotate=False, label_pos=along
+            )
         names = {k: shorten(str(k) if many and fit.labels.names is None else fit.labels.mode(k), 14) for k in graph}
         if not many:
             names = {k: f"{name}\n{100 * alone.get(k, 0.0):.1f} %" for k, name in names.items()}
@@ -600,12 +581,11 @@ class FitPlots(Plots):
             raise InvalidQuery("plot.path: this basis was not grown, so it has no path; fit with adaptive(...).")
         if ax is not None or quantity is not None:
             return _draw_quantity(fit, axes_for("plot.path", ax), quantity or "kl")
-        counts = fit.data is not None and fit.data.counts
-        wanted = ["kl", "rmse", *(["bic"] if counts else []), "held_out"]
+        wanted = ["kl", "rmse", *(["bic"] if self.pair.counts else []), "held_out"]
         wanted = [name for name in wanted if not np.isnan([getattr(step, name) for step in fit.path]).all()]
         figure, axes = make_panels("plot.path", len(wanted), len(wanted))
-        for part, name in zip(axes, wanted, strict=True):
-            _draw_quantity(fit, part, name)
+        for panel, name in zip(axes, wanted, strict=True):
+            _draw_quantity(fit, panel, name)
         figure.suptitle("How the fit improved as its basis grew", fontsize=LARGE)
         return figure
 
@@ -643,9 +623,13 @@ def _draw_table(ax: Axes, values: FloatArray, shape: Shape, colours: dict[str, A
     rows, columns = shape
     square = min(rows, columns) > 1 and max(rows, columns) <= 3 * min(rows, columns)
     ax.set_facecolor(LIGHT)
-    style: dict[str, Any] = {"aspect": "equal" if square else "auto", "interpolation": "nearest"}
-    extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)  # level i is centred at i
-    return ax.imshow(np.ma.masked_invalid(values), extent=extent, **style, **colours)
+    return ax.imshow(
+        np.ma.masked_invalid(values),
+        aspect="equal" if square else "auto",
+        interpolation="nearest",
+        extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),  # level i is centred at i
+        **colours,
+    )
 
 
 def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1) -> None:
@@ -665,7 +649,7 @@ def _draw_dots(ax: Axes, pair: Pair, x: FloatArray, q: FloatArray, step: int = 1
     opacity = max(0.6 * min(1.0, 500 / max(len(x), 1)) ** 0.35, 0.05)  # 0.6 up to 500 entries, then down to 0.05
     ax.plot(q[::step], x[::step], "o", color=BLUE, markersize=4, alpha=opacity, markeredgewidth=0)
     ax.plot([0.0, high], [0.0, high], color=GREY, linewidth=1)
-    ax.set(xlabel=pair.made, ylabel=pair.seen)
+    ax.set(xlabel=pair.q_name, ylabel=pair.x_name)
 
 
 def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
@@ -686,6 +670,23 @@ def _choose_misplaced(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Mo
     return {group: tables[group] for group in kept}
 
 
+def _edge_strengths(fit: Decomposition, unit: str) -> tuple[dict[Any, float], dict[int, float], str]:
+    """Return for `FitPlots.graph` the strength of each edge by its two modes, and what it is, as words of the title.
+
+    `unit` is "gain", "share" or "kl". The second value has the share of each single mode; it is empty for gains.
+    """
+    if unit == "gain" and fit.graph is not None:
+        words = "lines: nats of log-likelihood that an edge gained"
+        return dict(zip(map(tuple, fit.graph.ends.tolist()), fit.graph.gains, strict=True)), {}, words
+    effects = fit.effects(max_order=2)
+    edges = {e.modes: e.share for e in effects if len(e.modes) == 2}
+    words = "shares of the variance of log Q"
+    if unit == "kl":
+        edges = {pair: effects.kl_lost(pair) for pair in edges}
+        words = "lines: KL(P, Q) lost without the pair, in nats"
+    return edges, {e.modes[0]: e.share for e in effects if len(e.modes) == 1}, words
+
+
 def _level_style(labels: Labels, k: int, many: int = 40) -> str:
     """Return matplotlib's format for a number at each level of mode k: dots, or a line if levels have an order.
 
@@ -700,25 +701,26 @@ def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
     The area is one patch, so that a mode may have many levels.
     """
     places = np.arange(len(table.x))
-    ax.stairs(np.nan_to_num(table.x), np.arange(len(places) + 1) - 0.5, fill=True, color=LIGHT, label=pair.seen)
-    style = _level_style(pair.labels, k)
-    ax.plot(places, table.q, style, color=BLUE, markersize=4, linewidth=1.8, label=pair.made)
+    ax.stairs(np.nan_to_num(table.x), np.arange(len(places) + 1) - 0.5, fill=True, color=LIGHT, label=pair.x_name)
+    ax.plot(places, table.q, _level_style(pair.labels, k), color=BLUE, markersize=4, linewidth=1.8, label=pair.q_name)
     ax.set_ylim(bottom=0)
     ax.locator_params(axis="y", nbins=4)
     ax.yaxis.set_major_formatter(format_number)
     level_ticks(ax, "x", pair.labels, k)
 
 
-def _draw_line(ax: Axes, k: int, labels: Labels, places: IntArray, values: FloatArray, seen: FloatArray | None) -> None:
+def _draw_line(
+    ax: Axes, k: int, labels: Labels, places: IntArray, values: FloatArray, means: FloatArray | None
+) -> None:
     """Draw the effect of mode k: the factor of each level, as a line, or as dots if levels have no order.
 
-    `places`, `values` and `seen` are as in `values_shown`; observed means are drawn as orange diamonds.
+    `places`, `values` and observed `means` are as in `values_shown`; the means are drawn as orange diamonds.
     """
     ax.axhline(1, color=GREY, linewidth=0.8)
     ax.plot(places, np.exp(values), _level_style(labels, k), color=BLUE, markersize=5, linewidth=2)
-    if seen is not None:
-        means = np.where(np.isinf(seen), np.nan, np.exp(seen))
-        ax.plot(places, means, "D", color=ORANGE, markersize=4, fillstyle="none", zorder=3)
+    if means is not None:
+        factors = np.where(np.isinf(means), np.nan, np.exp(means))
+        ax.plot(places, factors, "D", color=ORANGE, markersize=4, fillstyle="none", zorder=3)
     set_factor_ticks(ax)
     level_ticks(ax, "x", labels, k)
     ax.set_ylabel("factor")
@@ -750,6 +752,24 @@ def _draw_quantity(fit: Decomposition, ax: Axes, quantity: str) -> Axes:
     ax.set(xlabel="parameters", ylabel=QUANTITIES[quantity])
     set_integer_ticks(ax)
     return ax
+
+
+def _tile_residuals(pair: Pair, kept: Modes, table: PairTable, tests: Inference | None) -> FloatArray:
+    """Return the residuals that shade a mosaic plot: Pearson's, or with `tests` adjusted ones, in the order of `kept`.
+
+    If X does not hold counts, they are differences. Those that are rounding errors become 0, and so does a residual
+    where Q is 0.
+    """
+    if tests is not None:
+        cells = pair.labels.indices(np.argwhere(np.ones(pair.labels.shape)))
+        found = tests.residuals("adjusted", cells, indices=True).reshape(pair.labels.shape)
+        residuals: FloatArray = np.nan_to_num(found).transpose(kept)
+    else:
+        residuals = table.x - table.q
+        if pair.counts:
+            residuals /= np.sqrt(np.where(table.q > 0, table.q, np.inf))
+    residuals[np.abs(residuals) <= (EXACT if pair.counts else EXACT * np.nanmax(table.x))] = 0.0
+    return residuals
 
 
 def split_square(counts: FloatArray) -> tuple[FloatArray, FloatArray]:

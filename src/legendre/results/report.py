@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from legendre.results.base import Result
     from legendre.results.decomposition import Decomposition
 
-WITHOUT_X = "This result was read from a file, which does not hold X. Pass the data for slices and residuals."
+Section = dict[str, Any]  # what the script draws in one section, or in all, as JSON
 
 
 @frozen
@@ -106,7 +106,7 @@ def _read_part(name: str) -> str:
     return files("legendre.results").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def page_data(content: ReportContent) -> dict[str, Any]:
+def page_data(content: ReportContent) -> Section:
     """Gather what the page's script draws, by section, as the JSON that is written into the page.
 
     A section is missing if the result has nothing to show in it. ``notes`` say, for each section, what is left out of
@@ -115,7 +115,7 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     """
     result, effects = content.result, content.result._effects_to_draw()
     notes: dict[str, str] = {}
-    data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, result.tol)}
+    data: Section = {"notes": notes, "history": history_data(result.history, result.tol)}
     if effects:
         data["effects"] = effects_data(content, effects)
         if content.fit is not None:
@@ -128,10 +128,12 @@ def page_data(content: ReportContent) -> dict[str, Any]:
     if content.terms is not None:
         data["parameters"], notes["parameters"] = parameters_data(content.terms, result, content.labels)
     if content.pair is None:
-        notes["slices"] = WITHOUT_X
+        notes["slices"] = (
+            "This result was read from a file, which does not hold X. Pass the data for slices and residuals."
+        )
         return data
-    sections: dict[str, Callable[[Pair], tuple[Any, str]]] = {"slices": slices_data, "residuals": residuals_data}
-    for name, make in sections.items():
+    make: Callable[[Pair], tuple[Any, str]]
+    for name, make in (("slices", slices_data), ("residuals", residuals_data)):
         try:
             data[name], notes[name] = make(content.pair)
         except (LegendreError, MemoryError) as problem:
@@ -150,7 +152,7 @@ def round_all(values: ArrayLike) -> list[float | None]:
     return [float(f"{value:.6g}") if math.isfinite(value) else None for value in np.ravel(values).tolist()]
 
 
-def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
+def history_data(history: Sequence[Step], tol: float, most: int = 400) -> Section:
     """Gather the section of the history: the residual after each step, and the tolerance.
 
     The page cannot show more than `most` steps: of a longer history, every n-th and the last are listed.
@@ -163,7 +165,7 @@ def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[s
     }
 
 
-def effects_data(content: ReportContent, effects: Sequence[Effect], least: float = 5e-4) -> dict[str, Any]:
+def effects_data(content: ReportContent, effects: Sequence[Effect], least: float = 5e-4) -> Section:
     """Gather the section of effects: the shares of the 24 largest, lines of 9 single modes, and maps of 6 pairs.
 
     A line or map has the logarithm of the factor of each level or pair of levels: ``None`` for levels with hardly any
@@ -183,19 +185,19 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
     }
 
 
-def _effect_data(content: ReportContent, effect: Effect, most: int) -> dict[str, Any]:
+def _effect_data(content: ReportContent, effect: Effect, most: int) -> Section:
     """Gather what the page draws of one effect, a line or a map: names, values, and observed means for a line.
 
     At most `most` levels of each mode are listed. The means are known only if the content has a fit that holds X.
     """
-    labels, (values, places, seen) = content.labels, values_shown(content.fit, effect, most)
+    labels, (values, places, means) = content.labels, values_shown(content.fit, effect, most)
     return {
         "names": [shorten(labels.mode(k), 48) for k in effect.modes],
         "share": round_all(effect.share)[0],
         "ordered": labels.is_ordered(effect.modes[0]),
         "levels": [[shorten(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)],
         "values": round_all(values),
-        "observed": None if seen is None else round_all(seen),
+        "observed": None if means is None else round_all(means),
     }
 
 
@@ -233,7 +235,7 @@ def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, 
 
 def slices_data(
     pair: Pair, max_cells: int = 200_000, max_table: int = 1 << 23, pixels: int = 128
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Section, str]:
     """Sum X and Q over all modes but three: one for the page's slider, one for rows, one for columns.
 
     The modes are those of `plot.slices`; the first ones are dropped until the table has at most `max_table` entries, so
@@ -300,11 +302,11 @@ def call_of_fit(fit: Decomposition, task: str = "decompose", basis: str | None =
         # the order that levels were given, or () for none: by default a grown basis arranges levels that are names
         "unordered": fit.arrangement or (() if arranges else None),
         "counts": fit.origin.counted,
-        "support": None if np.array_equal(mask, known) else mask,
+        "support": "nonzero" if support.points is not None else None if np.array_equal(mask, known) else mask,
         "base": fit.model.base,
         "tol": None if fit.tol == 1e-10 else fit.tol,
     }
-    return write_call(task, fit.shape, fit.origin, given if support.points is None else {**given, "support": "nonzero"})
+    return write_call(task, fit.shape, fit.origin, given)
 
 
 def write_call(task: str, shape: Shape, origin: Origin, given: Mapping[str, Any], most: int = 300) -> str:
@@ -360,8 +362,8 @@ def _read_again(fit: Decomposition, data: TensorLike) -> Observation:
             f"report: data sums to {found.total:.6g}, but the fit is of a tensor whose sum is {fit.total:.6g}. "
             "Pass the X that was fitted."
         )
-    own, given = fit.labels.restore_order(), found.labels
-    for k, (ours, theirs) in enumerate(zip(own.levels or (), given.levels or (), strict=False)):
-        if ours is not None and theirs is not None and not np.array_equal(ours.astype(str), theirs.astype(str)):
-            raise InvalidQuery(f"report: data has other levels of {own.mode(k)} than the fit, or in another order.")
+    labels = fit.labels.restore_order()
+    for k, (fitted, given) in enumerate(zip(labels.levels or (), found.labels.levels or (), strict=False)):
+        if fitted is not None and given is not None and not np.array_equal(fitted.astype(str), given.astype(str)):
+            raise InvalidQuery(f"report: data has other levels of {labels.mode(k)} than the fit, or in another order.")
     return found if fit.labels.order is None else found.reorder(fit.labels.order)

@@ -60,15 +60,15 @@ class FitPair:
 
     fit: Decomposition
     visible: int | None = None  # how many modes are shown, if the others, which come last, were not observed
-    seen: str = "observed"  # the words for X and for Q in pictures
-    made: str = "fitted"
+    x_name: str = "observed"  # the words for X and for Q in pictures
+    q_name: str = "fitted"
     width: None = None  # no cell has an interval, see `ArrayPair.width`
 
     @cached_property
     def labels(self) -> Labels:
         """What modes and levels are called."""
-        own = self.fit.labels
-        return own if self.visible is None else own.part(range(self.visible))
+        labels = self.fit.labels
+        return labels if self.visible is None else labels.part(range(self.visible))
 
     @property
     def counts(self) -> bool:
@@ -96,7 +96,11 @@ class FitPair:
         return PairTable(np.where(inside, margin_of(data, modes), np.nan), np.where(inside, q, np.nan))
 
     def cells(self) -> PairCells:
-        """List the cells of the sample space with X and Q; of a sparse X only its entries: the rest are many."""
+        """List the cells of the sample space with X and Q.
+
+        Of a sparse X whose grid is too large to be formed, or whose sample space is a list, only its entries are
+        listed; if modes are hidden, the cells of the visible ones.
+        """
         if self.visible is not None:
             table = self.table(tuple(range(self.visible)))
             return _list_cells(table.x, table.q, ~np.isnan(table.x))
@@ -125,13 +129,13 @@ class ArrayPair:
 
     labels: Labels
     arrays: Callable[[], tuple[AnyArray, AnyArray]]  # returns X and Q; called when something is drawn
-    seen: str = "observed"
-    made: str = "fitted"
+    x_name: str = "observed"
+    q_name: str = "fitted"
     may_count: bool = True  # whether an X of integers holds counts
     width: FloatArray | None = None  # the width of the 90 % interval of each missing cell; NaN at other cells
 
     @cached_property
-    def _held(self) -> tuple[FloatArray, BoolArray, FloatArray]:
+    def _filled(self) -> tuple[FloatArray, BoolArray, FloatArray]:
         """X with 0 where it was not observed, which cells were observed, and Q: three arrays of X's shape.
 
         They are kept, because a picture asks for several tables.
@@ -142,13 +146,13 @@ class ArrayPair:
     @cached_property
     def counts(self) -> bool:
         """Whether X holds counts, so that residuals can be given in standard deviations."""
-        x = self._held[0]
+        x = self._filled[0]
         return self.may_count and bool((x == np.rint(x)).all())
 
     @property
     def note(self) -> str:
         """How many cells are missing, in words; empty if none is."""
-        left = int((~self._held[1]).sum())
+        left = int((~self._filled[1]).sum())
         return f"{left:,} cells are missing in X" if left else ""
 
     def table(self, modes: Modes) -> PairTable:
@@ -157,15 +161,15 @@ class ArrayPair:
         Both are summed over observed cells only, so that they can be compared. An entry without an observed cell is NaN
         in X, and in Q the sum over all of its cells, which are then predictions.
         """
-        x, seen, q = self._held
-        inside = sum_others(seen, modes) > 0
-        made = np.where(inside, sum_others(np.where(seen, q, 0.0), modes), sum_others(q, modes))
-        return PairTable(np.where(inside, sum_others(x, modes), np.nan), made)
+        x, observed, q = self._filled
+        inside = sum_others(observed, modes) > 0
+        q_sums = np.where(inside, sum_others(np.where(observed, q, 0.0), modes), sum_others(q, modes))
+        return PairTable(np.where(inside, sum_others(x, modes), np.nan), q_sums)
 
     def cells(self) -> PairCells:
         """List the cells that were observed: only there X and Q can be compared."""
-        x, seen, q = self._held
-        return _list_cells(x, q, seen)
+        x, observed, q = self._filled
+        return _list_cells(x, q, observed)
 
 
 Pair = FitPair | ArrayPair

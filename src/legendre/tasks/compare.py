@@ -158,8 +158,9 @@ def _fit_cp_apr(X: FloatArray, rank: int, effort: Effort, seed: int) -> Found:
 
     rng = np.random.default_rng(seed)
     start = pyttb.ktensor([rng.random((side, rank)) for side in X.shape])
-    limits = {"maxiters": effort.max_iter, "stoptime": effort.seconds, "printitn": 0}
-    answer, _, info = pyttb.cp_apr(pyttb.tensor(X), rank, init=start, **limits)
+    answer, _, info = pyttb.cp_apr(
+        pyttb.tensor(X), rank, init=start, maxiters=effort.max_iter, stoptime=effort.seconds, printitn=0
+    )
     return Found(rank * sum(X.shape), len(info["times"]), lambda: np.asarray(answer.full().double()))
 
 
@@ -297,9 +298,9 @@ def _fit(name: str, n_params: int, seed: int, X: FloatArray, held_out: IntArray)
     if Q is not None:
         facts |= score(X, Q)
         if len(held_out) and method.takes_mask:
-            part = X.copy()
-            part.flat[held_out] = np.nan
-            again = attempt(method, part, n_params, Effort(), seed)[1]
+            incomplete = X.copy()
+            incomplete.flat[held_out] = np.nan
+            again = attempt(method, incomplete, n_params, Effort(), seed)[1]
             if again is not None:
                 facts["held_out"] = float(np.sqrt(np.square(X - again).flat[held_out].mean()))
     return Row(name, n_params, **facts)

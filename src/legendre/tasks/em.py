@@ -22,6 +22,7 @@ import numpy as np
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, InvalidSupport
+from legendre.core.labels import Labels
 from legendre.core.types import BoolArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import Dense, with_counts
 from legendre.data.partial_table import Pattern
@@ -44,6 +45,11 @@ class Incomplete:
         """The shape of completed tables."""
         return self.space.shape
 
+    @property
+    def labels(self) -> Labels:
+        """What the modes and their levels are called."""
+        return self.space.labels
+
     @cached_property
     def counts(self) -> FloatArray:
         """The counts of the rows: the entries of the tables of all patterns, one table after the other."""
@@ -57,20 +63,21 @@ class Incomplete:
         """
         from scipy.sparse import csr_array, vstack
 
-        n, parts = math.prod(self.shape), []
+        n_cells, blocks = math.prod(self.shape), []
         for pattern in self.patterns:
             lost = [k for k in range(len(self.shape)) if k not in pattern.modes]
             size = pattern.counts.size
-            entries = np.expand_dims(np.arange(size).reshape(pattern.counts.shape), lost)  # one for each cell
-            places = np.broadcast_to(entries, self.shape).ravel(), np.arange(n)
-            parts.append(csr_array((np.ones(n), places), (size, n)))
-        return vstack(parts, format="csr")
+            # the number of each cell's entry in the table of the pattern, which has no axes for lost modes
+            entries = np.expand_dims(np.arange(size).reshape(pattern.counts.shape), lost)
+            places = np.broadcast_to(entries, self.shape).ravel(), np.arange(n_cells)
+            blocks.append(csr_array((np.ones(n_cells), places), (size, n_cells)))
+        return vstack(blocks, format="csr")
 
     @cached_property
     def occurred(self) -> tuple[FloatArray, Any]:
         """The counts of the entries that occurred, and their rows of `margins`: what the likelihood depends on."""
-        seen = np.flatnonzero(self.counts)
-        return self.counts[seen], self.margins[seen]
+        entries = np.flatnonzero(self.counts)
+        return self.counts[entries], self.margins[entries]
 
     @cached_property
     def total(self) -> float:
@@ -117,14 +124,15 @@ class Incomplete:
 
         No model could give such rows a probability.
         """
+        # the first such entry, if there is one
         for entry in np.flatnonzero((self.counts > 0) & (self.margins @ self.inside == 0))[:1]:
             cells = np.stack(np.unravel_index(self.margins[[entry]].indices, self.shape))
             known = np.flatnonzero((cells == cells[:, :1]).all(axis=1)).tolist()  # modes in which its cells agree
             n = int(self.counts[entry])
-            named, rows = self.space.labels.part(known).cell(cells[known, 0]), "row has" if n == 1 else "rows have"
+            named, rows = self.labels.part(known).cell(cells[known, 0]), "row has" if n == 1 else "rows have"
             raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
 
-    def fit(self, q: FloatArray, basis: Basis, tol: float, theta: FloatArray | None = None) -> Decomposition:
+    def fit_expected(self, q: FloatArray, basis: Basis, tol: float, theta: FloatArray | None = None) -> Decomposition:
         """E and M step: fit the table that is expected if cells have the probabilities q; `theta` is a warm start."""
         values = self.total * self.expect(q)[self.inside]
         # positive entries are raised until their share of the total is a normal float64: subnormal ones lose digits
@@ -187,7 +195,7 @@ class Likelihood:
         with np.errstate(divide="ignore"):
             return np.log(alive if base is None else alive * base).ravel()
 
-    def at(self, theta: FloatArray) -> FloatArray:
+    def q_at(self, theta: FloatArray) -> FloatArray:
         """Return the probability of each cell at theta; NaN if exponents overflow."""
         model = self.fit.model
         with np.errstate(over="ignore", invalid="ignore"):  # the line search shortens a step that overflows
@@ -237,11 +245,13 @@ class Likelihood:
         """
         from scipy.linalg import eigh
 
-        own = np.ix_(self.columns, self.columns)
+        block = np.ix_(self.columns, self.columns)  # singular with dependent parameters
         mean = q @ self.features
         complete = sum_squares(q, self.features) - np.outer(mean, mean)
         try:
-            found: tuple[FloatArray, FloatArray] = eigh((complete - self.missing_information(q))[own], complete[own])
+            found: tuple[FloatArray, FloatArray] = eigh(
+                (complete - self.missing_information(q))[block], complete[block]
+            )
         except (np.linalg.LinAlgError, ValueError):  # singular, or NaN
             return None
         return found
@@ -288,7 +298,7 @@ class Ascent:
     @classmethod
     def at(cls, likelihood: Likelihood, theta: FloatArray) -> Ascent:
         """Begin a path at theta; where the probabilities overflow, its log-likelihood is minus infinity."""
-        q = likelihood.at(theta)
+        q = likelihood.q_at(theta)
         value = likelihood.data.value(q) if np.isfinite(q).all() else -np.inf
         gradient = likelihood.gradient(q) if value > -np.inf else np.zeros_like(theta)
         return cls(likelihood, theta, q, gradient, (value,), (float(np.abs(gradient).max(initial=0.0)),))
@@ -297,7 +307,7 @@ class Ascent:
         """Move to the point of another ascent, and append its last log-likelihood and residual to this path."""
         return replace(later, path=(*self.path, later.path[-1]), residuals=(*self.residuals, later.residual))
 
-    def newton(self) -> Ascent | None:
+    def take_newton_step(self) -> Ascent | None:
         """Take a Newton step, shortened by a line search; ``None`` where it does not raise the log-likelihood.
 
         Minus the Hessian is the observed information, which `Likelihood.find_shares` diagonalises. Where the
@@ -332,9 +342,9 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, patience:
     best, idle = np.inf, 0
     while now.residual > tol and len(now.path) <= most and idle < patience:
         likelihood, data = now.likelihood, now.likelihood.data
-        following = None if likelihood.large else now.newton()
+        following = None if likelihood.large else now.take_newton_step()
         if following is None:
-            fit = data.fit(now.q, basis, 0.1 * tol, now.theta)
+            fit = data.fit_expected(now.q, basis, 0.1 * tol, now.theta)
             if fit.n_vanishing != likelihood.fit.n_vanishing:  # more cells vanish: theta belongs to the others only
                 likelihood = Likelihood(data, fit)
             following = Ascent.at(likelihood, fit.theta)
@@ -357,7 +367,7 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
         now = ascend(now, basis, share * tol, most=most)
         data = now.likelihood.data
         # without a warm start: where cells vanish, theta may be very large, and a poor start on the face
-        fit = data.fit(now.q, basis, min(0.1 * tol, 1e-12))
+        fit = data.fit_expected(now.q, basis, min(0.1 * tol, 1e-12))
         end = Ascent.at(Likelihood(data, fit), fit.theta)
         if now.residual > tol or end.residual <= tol:  # the ascent got stuck, or the last fit is good enough
             break
@@ -371,7 +381,7 @@ def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
     repeatedly, so that the result is the limit.
     """
     data.check()
-    fit = data.fit(data.even, basis, 0.1 * tol)
+    fit = data.fit_expected(data.even, basis, 0.1 * tol)
     if Likelihood(data, fit).large:
         raise InvalidSetting(
             f"missing='em' forms a table of {math.prod(data.shape):,} cells by {fit.n_params:,} parameters; at most "
@@ -394,7 +404,7 @@ def _move_to_boundary(now: Ascent, basis: Basis, tol: float, small: float = 1e-4
     # no count is small, or rows that were observed would lose all their cells
     if (kept[alive] > 0).all() or not np.isfinite(data.value(kept)):
         return None
-    fit = data.fit(kept, basis, 0.1 * tol)
+    fit = data.fit_expected(kept, basis, 0.1 * tol)
     if fit.n_vanishing == now.likelihood.fit.n_vanishing:
         return None
     limit = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol)

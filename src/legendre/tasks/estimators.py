@@ -32,14 +32,7 @@ from legendre.core.arguments import (
     is_whole,
 )
 from legendre.core.cells import first_cell
-from legendre.core.errors import (
-    InvalidBasis,
-    InvalidQuery,
-    InvalidSamples,
-    InvalidSetting,
-    LegendreError,
-    NotFitted,
-)
+from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSamples, InvalidSetting, LegendreError, NotFitted
 from legendre.core.labels import Event, Labels, read_levels
 from legendre.core.origin import Origin, read_array
 from legendre.core.types import AnyArray, FloatArray, IntArray, Modes, frozen
@@ -48,15 +41,7 @@ from legendre.data.readers.encode import Column, Table, levels_by_column, read_t
 from legendre.data.readers.rows import from_rows, has_parts
 from legendre.data.sparse import observe_rows
 from legendre.data.sparse_tensor import SparseTensor, check_values
-from legendre.fitting.columns import (
-    CodedRows,
-    Mixture,
-    Network,
-    find_graph,
-    fit_tables,
-    grow_graph,
-    learn_classes,
-)
+from legendre.fitting.columns import CodedRows, Mixture, Network, find_graph, fit_tables, grow_graph, learn_classes
 from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_converged
 from legendre.results.classes import ClassEffects
 from legendre.results.decomposition import Decomposition

@@ -141,17 +141,17 @@ class HiddenDecomposition(Result):
         """Gather what the report page shows: effects and parameters of all modes, X beside the visible sums of Q."""
         from legendre.results.report import content_of_fit, read_shaped, write_call
 
-        known, n = self.fit, self.n_visible
-        given = {"basis": self.recipe, "sizes": list(known.shape[n:])}
+        with_data, n = self.fit, self.n_visible
+        given = {"basis": self.recipe, "sizes": list(self.fit.shape[n:])}
         if data is not None:  # spread over the hidden levels in any way, it has the same sums over these
             x = read_shaped(data, self.shape).in_memory("report")
-            known = replace(known, data=_to_incomplete_rows(x, known.shape[self.n_visible :]).space)
+            with_data = replace(self.fit, data=_to_incomplete_rows(x, self.fit.shape[n:]).space)
         return replace(
             content_of_fit(self.fit),
             result=self,
             title="Legendre decomposition with hidden modes",
-            pair=None if known.data is None else FitPair(known, self.n_visible),
-            call=write_call("hidden", self.shape, known.origin.part(range(n)), given),
+            pair=None if with_data.data is None else FitPair(with_data, n),
+            call=write_call("hidden", self.shape, self.fit.origin.part(range(n)), given),
         )
 
     def _effects_to_draw(self) -> list[Effect]:
@@ -178,10 +178,10 @@ class HiddenDecomposition(Result):
 
     def __repr__(self) -> str:
         hidden = shape_name(self.fit.shape[self.n_visible :])
-        how = "converged" if self.converged else "not converged"
+        ended = "converged" if self.converged else "not converged"
         return (
             f"<HiddenDecomposition of {shape_name(self.shape)} with hidden {hidden}: {self.n_params} parameters, "
-            f"KL {self.kl:.4g}, {how} after {self.n_iter} steps, best of {len(self.kls)} runs>"
+            f"KL {self.kl:.4g}, {ended} after {self.n_iter} steps, best of {len(self.kls)} runs>"
         )
 
 
@@ -251,45 +251,39 @@ def hidden(
         generators = generator_from(rng).spawn(restarts)
         data = read(X, support, base, names=names, levels=levels).in_memory("hidden")
         rows = _to_incomplete_rows(data, added)
-        n_visible = data.n_modes
-        cells = _select_cells(recipe, rows.space, n_visible)
-        # which cells vanish depends only on the zeros of X, so a rough fit from any q finds them for all starts
-        likelihood = Likelihood(rows, rows.fit(rows.even, Cells(cells), 1e-6))
-        # a random start for parameters that involve a hidden mode: from equal values no step could make levels differ
-        involves_hidden = (cells[:, n_visible:] > 0).any(axis=1)
-        thetas = [np.where(involves_hidden, generator.normal(size=len(cells)), 0.0) for generator in generators]
+        cells = _select_cells(recipe, rows.space, data.n_modes)
         most = 5000 if settings.max_iter is None else settings.max_iter
-        runs = _race([Ascent.at(likelihood, theta) for theta in thetas], Cells(cells), settings.tol, most, say)
+        runs = _race(_draw_starts(rows, cells, data.n_modes, generators), Cells(cells), settings.tol, most, say)
         say("the last fit, of the best start")
         best = int(np.argmax([run.path[-1] for run in runs]))
-        runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
-        end = finish(runs[best], Cells(cells), settings.tol, most)
+        winner = runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
+        end = finish(winner, Cells(cells), settings.tol, most)
         highest = rows.value(rows.expect(rows.even))  # the log-likelihood of P itself
 
-        def kls(values: Sequence[float]) -> FloatArray:
+        def to_kl(log_likelihoods: Sequence[float]) -> FloatArray:
             """Turn log-likelihoods, ``sum of X log q``, into KL(P, Q): how far they are below that of P, over N."""
-            return np.maximum((highest - np.array(values)) / data.total, 0.0)  # rounding may leave -1e-17
+            return np.maximum((highest - np.array(log_likelihoods)) / data.total, 0.0)  # rounding may leave -1e-17
 
-        path, residuals, fit = runs[best].path, runs[best].residuals, end.likelihood.fit
-        steps = enumerate(zip(kls(path).tolist(), residuals, strict=True))
-        stopped = Status.OUT_OF_STEPS if len(path) > most else Status.STALLED
+        fit, steps = end.likelihood.fit, enumerate(zip(to_kl(winner.path).tolist(), winner.residuals, strict=True))
+        stopped = Status.OUT_OF_STEPS if len(winner.path) > most else Status.STALLED
         result = HiddenDecomposition(
             fit=fit,
-            n_visible=n_visible,
-            kls=kls([run.path[-1] for run in runs]),
+            n_visible=data.n_modes,
+            kls=to_kl([run.path[-1] for run in runs]),
             history=tuple(Step(i, kl, gradient, gradient, 1.0) for i, (kl, gradient) in steps),
-            residual=residuals[-1],
+            residual=winner.residual,
             status=fit.status if end.residual <= settings.tol else stopped,
             tol=settings.tol,
             recipe=repr(recipe),
             total=data.total,
-            kl=float(kls(end.path)[-1]),
+            kl=float(to_kl(end.path)[-1]),
             log_likelihood=end.path[-1],
         )
         if not result.converged:
-            where = f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of"
-            advice = f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
-            warn(f"{where} {advice}")
+            warn(
+                f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of "
+                f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
+            )
         return result
 
 
@@ -311,10 +305,23 @@ def _to_incomplete_rows(data: Dense, added: Shape) -> Incomplete:
     mask, base = data.support.mask, data.base
     even = repeat(data.values / math.prod(added))
     space = observe(even, "all" if mask is None else repeat(mask), None if base is None else repeat(base))
-    seen = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), 0.0)
-    pattern = Pattern(tuple(range(data.n_modes)), seen)
+    counts = np.where(data.support.on_grid(), np.asarray(data.values, dtype=np.float64), 0.0)
     origin = replace(_with_hidden(data.origin, shape), completed=True, counted=data.counts)
-    return Incomplete(replace(space, origin=origin), (pattern,))
+    return Incomplete(replace(space, origin=origin), (Pattern(tuple(range(data.n_modes)), counts),))
+
+
+def _draw_starts(
+    rows: Incomplete, cells: IntArray, n_visible: int, generators: Sequence[np.random.Generator]
+) -> list[Ascent]:
+    """Draw a random theta for each run, only for parameters that involve a hidden mode; the others start at 0.
+
+    If all parameters of a hidden mode were equal, its levels would be alike, and no step could make them differ.
+    """
+    # which cells vanish depends only on the zeros of X, so a rough fit from any q finds them for all starts
+    likelihood = Likelihood(rows, rows.fit_expected(rows.even, Cells(cells), 1e-6))
+    involves_hidden = (cells[:, n_visible:] > 0).any(axis=1)
+    thetas = [np.where(involves_hidden, generator.normal(size=len(cells)), 0.0) for generator in generators]
+    return [Ascent.at(likelihood, theta) for theta in thetas]
 
 
 def _with_hidden(origin: Origin, shape: Shape) -> Origin:
@@ -368,14 +375,13 @@ def _select_cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     try:
         cells = recipe.select(joint)
     except InvalidBasis as trouble:
-        grid = "x".join(map(str, joint.shape))
         raise InvalidBasis(
             f"{trouble} The basis of a fit with hidden modes is laid out on visible and hidden modes together, here "
-            f"{grid}: modes {n_visible} and up are hidden, one for each entry of sizes."
+            f"{shape_name(joint.shape)}: modes {n_visible} and up are hidden, one for each entry of sizes."
         ) from None
     for k in range(n_visible, len(joint.shape)):
-        tied = (cells[:, k] > 0) & (np.delete(cells, k, axis=1) > 0).any(axis=1)
-        if not tied.any():
+        interacts = (cells[:, k] > 0) & (np.delete(cells, k, axis=1) > 0).any(axis=1)
+        if not interacts.any():
             raise InvalidBasis(
                 f"no cell of the basis ties hidden mode {k} to another mode, so it cannot explain anything. "
                 f"Hidden modes come after the visible ones, 0 to {n_visible - 1}; e.g. interactions([(0, {k})])."

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core.errors import InvalidFile, InvalidTensor
 from legendre.core.files import check_path
-from legendre.core.origin import read_array
+from legendre.core.origin import package_of, read_array
 from legendre.core.types import PathName
 from legendre.data.sparse_tensor import SparseTensor, assemble
 
@@ -131,42 +131,41 @@ def read_tns(path: PathName, shape: Sequence[int] | None = None) -> SparseTensor
             warnings.simplefilter("ignore", UserWarning)  # that there are no data: an error below says so
             table = np.loadtxt(path, ndmin=2, encoding="utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as problem:
-        said = str(getattr(problem, "strerror", None) or problem).rstrip(".")
-        raise InvalidFile(f"cannot read {path}: {said}.") from None
+        reason = str(getattr(problem, "strerror", None) or problem).rstrip(".")
+        raise InvalidFile(f"cannot read {path}: {reason}.") from None
     except ValueError as problem:
-        said = str(problem).partition(";")[0].rstrip(".")
-        raise InvalidFile(f"{path}: {said}. {FORM} Leave a header out, and pass its sizes as shape.") from None
+        reason = str(problem).partition(";")[0].rstrip(".")
+        raise InvalidFile(f"{path}: {reason}. {FORM} Leave a header out, and pass its sizes as shape.") from None
     if table.shape[1] < 2:
         raise InvalidFile(f"{path} holds no entry. {FORM}")
     name = f"{path}, whose indices count from 1; counted from 0, "
     return assemble(list(table[:, :-1].T - 1), table[:, -1], shape, InvalidFile, name, f"{path}: values")
 
 
-def as_sparse_tensor(X: object) -> SparseTensor | None:
+def as_sparse_tensor(X: Any) -> SparseTensor | None:
     """Return a sparse array of SciPy, pydata/sparse or pyttb as a `SparseTensor`; ``None`` for any other X.
 
     The library is recognised by the module of X's type, so that none of them is imported.
     """
     if isinstance(X, SparseTensor):
         return X
-    held: Any = X
-    root = type(X).__module__.partition(".")[0]
+    root = package_of(X)
     if root == "scipy" and hasattr(X, "tocoo"):
-        listed = held.tocoo()
+        listed = X.tocoo()
         columns, values = listed.coords, listed.data
     elif root == "pyttb" and hasattr(X, "subs"):
-        columns = np.asarray(held.subs).reshape(-1, len(held.shape)).T
-        values = np.asarray(held.vals).reshape(-1)
+        columns = np.asarray(X.subs).reshape(-1, len(X.shape)).T
+        values = np.asarray(X.vals).reshape(-1)
     elif root == "sparse" and hasattr(X, "fill_value"):
-        if held.fill_value != 0:
+        if X.fill_value != 0:
             raise InvalidTensor(
-                f"X has fill_value {held.fill_value}: the cells that are not listed have that value, so X is not "
+                f"X has fill_value {X.fill_value}: the cells that are not listed have that value, so X is not "
                 "sparse. Pass X.todense() if it fits, or a sparse array that fills with 0."
             )
-        listed = held.asformat("coo")
+        listed = X.asformat("coo")
         columns, values = listed.coords, listed.data
     else:
         return None
-    if 0 in held.shape:
-        raise InvalidTensor(f"X is empty: its shape is {tuple(held.shape)}. Every mode needs at least one level.")
-    return assemble(columns, values, held.shape, InvalidTensor, "X: ", "X.data")
+    if 0 in X.shape:
+        raise InvalidTensor(f"X is empty: its shape is {tuple(X.shape)}. Every mode needs at least one level.")
+    return assemble(columns, values, X.shape, InvalidTensor, "X: ", "X.data")

@@ -70,8 +70,8 @@ class Column:
         if self.ordered:
             return self.values
         # count the rows of each value; shifted by 1, since bincount takes no code -1, whose count is dropped
-        seen = self.values[np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:] > 0]
-        return sorted_levels(seen, label)
+        occurring = self.values[np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:] > 0]
+        return sorted_levels(occurring, label)
 
     def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
         """Return the index of each row's value in a list of levels; -1 where it is missing or not listed.
@@ -113,18 +113,18 @@ class Table:
 
     def column(self, name: Hashable) -> Column:
         """Read a column: find its different values and the code of each row."""
-        held, label = self.held[self.names.index(name)], f"column {name!r}"
-        if isinstance(held, Column):
-            return held
-        if isinstance(held, np.ndarray):
-            return _read_values(np.asarray(unmask(held)), label)
-        if not isinstance(held, (list, tuple)):
+        column, label = self.held[self.names.index(name)], f"column {name!r}"
+        if isinstance(column, Column):
+            return column
+        if isinstance(column, np.ndarray):
+            return _read_values(np.asarray(unmask(column)), label)
+        if not isinstance(column, (list, tuple)):
             import narwhals.stable.v2 as nw
 
-            series: Any = nw.from_native(held, series_only=True, pass_through=True)
+            series: Any = nw.from_native(column, series_only=True, pass_through=True)
             if isinstance(series, nw.Series):
                 return _read_series(series, label)
-        return _read_values(as_objects(list(held)), label)
+        return _read_values(as_objects(list(column)), label)
 
     def by_name(self, wanted: Sequence[str], name: str, optional: str | None = None) -> Table:
         """Return the columns in the order in which a fit saw them; refuse a table that lacks one or has others.
@@ -134,16 +134,16 @@ class Table:
         >>> read_table({"b": [1], "a": [2]}).by_name(["a", "b"], "X").names
         ['a', 'b']
         """
-        held = {str(column): values for column, values in zip(self.names, self.held, strict=True)}
+        known = {str(column): values for column, values in zip(self.names, self.held, strict=True)}
         for column in wanted:
-            if column not in held and column != optional:
-                near = get_close_matches(column, set(held) - set(wanted), n=1, cutoff=0.5)
-                hint = f"Is it {near[0]!r}? Rename it." if near else f"It has {', '.join(map(repr, held))}."
+            if column not in known and column != optional:
+                near = get_close_matches(column, set(known) - set(wanted), n=1, cutoff=0.5)
+                hint = f"Is it {near[0]!r}? Rename it." if near else f"It has {', '.join(map(repr, known))}."
                 raise InvalidSamples(f"{name} has no column {column!r}, which fit saw. {hint}")
-        for column in held:
+        for column in known:
             if column not in wanted:
                 raise InvalidSamples(f"{name} has a column {column!r}, which fit did not see. Leave it out.")
-        return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
+        return Table(list(wanted), self.n, [known.get(column, np.zeros(self.n)) for column in wanted])
 
     def complete_columns(self, names: Sequence[Hashable], *, gaps: bool = False) -> list[Column]:
         """Read all columns for an estimator; refuse infinite values and, unless `gaps` are allowed, missing ones.
@@ -151,8 +151,8 @@ class Table:
         Errors call the columns by `names`, which the fit saw.
         """
         out = []
-        for own, name in zip(self.names, names, strict=True):
-            column = self.column(own)
+        for here, name in zip(self.names, names, strict=True):
+            column = self.column(here)
             infinite = np.isinf(column.values) if column.numeric else np.zeros(len(column.values), np.bool_)
             if infinite.any() or (not gaps and column.mark_absent().any()):
                 # whether each value is wrong, and last whether a missing one is, to which code -1 points
@@ -298,8 +298,8 @@ def _read_frame(table: Any, name: str) -> Any:
         if frame is table and hasattr(table, "__arrow_c_stream__") and hasattr(table, "column_names"):
             frame = nw.from_arrow(table, backend="pyarrow")  # a record batch: `from_native` does not take it
     except nw.exceptions.DuplicateError as problem:
-        said = " ".join(str(problem).split())
-        raise InvalidSamples(f"the {name} has two columns of the same name. Rename one ({said}).") from None
+        reason = " ".join(str(problem).split())
+        raise InvalidSamples(f"the {name} has two columns of the same name. Rename one ({reason}).") from None
     if isinstance(frame, nw.LazyFrame):
         raise InvalidSamples(
             f"{name} is a {type(table).__name__}, whose rows are not in memory; .collect() it first, or .compute() it."
@@ -343,14 +343,14 @@ def _read_series(series: Any, label: str) -> Column:
     # pandas finds the different values of strings faster once they are categories
     if not category and series.implementation.is_pandas_like():
         series = series.cast(nw.Categorical)  # 2 million strings: 1.2 s of processor time, not 2.1; slower for others
-    present, seen = ~series.is_null().to_numpy(), series.drop_nulls()
+    present, values = ~series.is_null().to_numpy(), series.drop_nulls()
     # the different values in the order in which they occur; of ordered categories all, in their order
-    distinct = seen.unique(maintain_order=True).to_list()
+    distinct = values.unique(maintain_order=True).to_list()
     if ordered:
         distinct = series.cat.get_categories().to_list()
     codes = np.full(len(series), -1)
     if distinct:
-        codes[present] = seen.replace_strict(distinct, list(range(len(distinct))), return_dtype=nw.Int64).to_numpy()
+        codes[present] = values.replace_strict(distinct, list(range(len(distinct))), return_dtype=nw.Int64).to_numpy()
     numbers = not ordered and all(isinstance(value, NUMBERS) for value in distinct)  # categories may be numbers
     return Column(np.array(distinct) if distinct and numbers else as_objects(distinct), codes, ordered)
 

@@ -18,7 +18,7 @@ from legendre.core.cells import first_cell
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels, as_objects, have_rank
 from legendre.core.memory import check_room
-from legendre.core.origin import PLAIN, Origin, device_of, host
+from legendre.core.origin import PLAIN, Origin, device_of, host, package_of
 from legendre.core.types import AnyArray, IntArray, Shape
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor
@@ -38,8 +38,8 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     The origin has the labels and the library of X; `names` and `levels` that the caller gives replace X's own.
     The values are not checked here; a file name and a table of rows are refused.
     """
-    root, kind = type(X).__module__.partition(".")[0], type(X).__name__
-    held = X
+    root, kind = package_of(X), type(X).__name__
+    array = X
     if isinstance(X, (str, PathLike)):
         raise InvalidTensor(
             f"X is the name of a file, {str(X)!r}. Read it first: np.load, ld.read_tns, pandas.read_csv."
@@ -49,15 +49,15 @@ def unwrap(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     if isinstance(X, SparseTensor):  # callers pass our own classes as well as those of xarray and pandas
         origin = X.origin
     elif root == "xarray":
-        held, origin = _read_data_array(X, kind)
+        array, origin = _read_data_array(X, kind)
     elif root == "pandas" and kind in ("Series", "DataFrame"):
-        held, origin = _read_pandas(X)
+        array, origin = _read_pandas(X)
     elif is_frame(X):
         raise InvalidTensor(f"X is a {kind} of {root}. {COUNT_ROWS}")
     else:
         origin = PLAIN
-    values = host(held)
-    device = device_of(held)
+    values = host(array)
+    device = device_of(array)
     if device is not origin.device:
         origin = replace(origin, device=device)
     if names is None and levels is None:
@@ -74,9 +74,9 @@ def is_frame(X: object) -> bool:
     return any(hasattr(type(X), name) for name in ("columns", "column_names", "to_batches"))
 
 
-def _rename(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
-    """Return the origin with the labels that the caller gives in place of X's own; `held` has the shape."""
-    shape = tuple(getattr(held, "shape", np.shape(held)))
+def _rename(values: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
+    """Return the origin with the labels that the caller gives in place of X's own; `values` has the shape."""
+    shape = tuple(getattr(values, "shape", np.shape(values)))
     labels = Labels.read(shape, names, levels, origin.of(shape))
     listed = levels.items() if isinstance(levels, Mapping) else enumerate(levels or ())
     ranked = {*origin.ranked, *(labels.find_mode(mode) for mode, given in listed if have_rank(given))}
@@ -133,13 +133,13 @@ def _read_pandas(X: Any) -> tuple[Any, Origin]:
             codes.append(index_codes[places])
             levels.append(index_labels)
     shape = tuple(map(len, levels))
-    held, notes = _lay_out(values.ravel(), codes, shape)
+    tensor, notes = _lay_out(values.ravel(), codes, shape)
     mode_names = None
     if any(name is not None for name in names):
         mode_names = [f"mode {k}" if name is None else name for k, name in enumerate(names)]
     labels = Labels.read(shape, mode_names, levels)
     form: Any = "series" if X.ndim == 1 else "table"
-    return held, Origin(
+    return tensor, Origin(
         labels, form=form, index=X.index.nlevels, own_names=tuple(names), notes=notes, ranked=tuple(ranked)
     )
 
@@ -213,9 +213,9 @@ def _check_cross_table(X: Any, values: AnyArray) -> None:
     """
     if _is_numbered(X.index) and not _is_numbered(X.columns) and X.columns.nlevels == 1 and len(X) > 0:
         names = [str(name) for name in X.columns]
-        some = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+        listed = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         raise InvalidTensor(
-            f"X is a DataFrame whose rows are only numbered, with columns {some}. {COUNT_ROWS} If it "
+            f"X is a DataFrame whose rows are only numbered, with columns {listed}. {COUNT_ROWS} If it "
             "is a matrix of values, name its rows (X.index) or pass X.to_numpy()."
         )
     known = np.nan_to_num(values)  # a sum of the others leaves out NaN

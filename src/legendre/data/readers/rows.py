@@ -14,7 +14,7 @@ from legendre.core.cells import index_type
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import Labels, sorted_levels
 from legendre.core.memory import check_room
-from legendre.core.origin import Origin, read_array
+from legendre.core.origin import Origin, package_of, read_array
 from legendre.core.types import AnyArray, IntArray
 from legendre.data.readers.encode import Column, Encoded, Table, encode, note_lost, read_table
 from legendre.data.sparse_tensor import SparseTensor, check_values, merge
@@ -94,12 +94,10 @@ def from_rows(
     SparseTensor: 1,000 entries > 0 of 1,099,511,627,776 cells (2 x 2 x 2 x 2 x ... x 2, 40 modes), int64
     """
     check_choice(missing, "missing", ("error", "drop"))
-    if not has_parts(data):
-        counted = _count(data, columns, counts, levels, missing)
-    elif counts is not None and not isinstance(counts, str):
+    in_parts = has_parts(data)
+    if in_parts and counts is not None and not isinstance(counts, str):
         raise InvalidSetting(f"counts of tables that come in parts are a column's name, got {type(counts).__name__}.")
-    else:
-        counted = _count_parts(data, columns, counts, levels, missing)
+    counted = (_count_parts if in_parts else _count)(data, columns, counts, levels, missing)
     if counted is None:
         raise InvalidSamples("there are no rows or no columns: there is nothing to count.")
     names = range(len(counted.tally) - 2) if counted.names is None else counted.names
@@ -107,7 +105,7 @@ def from_rows(
     if counted.found is None:
         raise InvalidSamples(f"no row is left. {notes[0]}")
     values = counted.found.values
-    for value in values[values != np.rint(values)][:1]:
+    for value in values[values != np.rint(values)][:1]:  # the first, if there is one
         notes = (*notes, f"X holds amounts, not counts: {value:g} is not a whole number.")
     return replace(counted.found, origin=replace(counted.found.origin, notes=notes))
 
@@ -139,8 +137,8 @@ def frame_origin(data: Any, names: tuple[str, ...] | None, found: Encoded) -> Or
 
     For other tables answers are NumPy arrays. `names` are those of the modes, ``None`` if the columns had none.
     """
-    labels = Labels(found.shape, names, found.levels if any(own is not None for own in found.levels) else None)
-    root = type(data).__module__.partition(".")[0]
+    labels = Labels(found.shape, names, found.levels if any(part is not None for part in found.levels) else None)
+    root = package_of(data)
     form: Any = {"pandas": "series", "polars": "rows", "pyarrow": "rows"}.get(root, "array")
     library = root if form == "rows" else "pandas"
     notes = note_lost(names or range(len(found.shape)), found.tally)
@@ -183,39 +181,45 @@ def _column_names(data: Any) -> list[Any] | None:
     return data.collect_schema().names() if hasattr(data, "collect_batches") else None
 
 
-def _count_parts(data: Any, columns: Any, *arguments: Any, together: int = 8) -> Counted | None:
+def _count_parts(data: Any, columns: Any, counts: Any, *others: Any) -> Counted | None:
     """Count the rows of one table after the other, or let dask do it where they are; `_count` has the arguments.
 
-    Only the columns that are needed are read. The counts of dask's parts are joined where they are, `together` at a
-    time: a tree, so that no process holds those of all parts.
+    Of a frame whose rows are not in memory only the columns that are needed are read.
     """
     if (names := _column_names(data)) is not None:
-        counts = arguments[0]
         columns = Table(names, 0, ()).choose(columns, counts)
         wanted = columns if counts is None else [*columns, counts]
         if hasattr(data, "to_delayed"):
-            import dask
-
-            count, join = dask.delayed(_count_part, pure=False), dask.delayed(_join, pure=False)
-            parts = [count(k, part, columns, *arguments) for k, part in enumerate(data[wanted].to_delayed())]
-            while len(parts) > 1:
-                parts = [join(parts[first : first + together]) for first in range(0, len(parts), together)]
-            found: Counted | None = dask.compute(*parts)[0]
-            return found
+            return _count_by_dask(data[wanted], columns, counts, *others)
         # few batches at a time are read ahead
         if hasattr(data, "to_batches"):
             data = data.to_batches(columns=wanted, batch_readahead=2, fragment_readahead=1)
         else:
             data = data.select(wanted).collect_batches(chunk_size=1 << 18)
-    parts = []
+    counted = []
     for k, table in enumerate(data):
-        parts.append(_count_part(k, table, columns, *arguments))
+        counted.append(_count_part(k, table, columns, counts, *others))
         # Joining takes time in proportion to all entries. If it waits until the new parts have as many entries as the
         # old ones, each entry is joined a logarithmic number of times only.
-        sizes = [0 if part is None or part.found is None else part.found.nnz for part in parts]
+        sizes = [0 if part is None or part.found is None else part.found.nnz for part in counted]
         if sum(sizes[1:]) >= sizes[0]:
-            parts = [_join(parts)]
-    return _join(parts)
+            counted = [_join(counted)]
+    return _join(counted)
+
+
+def _count_by_dask(frame: Any, *arguments: Any, together: int = 8) -> Counted | None:
+    """Count the rows of each part of a dask data frame where the part is; `arguments` are those of `_count`.
+
+    The counts are joined there too, `together` at a time: a tree, so that no process holds those of all parts.
+    """
+    import dask
+
+    count, join = dask.delayed(_count_part, pure=False), dask.delayed(_join, pure=False)
+    counted = [count(k, part, *arguments) for k, part in enumerate(frame.to_delayed())]
+    while len(counted) > 1:
+        counted = [join(counted[first : first + together]) for first in range(0, len(counted), together)]
+    found: Counted | None = dask.compute(*counted)[0]
+    return found
 
 
 def _count_part(k: int, table: Any, *arguments: Any) -> Counted | None:
@@ -231,45 +235,46 @@ def _join(counted: Sequence[Counted | None]) -> Counted | None:
 
     A mode whose levels differ between parts gets the levels of all parts, sorted, and codes are changed accordingly.
     """
-    some = [part for part in counted if part is not None]
-    if not some:
+    counts_of_parts = [part for part in counted if part is not None]
+    if not counts_of_parts:
         return None
-    names = some[0].names
-    for part in some:
-        if part.names != names or len(part.tally) != len(some[0].tally):
+    names = counts_of_parts[0].names
+    for part in counts_of_parts:
+        if part.names != names or len(part.tally) != len(counts_of_parts[0].tally):
             raise InvalidSamples(
-                f"the tables have different columns: {names or len(some[0].tally) - 2} first, then "
+                f"the tables have different columns: {names or len(counts_of_parts[0].tally) - 2} first, then "
                 f"{part.names or len(part.tally) - 2}. Name those that are modes: columns=[...]."
             )
-    tables = [part.found for part in some if part.found is not None]
+    tables = [part.found for part in counts_of_parts if part.found is not None]
     found = _add(tables) if len(tables) > 1 else next(iter(tables), None)
-    return Counted(names, np.sum([part.tally for part in some], axis=0), found)
+    return Counted(names, np.sum([part.tally for part in counts_of_parts], axis=0), found)
 
 
-def _add(parts: Sequence[SparseTensor]) -> SparseTensor:
+def _add(tensors: Sequence[SparseTensor]) -> SparseTensor:
     """Add up tensors with the same modes, whose levels may differ."""
-    first, size = parts[0], sum(part.nnz for part in parts)
+    first, size = tensors[0], sum(tensor.nnz for tensor in tensors)
     # codes and counts, the same sorted, and an order
     check_room(size, 2 * (first.cells.itemsize * len(first.shape) + 16), "a table of counts", "Name fewer columns.")
     columns, levels, ranked = [], [], []
-    for k, places in enumerate(zip(*(part.cells.T for part in parts), strict=True)):
-        listed: list[Any] = [part.levels[k] for part in parts if part.levels is not None]
+    for k, places in enumerate(zip(*(tensor.cells.T for tensor in tensors), strict=True)):
+        listed: list[Any] = [tensor.levels[k] for tensor in tensors if tensor.levels is not None]
         joined = listed[0] if listed else None  # None, as in all parts, where the caller gave the number of levels
         codes = np.concatenate(places)
         if joined is None or all(np.array_equal(some, joined) for some in listed):
             # all parts have the same levels, so that codes have the same meaning
-            ranked += [k] if all(k in part.origin.ranked for part in parts) else []
+            if all(k in tensor.origin.ranked for tensor in tensors):
+                ranked.append(k)
         else:
             # a part's levels follow those of the parts before it, so its codes move up by their number
             before = np.cumsum([0, *map(len, listed[:-1])])
             all_levels: AnyArray = np.concatenate(listed)
             name = k if first.names is None else first.names[k]
             joined = sorted_levels(all_levels, f"column {name!r} of several tables")
-            codes = Column(all_levels, codes + np.repeat(before, [part.nnz for part in parts])).codes_in(joined)
+            codes = Column(all_levels, codes + np.repeat(before, [tensor.nnz for tensor in tensors])).codes_in(joined)
             codes = codes.astype(index_type((len(joined),)))
         columns.append(codes)
         levels.append(joined)
     shape = tuple(size if joined is None else len(joined) for size, joined in zip(first.shape, levels, strict=True))
     labels = Labels(shape, first.names, None if first.levels is None else tuple(levels))
     origin = replace(first.origin, labels=labels, ranked=tuple(ranked))
-    return merge(columns, np.concatenate([part.values for part in parts]), shape, origin)
+    return merge(columns, np.concatenate([tensor.values for tensor in tensors]), shape, origin)

@@ -96,9 +96,9 @@ def deviances(n: FloatArray, log_mu: FloatArray) -> FloatArray:
     `log_mu` are logarithms of the means. If r is ``log(n / mu)``, a term is ``2 n (r - 1 + exp(-r))``, which loses no
     digits where mu is near n, and needs no mu that underflows.
     """
-    terms, seen = np.exp(log_mu), n > 0  # a cell without a count adds its mean
-    r = np.log(n[seen]) - log_mu[seen]
-    terms[seen] = n[seen] * (r + np.expm1(-r))
+    terms, positive = np.exp(log_mu), n > 0  # a cell without a count adds its mean
+    r = np.log(n[positive]) - log_mu[positive]
+    terms[positive] = n[positive] * (r + np.expm1(-r))
     return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
 
 
@@ -129,7 +129,7 @@ def chi_square_p(statistic: float, df: int) -> float:
     (0.05, 1.0)
     """
     # more than 10^300 degrees of freedom: a finite statistic is far below its mean, as it is for 10^300
-    return float(chdtrc(float(min(df, 10**300)), statistic)) if df > 0 else float("nan")
+    return float(chdtrc(float(min(df, 10**300)), statistic)) if df > 0 else math.nan
 
 
 def statistic_text(statistic: float, df: int) -> str:
@@ -199,7 +199,7 @@ def pair_with_means(fit: Decomposition, cells: IntArray, n: FloatArray) -> Count
 
     The means of all other cells enter as their sum alone: the total less the means that are listed.
     """
-    log_mu = fit._distribution.log_prob(cells) + float(np.log(fit.total))
+    log_mu = fit._distribution.log_prob(cells) + math.log(fit.total)
     # if every cell with probability is listed, the sum is exactly 0, and a difference would leave rounding errors
     every = len(n) == fit.model.support.n_cells - fit.n_vanishing
     return Counts(n, log_mu, 0.0 if every else max(fit.total - float(np.exp(log_mu).sum()), 0.0), cells)
@@ -231,9 +231,9 @@ def support_rank(fit: Decomposition) -> float:
     """
     # no cell vanishes: the two numbers are the same
     if fit._alive is None:
-        return float("nan") if fit.rank_is_bound else float(fit.rank)
+        return math.nan if fit.rank_is_bound else float(fit.rank)
     found = rank_of(fit.model, independent(fit.model))
-    return float(found.n) if found.exact else float("nan")
+    return float(found.n) if found.exact else math.nan
 
 
 def aic(log_likelihood: float, rank: float) -> float:

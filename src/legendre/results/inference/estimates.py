@@ -649,14 +649,14 @@ class Estimates(Storable):
         ('infinite, because of fitted zeros',)
         """
         # what the weights apply to: coefficients by name, log means of cells, or theta
-        fit, of, called = self.fit, "parameters", "contrast"
+        fit, kind, called = self.fit, "parameters", "contrast"
         if isinstance(weights, Mapping):
             if cells is not None:
                 raise InvalidQuery("contrast: weights by name are of coefficients, so cells= has no meaning.")
             known = coefficients_of(fit, "treatment", None)
             weights, called = _read_named_weights(weights, known.names)
         elif cells is not None:
-            known, of = log_means(fit, read_cells(fit.labels, cells, "contrast")), "cells"
+            known, kind = log_means(fit, read_cells(fit.labels, cells, "contrast")), "cells"
         else:  # theta itself: the identity, with a column of zeros before it for the constant
             known = Combinations((), np.eye(fit.n_params, 1 + fit.n_params, 1))
         size = len(known.weights)
@@ -664,12 +664,11 @@ class Estimates(Storable):
         if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] != size or not np.isfinite(rows).all():
             raise InvalidQuery(
                 f"contrast: weights have shape {rows.shape} and dtype {rows.dtype}; each row needs one finite number "
-                f"for each of the {size} {of}."
+                f"for each of the {size} {kind}."
             )
         names = [called] if len(rows) == 1 else [f"contrast {i + 1}" for i in range(len(rows))]
         # combinations of combinations: weights of coefficients or log means become weights of the constant and theta
-        offsets = (rows * known.offsets).sum(axis=1)
-        asked = Combinations(tuple(names), rows @ known.weights, offsets)
+        asked = Combinations(tuple(names), rows @ known.weights, (rows * known.offsets).sum(axis=1))
         return self._estimate(asked, confidence, exp=exp, what="contrast")
 
     def odds(

@@ -110,7 +110,7 @@ class Inference(Estimates):
     @property
     def dispersion(self) -> float:
         """How much more the counts vary than Poisson counts: ``x2 / df``; NaN without degrees of freedom."""
-        return self.x2 / self.df if self.df > 0 else float("nan")
+        return self.x2 / self.df if self.df > 0 else math.nan
 
     def _varies_too_little(self, surely: float = 1e-4, least: int = 10) -> bool:
         """Return whether X varies much less than counts do, as measurements that were taken for counts may.
@@ -156,7 +156,7 @@ class Inference(Estimates):
     @property
     def bic(self) -> float:
         """AIC with ``log N`` in place of 2."""
-        return self._penalise(float(np.log(self.fit.total)))
+        return self._penalise(math.log(self.fit.total))
 
     def _penalise(self, price: float) -> float:
         """Return AIC with a penalty of `price`, not 2, for each parameter and the constant; `step` minimises it."""
@@ -181,13 +181,7 @@ class Inference(Estimates):
             notes.append("the data chose the basis: p-values of fit are too large, those of parameters too small")
         return tuple(notes)
 
-    def bootstrap(
-        self,
-        n: int = 999,
-        rng: Rng = None,
-        *,
-        conditional: bool = False,
-    ) -> Bootstrap:
+    def bootstrap(self, n: int = 999, rng: Rng = None, *, conditional: bool = False) -> Bootstrap:
         """Draw tables of N counts from Q, fit the model to each, and compare their `g2` and `x2` with those of X.
 
         The p-values do not rely on the chi-square distribution.
@@ -212,7 +206,7 @@ class Inference(Estimates):
         0.1
         """
         self._check_table("bootstrap")
-        fit, drawn = self.fit, []
+        fit, statistics = self.fit, []
         check_flag(conditional, "conditional")
         check_int(n, "bootstrap: n", 1)
         random = generator_from(rng)
@@ -224,23 +218,22 @@ class Inference(Estimates):
                 "bootstrap(conditional=True) draws tables with the margins of X, which is done",
                 "Leave conditional out",
             )
-            own = self.counts.grid(fit.shape).astype(np.int64)
             # here all cells are in the support, so a flattened table has the order of `cells`
-            tables = map(np.ravel, draw_tables(own, margins, n, random))
+            tables = map(np.ravel, draw_tables(self.counts.grid(fit.shape).astype(np.int64), margins, n, random))
         else:
             q = np.exp(fit._distribution.log_prob(cells))
             check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
             tables = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
         for table in tables:
             # a table with the same margins as X has the same fit
-            other = fit if conditional else fit._fit_part(np.arange(fit.n_params), table)
-            if other.converged:
-                counts = pair_with_means(other, cells[table > 0], table[table > 0])
-                drawn.append((counts.g2(), counts.x2()))
-        if not drawn:
+            refit = fit if conditional else fit._fit_part(np.arange(fit.n_params), table)
+            if refit.converged:
+                counts = pair_with_means(refit, cells[table > 0], table[table > 0])
+                statistics.append((counts.g2(), counts.x2()))
+        if not statistics:
             raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
-        g2, x2 = np.transpose(drawn)
-        return Bootstrap(self, g2, x2, n - len(drawn), conditional)
+        g2, x2 = np.transpose(statistics)
+        return Bootstrap(self, g2, x2, n - len(statistics), conditional)
 
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
@@ -272,8 +265,8 @@ class Inference(Estimates):
         ways = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())
         # the model has no term for these variables: each case has any combination of their levels with equal chance
         uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
-        own = _compute_log_integral(counts + prior, margins) - _compute_log_integral(prior, margins)
-        return ways + own - float(counts.sum()) * math.log(uniform)
+        ratio = _compute_log_integral(counts + prior, margins) - _compute_log_integral(prior, margins)
+        return ways + ratio - float(counts.sum()) * math.log(uniform)
 
     def residuals(self, kind: str = "pearson", cells: Any = None, *, indices: bool = False) -> Any:
         """Return the residuals of all cells, in the form of X, NaN outside the support; or those of some cells.
@@ -305,7 +298,7 @@ class Inference(Estimates):
             index = fit.model.support.cells()
         else:
             index = read_cells(fit.labels, cells, "residuals", indices)
-        log_mu = fit._distribution.log_prob(index) + float(np.log(fit.total))
+        log_mu = fit._distribution.log_prob(index) + math.log(fit.total)
         alive = log_mu > -np.inf
         # cells outside the support have NaN; those that vanish have mean and count 0, so residual 0, but none adjusted
         found = np.where(fit.model.support.contains(index) & (kind != "adjusted"), 0.0, np.nan)
@@ -314,9 +307,9 @@ class Inference(Estimates):
         if kind == "deviance":
             found[alive] = np.sign(found[alive]) * np.sqrt(deviances(n, log_mu))
         if kind == "adjusted":
-            parts = np.array_split(index[alive], 1 + len(log_mu) * fit.n_params // (1 << 22))  # to bound the memory
+            blocks = np.array_split(index[alive], 1 + len(log_mu) * fit.n_params // (1 << 22))  # to bound the memory
             root = self.information.root
-            variances = [np.square(log_means(fit, part).weights @ root).sum(axis=1) for part in parts]
+            variances = [np.square(log_means(fit, block).weights @ root).sum(axis=1) for block in blocks]
             leverage = np.concatenate(variances) * np.exp(log_mu)  # the variance of log mu, times mu
             # a leverage of 1 up to rounding: the model fits such a count exactly, whatever it is
             found[alive] /= np.sqrt(np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan))
@@ -460,13 +453,13 @@ class Bootstrap(Printed):
         return [NamedValues("Exact test given the margins" if self.conditional else "Parametric bootstrap", rows)]
 
 
-def _estimate_p_value(drawn: FloatArray, own: float, same: float = 1e-9) -> float:
-    """Return a Monte Carlo p-value: the share of drawn statistics that are at least X's own, with X counted as one.
+def _estimate_p_value(drawn: FloatArray, observed: float, same: float = 1e-9) -> float:
+    """Return a Monte Carlo p-value: the share of drawn statistics that are at least X's, with X counted as one.
 
     Tables with equal statistics must count, so a statistic that is lower than X's by a relative or absolute `same` is
     taken as equal: rounding causes differences of that size.
     """
-    return (1.0 + float((drawn >= own * (1.0 - same) - same).sum())) / (1.0 + len(drawn))
+    return (1.0 + float((drawn >= observed * (1.0 - same) - same).sum())) / (1.0 + len(drawn))
 
 
 def _find_product_margins(fit: Decomposition, asked: str, instead: str) -> list[Modes]:
@@ -476,13 +469,13 @@ def _find_product_margins(fit: Decomposition, asked: str, instead: str) -> list[
     All cells must be in the support, with no base measure, and no levels may be merged. Other models are refused:
     `asked` begins the error, and `instead` ends it with advice.
     """
-    found, merged = generating_margins(fit.model) if fit.n_params else [], fit.model.quotient.merged_shape
+    found, merged_shape = generating_margins(fit.model) if fit.n_params else [], fit.model.quotient.merged_shape
     margins = None if found is None else running_order(found)
     if (
         not fit.model.support.full
         or fit.model.base is not None
         or margins is None
-        or any(merged[k] != fit.shape[k] for group in margins for k in group)
+        or any(merged_shape[k] != fit.shape[k] for group in margins for k in group)
     ):
         raise InvalidQuery(
             f"{asked} for decomposable models on all cells of a table: those whose margins form a tree, such as "
@@ -504,17 +497,17 @@ def draw_tables(counts: IntArray, margins: list[Modes], n: int, random: np.rando
     strides = np.array(counts.strides) // counts.itemsize
     for _ in range(n):
         rows = np.zeros_like(cases)  # the levels of the cases that are drawn
-        seen = list[int]()
+        done = list[int]()  # the modes that `rows` has levels of
         for group in margins:
-            new, shared = [k for k in group if k not in seen], [k for k in group if k in seen]
-            given, taken = (some[:, shared] @ strides[shared] for some in (cases, rows))
+            new, shared = [k for k in group if k not in done], [k for k in group if k in done]
+            of_cases, of_rows = (table[:, shared] @ strides[shared] for table in (cases, rows))
             # both are sorted by the shared levels, which occur equally often; X's cases in random order within each
-            dealt = cases[np.lexsort((random.random(len(cases)), given))]
-            rows[np.argsort(taken, kind="stable")[:, None], new] = dealt[:, new]
-            seen += new
+            dealt = cases[np.lexsort((random.random(len(cases)), of_cases))]
+            rows[np.argsort(of_rows, kind="stable")[:, None], new] = dealt[:, new]
+            done += new
         # variables in no term have uniform levels
         for k in range(counts.ndim):
-            if k not in seen:
+            if k not in done:
                 rows[:, k] = random.integers(0, counts.shape[k], len(rows))
         yield np.bincount(rows @ strides, minlength=counts.size).reshape(counts.shape).astype(np.float64)
 

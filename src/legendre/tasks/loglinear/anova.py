@@ -98,8 +98,9 @@ class Anova(Printed):
         """
         columns: dict[str, list[Any]]
         if all(isinstance(m, Inference) for m in self.models):
-            listed = ("df", "g2", "g2_p_value", "aic", "bic")
-            columns = {name: [getattr(m, name) for m in self.models] for name in listed}
+            columns = {
+                name: [getattr(m, name) for m in self.models] for name in ("df", "g2", "g2_p_value", "aic", "bic")
+            }
         else:
             columns = {"n_params": [_get_fit(m).n_params for m in self.models], "kl": self.kl.tolist()}
             columns |= {name: [np.nan, *getattr(self, name)] for name in ("explained", "share")}
@@ -203,14 +204,14 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     ordered = fits[::-1] if more < 0 else fits
     for pair in pairwise(ordered):
         _check_same_data(*pair)
-    tests = tuple(compare(*pair) for pair in pairwise(ordered)) if nested else ()
+    tests = tuple(compare_nested(*pair) for pair in pairwise(ordered)) if nested else ()
     ground = "uniform" if first.model.base is None else "base measure"
     recipes = [fit.recipe if fit.n_params else ground for fit in map(_get_fit, ordered)]
     names = tuple(getattr(fit, "formula", recipe) for fit, recipe in zip(ordered, recipes, strict=True))
     return Anova(tuple(ordered), tests, names)
 
 
-def compare(small: Any, large: Any) -> LikelihoodRatio:
+def compare_nested(small: Any, large: Any) -> LikelihoodRatio:
     """Make the likelihood ratio test of a fit against a larger one of the same data that contains it.
 
     The degrees of freedom are counted on the cells with positive probability in the smaller fit. The statistic is NaN
@@ -295,8 +296,8 @@ def _collect_data(model: Any) -> dict[str, AnyArray]:
 
 def _write_levels(labels: Labels, k: int) -> str:
     """Write the labels of a mode; for indices of X in their order only the last, since there may be 10^9 of them."""
-    own = labels._own_levels(k)  # None for such indices
-    levels = [] if own is None else own.tolist()
+    given = labels._own_levels(k)  # None for such indices
+    levels = [] if given is None else given.tolist()
     return f"0 to {labels.shape[k] - 1}" if levels == list(range(len(levels))) else str(levels)
 
 
@@ -348,8 +349,7 @@ def _count_on_face(basis: Terms, fit: Decomposition) -> Rank:
     # probability where that one does
     both = column_terms([*basis.columns(), *fit.model.terms.columns()], len(fit.shape))
     model = Model.of(support, None, both.cells, ties=both.ties)
-    merged = "anova: a grid merged along both bases"
-    check_room(model.n_cells, 24, merged, "Compare bases with fewer cells.")
+    check_room(model.n_cells, 24, "anova: a grid merged along both bases", "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
     face = model.on_face(model.alive & fit.model.on_grid(fit._alive)[np.ix_(*inside)])
     within = face.with_columns(basis.places_in(both))  # the features of `basis` alone

@@ -25,6 +25,7 @@ from legendre.core.types import Shape
 from legendre.model.cliques.graph import clique_tree
 
 Term = frozenset[int]
+TermSet = frozenset[Term]
 R_WORDS = {
     "offset": "pass the factors themselves as base=exposure.",
     "I": "pass a function of levels by its name, features={'name': lambda a: ...}.",
@@ -65,10 +66,10 @@ class FunctionTerm:
         The basis finds its variables by name when it is applied to a table.
         """
         if self.name in features:
-            own = features[self.name]
-            if own is LOST:
+            feature = features[self.name]
+            if feature is LOST:
                 raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
-            made: Any = features_of({self.text: own}, modes=[name for _, name in self.args] or None)
+            made: Any = features_of({self.text: feature}, modes=[name for _, name in self.args] or None)
         else:
             make = getattr(ties, self.name)
             try:
@@ -84,7 +85,7 @@ class Formula:
     """A log-linear model: the terms and functions that a formula over the variables of a table stands for."""
 
     names: tuple[str, ...]  # the variables, in the order of the table
-    terms: frozenset[Term] = frozenset()
+    terms: TermSet = frozenset()
     functions: tuple[FunctionTerm, ...] = ()
     features: Mapping[str, Any] = field(default_factory=dict, compare=False)  # the caller's own, by name
     hierarchical: bool = True  # whether each term also stands for all terms that it contains
@@ -116,10 +117,10 @@ class Formula:
     def __str__(self) -> str:
         """Write the model as a formula that `read_formula` reads; if it is hierarchical, by its largest terms."""
         if self.hierarchical:
-            parts = ["*".join(map(quote, group)) for group in self.generators]
+            texts = ["*".join(map(quote, group)) for group in self.generators]
         else:
-            parts = [self.name(term) for term in sort_terms(self.terms)]
-        return " + ".join([*parts, *map(str, self.functions)]) or "1"
+            texts = [self.name(term) for term in sort_terms(self.terms)]
+        return " + ".join([*texts, *map(str, self.functions)]) or "1"
 
     def basis(self, shape: Shape) -> Basis:
         """Make the basis of the model on a table of this shape.
@@ -137,7 +138,7 @@ class Formula:
             basis = basis | function.basis(self.features)
         return basis
 
-    def read_scope(self, scope: Any) -> frozenset[Term] | None:
+    def read_scope(self, scope: Any) -> TermSet | None:
         """Read the scope of a search, the formula of the largest model that it may reach, and return its terms.
 
         ``None`` stands for all interactions. A scope that does not contain this model is refused.
@@ -146,7 +147,7 @@ class Formula:
             return None
         every = _list_variables(self.names)
         allowed = read_formula(scope, self.names, dot=Formula(self.names, every, features=self.features)).terms
-        # the error names the first term that the scope lacks
+        # the error names the first term that the scope lacks, if it lacks one
         for term in sort_terms(self.terms - allowed)[:1]:
             raise InvalidQuery(f"the scope {scope!r} does not contain the model: {self.name(term)} is missing.")
         return allowed
@@ -158,7 +159,7 @@ class Formula:
         """
         return [("drop", self.name(term), replace(self, terms=self.terms - {term})) for term in self.largest]
 
-    def list_larger(self, scope: frozenset[Term] | None) -> list[Neighbour]:
+    def list_larger(self, scope: TermSet | None) -> list[Neighbour]:
         """List the hierarchical models with one more term of the scope: "add", the term's name, and the model.
 
         `add1` fits them, and so does each step of a search. A scope of ``None`` has all terms.
@@ -169,7 +170,7 @@ class Formula:
         ready = [t for t in found if (scope is None or t in scope) and all(t - {k} in known for k in t)]
         return [("add", self.name(term), replace(self, terms=self.terms | {term})) for term in sort_terms(ready)]
 
-    def list_graphs(self, scope: frozenset[Term] | None) -> list[Neighbour]:
+    def list_graphs(self, scope: TermSet | None) -> list[Neighbour]:
         """List the decomposable models whose graphs have one edge less or more than this model's graph.
 
         Each comes with "drop" or "add" and the name of the edge, a pair of variables. A graph is decomposable if every
@@ -187,25 +188,28 @@ class Formula:
         found = []
         for a, b in combinations(range(n), 2):
             edge, shared = Term([a, b]), near[a] & near[b]
-            if edge in edges:
-                action, possible = "drop", all(Term(pair) in edges for pair in combinations(shared, 2))
-                terms = frozenset(term for term in self.terms if not edge <= term)
+            if edge in edges and all(Term(pair) in edges for pair in combinations(shared, 2)):
+                action, terms = "drop", frozenset(term for term in self.terms if not edge <= term)
+            elif edge not in edges and _separates(shared, near, a, b):
+                action, terms = "add", self.terms | {edge} | {edge | part for part in add_contained([shared], n)}
             else:
-                action, seen, waiting = "add", {a, *shared}, [a]
-                while waiting:  # search the graph from a without passing through common neighbours
-                    reached = near[waiting.pop()] - seen
-                    seen |= reached
-                    waiting += reached
-                possible = b not in seen
-                terms = (
-                    self.terms | {edge | part for part in add_contained([shared], n)} | {edge} if possible else edges
-                )
-            if possible and (scope is None or terms <= scope):
+                continue
+            if scope is None or terms <= scope:
                 found.append((action, self.name(edge), replace(self, terms=terms)))
         return found
 
 
-# a model with one term less or more: "drop" or "add", the name of the term, and the model
+def _separates(shared: Term, near: Sequence[Term], a: int, b: int) -> bool:
+    """Decide whether each path from a to b goes through one of the variables `shared`; `near` has all neighbours."""
+    known, waiting = {a, *shared}, [a]
+    while waiting:
+        reached = near[waiting.pop()] - known
+        known |= reached
+        waiting += reached
+    return b not in known
+
+
+# a model with one term, or one edge of a graph, less or more: "drop" or "add", its name, and the model
 Neighbour = tuple[str, str, Formula]
 
 
@@ -214,12 +218,12 @@ def sort_terms(terms: Iterable[Term]) -> list[Term]:
     return sorted(terms, key=lambda term: (len(term), sorted(term)))
 
 
-def _list_variables(names: Sequence[str]) -> frozenset[Term]:
+def _list_variables(names: Sequence[str]) -> TermSet:
     """List the terms of the model of independence, one for each variable: what a dot in a formula stands for."""
     return frozenset(Term([k]) for k in range(len(names)))
 
 
-def add_contained(terms: Iterable[Term], n: int) -> frozenset[Term]:
+def add_contained(terms: Iterable[Term], n: int) -> TermSet:
     """Add to each term on n variables all terms that it contains but the empty one, as a hierarchical model requires.
 
     Terms of so many variables that their subsets cannot be listed are refused.
@@ -227,7 +231,7 @@ def add_contained(terms: Iterable[Term], n: int) -> frozenset[Term]:
     return frozenset(map(Term, list_subsets(map(tuple, terms), (2,) * n, n)))
 
 
-def terms_of_graph(edges: frozenset[Term], n: int) -> frozenset[Term]:
+def terms_of_graph(edges: TermSet, n: int) -> TermSet:
     """List the terms of the graphical model of a graph on n variables: all sets of variables that lie in a clique.
 
     If a cycle of four or more variables has no chord, chords are added first; the answer then has more edges.
@@ -273,12 +277,12 @@ def read_formula(
             "features must be a dict of names and functions or arrays, such as {'near': lambda a, b: abs(a - b) < 2}; "
             f"got {features!r}."
         )
-    own = dict(features or {})
-    for name in own.keys() & {*ties.__all__, *names}:
+    given = dict(features or {})
+    for name in given.keys() & {*ties.__all__, *names}:
         what = "a variable" if name in names else "an association model"
         raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
     dot = dot or Formula(tuple(names), _list_variables(names))
-    reader = _Reader(dot, {**dot.features, **own})
+    reader = _Reader(dot, {**dot.features, **given})
     if isinstance(formula, str):
         try:
             found = reader.read_all(formula)
@@ -290,14 +294,14 @@ def read_formula(
         groups = (Term(_find_variable(str(name), names) for name in group) for group in _read_groups(formula))
         found = Formula(dot.names, frozenset(groups))
     used = {f.name: reader.features[f.name] for f in found.functions if f.name in reader.features}
-    for name in own.keys() - used.keys():
+    for name in given.keys() - used.keys():
         raise InvalidBasis(
             f"the formula {formula!r} does not name the feature {name!r}. Write {name}(a, b) with the variables that "
             f"it depends on, or {name} alone if it depends on all of them, in the order of the table."
         )
     written = found.terms - {Term()}  # the constant is in every model
     terms = add_contained(written, len(names)) if hierarchical else written
-    # a term that was removed must not come back as part of a larger one
+    # a term that was removed must not come back as part of a larger one: the error names the first that would
     for lost in sort_terms(reader.removed & (terms - written))[:1]:
         above = found.name(next(term for term in sort_terms(written) if lost < term))
         raise InvalidBasis(
@@ -466,7 +470,7 @@ class _Reader:
                 found = found + other
             elif sign == "-":
                 # a term may be removed only if it, or a term that contains it, is there
-                lost = [found.name(t) for t in other.terms if t and not any(t <= own for own in found.terms)]
+                lost = [found.name(t) for t in other.terms if t and not any(t <= term for term in found.terms)]
                 for name in sorted([*lost, *(str(f) for f in other.functions if f not in found.functions)]):
                     raise InvalidBasis(f"it removes {name}, which is not in it.")
                 found = found - other

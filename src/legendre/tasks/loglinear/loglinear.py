@@ -22,7 +22,7 @@ from legendre.core.errors import (
     refuse_arguments,
     warn,
 )
-from legendre.core.origin import Origin
+from legendre.core.origin import Origin, package_of
 from legendre.core.text import NamedValues, Table, list_words, shorten
 from legendre.core.types import frozen
 from legendre.data.dense import observe
@@ -42,7 +42,7 @@ from legendre.results.inference.estimates import Information
 from legendre.results.inference.result import Inference
 from legendre.solvers.loop import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
-from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio, compare
+from legendre.tasks.loglinear.anova import Anova, LikelihoodRatio, compare_nested
 from legendre.tasks.loglinear.formula import (
     LOST,
     Formula,
@@ -162,37 +162,47 @@ def loglinear(
     columns = [columns] if isinstance(columns, str) else columns
     check_choice(missing, "missing", ("error", "drop", "em"))
     left = left_side(formula)
-    # a table: its entries are the counts
-    if not _has_rows(data, columns, counts):
-        if left is not None or counts is not None or columns is not None:
-            asked = f"the formula names {left!r} before ~" if left else "columns= or counts= is passed"
-            raise InvalidSamples(
-                f"{asked}, but a {type(data).__name__} is read as a table, which has its variables and its counts: "
-                "only a data frame has columns. Leave it out."
+    table: Observation | Incomplete
+    if _has_rows(data, columns, counts):
+        if left is not None and counts is not None:
+            raise InvalidBasis(
+                f"the formula {formula!r} names the counts {left!r}, and counts= is passed too. Pass one."
             )
+        if columns is None and (named := list_names(formula)) is not None:
+            columns = [name for name in named if not (isinstance(features, Mapping) and name in features)]
+        table = _count_frame(data, columns, left if counts is None else counts, levels, missing, support, base)
+    elif left is not None or counts is not None or columns is not None:
+        asked = f"the formula names {left!r} before ~" if left else "columns= or counts= is passed"
+        raise InvalidSamples(
+            f"{asked}, but a {type(data).__name__} is read as a table, which has its variables and its counts: "
+            "only a data frame has columns. Leave it out."
+        )
+    else:
         table = _read_counts(data, support, base, names, levels)
-        model = read_formula(formula, table.labels.names or (), features, hierarchical=hierarchical)
-        return fit_table(table, model, tol)
-    # a data frame: its rows are counted
-    if left is not None and counts is not None:
-        raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed too. Pass one.")
-    if columns is None and (named := list_names(formula)) is not None:
-        columns = [name for name in named if not (isinstance(features, Mapping) and name in features)]
-    how: Any = "keep" if missing == "em" else missing
+    model = read_formula(formula, table.labels.names or (), features, hierarchical=hierarchical)
+    return fit_table(table, model, tol)
+
+
+def _count_frame(
+    data: Any, columns: Any, counts: Any, levels: Any, missing: Any, support: Any, base: Any
+) -> Observation | Incomplete:
+    """Count the rows of a data frame into a table, or as `Incomplete` if rows that lack a value are to be used.
+
+    The arguments are those of `loglinear`.
+    """
     if isinstance(base, str):
         if columns is None:
-            columns = [name for name in read_table(data).names if name not in (base, left, counts)]
+            columns = [name for name in read_table(data).names if name not in (base, counts)]
         base = from_rows(data, columns, base, levels=levels, missing="drop").toarray()
-    origin, patterns = count_cases(data, columns, left if counts is None else counts, levels=levels, missing=how)
+    missing = "keep" if missing == "em" else missing
+    origin, patterns = count_cases(data, columns, counts, levels=levels, missing=missing)
     if not patterns:
         raise InvalidSamples("no row counts: each has a count of 0 or lacks every value, so there is nothing to fit.")
-    variables = origin.of(()).names or ()
-    model = read_formula(formula, variables, features, hierarchical=hierarchical)
     support, base = align_with(support, origin), align_with(base, origin)
     # rows are grouped by the variables they have; one group with all variables means that no row lacks a value
-    if [pattern.modes for pattern in patterns] != [tuple(range(len(variables)))]:
-        return fit_rows(_read_incomplete(origin, patterns, support, base), model, tol)
-    return fit_table(replace(observe(patterns[0].counts, support, base), origin=origin), model, tol)
+    if [pattern.modes for pattern in patterns] != [tuple(range(origin.of(()).n_modes))]:
+        return _read_incomplete(origin, patterns, support, base)
+    return replace(observe(patterns[0].counts, support, base), origin=origin)
 
 
 def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
@@ -203,7 +213,7 @@ def _has_rows(data: Any, columns: Any, counts: Any) -> bool:
     """
     if isinstance(data, np.ndarray) or not (isinstance(data, Mapping) or is_frame(data)):
         return False
-    if not type(data).__module__.startswith("pandas") or counts is not None or columns is not None:
+    if package_of(data) != "pandas" or counts is not None or columns is not None:
         return True
     numbers = all(str(kind)[:3].lower() in ("int", "uin", "flo") for kind in data.dtypes)
     return not numbers or (type(data.index).__name__ == "RangeIndex" and data.columns.nlevels == 1)
@@ -435,7 +445,7 @@ class LogLinear(Inference):
         if self.em is None:
             return 0.0
         found = self.em.likelihood.find_shares(self.em.q)
-        return float("nan") if found is None else 1.0 - float(found[0].min(initial=1.0))
+        return math.nan if found is None else 1.0 - float(found[0].min(initial=1.0))
 
     @property
     def local_maximum(self) -> bool:
@@ -474,8 +484,8 @@ class LogLinear(Inference):
         df = int((data.margins @ data.inside > 0).sum()) - len(data.patterns) - data.count_free(data.inside)
         best = 0.0
         for pattern in data.patterns:
-            seen = pattern.counts[pattern.counts > 0]
-            best += float(seen @ np.log(seen / seen.sum()))
+            counts = pattern.counts[pattern.counts > 0]
+            best += float(counts @ np.log(counts / counts.sum()))
         # path[-1] is this model's log-likelihood, and that of the saturated model is higher by g2 / 2
         return LikelihoodRatio(max(2.0 * (best - self.em.path[-1]) - self.g2, 0.0), df)
 
@@ -497,9 +507,7 @@ class LogLinear(Inference):
 
     def refit(self, model: Formula) -> LogLinear:
         """Fit another model to the same table, or the same rows, as this one."""
-        if self.em is not None:
-            return fit_rows(self.em.likelihood.data, model, self.tol)
-        return fit_table(self.fit._observed, model, self.tol)
+        return fit_table(self.fit._observed if self.em is None else self.em.likelihood.data, model, self.tol)
 
     def drop1(self, **others: Never) -> Anova:
         """Leave out each term in turn, unless another term contains it, to see how much worse the model fits.
@@ -517,10 +525,10 @@ class LogLinear(Inference):
         """
         refuse_arguments("drop1", others)
         self._check_hierarchical("drop1")
-        own = self.model
+        model = self.model
         # `list_smaller` leaves functions out, because `step` never drops them
-        without = [("drop", str(f), own - Formula(own.names, functions=(f,))) for f in own.functions]
-        return self._compare_each(own.list_smaller() + without, "without")
+        without = [("drop", str(f), model - Formula(self.names, functions=(f,))) for f in model.functions]
+        return self._compare_each(model.list_smaller() + without, "without")
 
     def add1(self, scope: str | Sequence[Any] | None = None) -> Anova:
         """Compare the model with those that have one more term of a scope, by default of all interactions.
@@ -539,12 +547,12 @@ class LogLinear(Inference):
     def _compare_each(self, moves: list[Neighbour], head: str) -> Anova:
         """Fit the models that are one move away, and test each against this one, for `drop1` and `add1`.
 
-        A move is "add" or "drop", the name of a term, and the model. `head` is the head of the column of terms.
+        `head` is the head of the column of terms.
         """
         fits, tests = [], []
         for action, _, other in moves:
             fits.append(self.refit(other))
-            tests.append(compare(fits[-1], self) if action == "drop" else compare(self, fits[-1]))
+            tests.append(compare_nested(fits[-1], self) if action == "drop" else compare_nested(self, fits[-1]))
         return Anova((self, *fits), tuple(tests), ("nothing", *(name for _, name, _ in moves)), head)
 
     def _check_hierarchical(self, asked: str) -> None:
@@ -599,12 +607,12 @@ class LogLinear(Inference):
         if isinstance(criterion, str):
             named = criterion.lower()  # R writes AIC and BIC
             check_choice(named, "step: criterion, if it is not what a parameter costs,", ("aic", "bic"))
-            price = 2.0 if named == "aic" else float(np.log(self.fit.total))
+            price = 2.0 if named == "aic" else math.log(self.fit.total)
         else:
             price = check_number(criterion, "step: criterion", 0.0)
         largest = self.model.read_scope(scope)
         unwanted = {"forward": "drop", "backward": "add"}.get(direction)
-        own, lowest, path = self.model, self._penalise(price), list[Move]()
+        current, lowest, path = self.model, self._penalise(price), list[Move]()
         # an edge changes the likelihood of complete tables by a formula: no model is fitted before the search ends
         closed = type == "decomposable" and self.em is None and self.fit.model.whole
         table = self.fit._observed.dense.values if closed else np.empty(0)
@@ -616,30 +624,35 @@ class LogLinear(Inference):
             return float(xlogy(n, n).sum())
 
         def change_of(other: Formula) -> float:
-            """Return by how much another model changes the criterion."""
+            """Return by how much another model, one move away from the current one, changes the criterion.
+
+            In closed form: the larger model has one more edge {a, b}, in a single clique C, and the smaller one makes a
+            and b independent given the rest of C. So the log-likelihoods differ by the sums of n log n over the margins
+            of C and of C without both, less those over C without a and over C without b.
+            """
             if not closed:
                 return float(self.refit(other)._penalise(price) - lowest)
-            changed = own.terms ^ other.terms
+            changed = current.terms ^ other.terms
             edge, clique = min(changed, key=len), max(changed, key=len)
-            parts = [log_sum(clique), log_sum(clique - edge), *(-log_sum(clique - {k}) for k in edge)]
+            gain = log_sum(clique) + log_sum(clique - edge) - sum(log_sum(clique - {k}) for k in edge)
             df = math.prod(table.shape[k] - (k in edge) for k in clique)
-            cost = float(price * df - 2.0 * sum(parts))
+            cost = float(price * df - 2.0 * gain)
             return cost if edge in other.terms else -cost
 
         while True:
             if type == "decomposable":
-                found = own.list_graphs(largest)
+                moves = current.list_graphs(largest)
             else:
-                found = own.list_smaller() + own.list_larger(largest)
-            found = [move for move in found if move[0] != unwanted]
-            changes = np.array([change_of(other) for _, _, other in found])
+                moves = current.list_smaller() + current.list_larger(largest)
+            moves = [move for move in moves if move[0] != unwanted]
+            changes = np.array([change_of(other) for _, _, other in moves])
             # nothing lowers the criterion; `not <` ends the search also at NaN, where a rank is not known
             if not changes.min(initial=0.0) < -rounding:
-                return replace(self.refit(own) if path else self, path=tuple(path))
+                return replace(self.refit(current) if path else self, path=tuple(path))
             first = int(np.argmax(changes <= changes.min() + rounding))  # the first of those that are equal to the best
-            action, name, own = found[first]
+            action, name, current = moves[first]
             lowest += float(changes[first])
-            path.append(Move(action, name, lowest, float(changes[first]), str(own)))
+            path.append(Move(action, name, lowest, float(changes[first]), str(current)))
 
     # --- in print ----------------------------------------------------------------------------------------------------
 
@@ -654,8 +667,8 @@ class LogLinear(Inference):
 
     def _describe(self) -> NamedValues:
         """Lay out the printed form: the table, tests of fit, criteria and all warnings; empty entries are left out."""
-        labels, share, mcar, rows = self.fit.labels, self.missing_information, self.mcar, []
-        ((_, modes),) = modes_row(labels)  # variables always have names
+        share, mcar, rows = self.missing_information, self.mcar, []
+        ((_, modes),) = modes_row(self.fit.labels)  # variables always have names
         # complete rows first, then patterns of missing values from the most frequent on
         for pattern in sorted(self._patterns, key=lambda p: (len(p.modes) < len(self.names), -p.total)):
             lost = [name for k, name in enumerate(self.names) if k not in pattern.modes]
@@ -663,33 +676,37 @@ class LogLinear(Inference):
         lacking = (
             "not known: some fitted counts tend to 0" if np.isnan(share) else f"at most {share:.1%} in any direction"
         )
-        absent = [name for k, name in enumerate(self.names) if not any(k in term for term in self.model.terms)]
-        few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
-        said = [
+        entries = [
             ("table", f"{modes}, N = {self.fit.total:.0f}"),
             ("rows", shorten(", ".join(rows), 160)),
             *self._statistic_rows("G2", "X2"),
             ("missing information", lacking if rows else ""),
             ("MCAR", statistic_text(mcar.statistic, mcar.df) if mcar.df > 0 else ""),
             ("status", self._describe_status()),
+            *(("note", note) for note in (*self._notes_on_model(), *self.notes, *self.fit.origin.notes)),
         ]
-        notes = []
-        if absent and not self.model.functions:
-            notes.append(f"not in the model, so all levels have equal means: {', '.join(absent)}")
-        if self.rank < self.fit.n_params:
-            notes.append(f"{few}: those that depend on each other have no estimate of their own")
-        for function in self.model.functions:
-            scored = [labels.find_mode(name) for key, name in function.args if not key and function.name == "uniform"]
-            bare = [k for k in scored if k not in self.fit.origin.ranked and are_names(labels.levels_of(k))]
-            if bare:
-                words = list_words([labels.mode(k) for k in bare])
-                notes.append(f"{function} takes the levels of {words} as ordered and equally spaced")
-        said += [("note", note) for note in (*notes, *self.notes, *self.fit.origin.notes)]
         brackets = " ".join(f"[{' '.join(group)}]" for group in self.generators)
         functions = "".join(f" + {function}" for function in self.model.functions)
         brackets = brackets or ("[1]" if functions else "[1] (equal means)")
         model = shorten(brackets + functions if self.hierarchical else self.formula, 160)
-        return NamedValues(f"Log-linear model {model}", [(name, value) for name, value in said if value])
+        return NamedValues(f"Log-linear model {model}", [(name, text) for name, text in entries if text])
+
+    def _notes_on_model(self) -> list[str]:
+        """List warnings about the formula: variables without a term, dependent parameters, names taken as a scale."""
+        absent = [name for k, name in enumerate(self.names) if not any(k in term for term in self.model.terms)]
+        notes, labels = [], self.fit.labels
+        if absent and not self.model.functions:
+            notes.append(f"not in the model, so all levels have equal means: {', '.join(absent)}")
+        if self.rank < self.fit.n_params:
+            few = f"{self.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
+            notes.append(f"{few}: those that depend on each other have no estimate of their own")
+        for function in self.model.functions:
+            scored = [labels.find_mode(name) for key, name in function.args if not key and function.name == "uniform"]
+            unordered = [k for k in scored if k not in self.fit.origin.ranked and are_names(labels.levels_of(k))]
+            if unordered:
+                words = list_words([labels.mode(k) for k in unordered])
+                notes.append(f"{function} takes the levels of {words} as ordered and equally spaced")
+        return notes
 
     def _describe_status(self) -> str:
         """Say whether the fit converged, and to what kind of maximum."""
@@ -710,13 +727,15 @@ class LogLinear(Inference):
         return f"a stationary point of the likelihood of what was observed{why}{limit}"
 
 
-def fit_table(data: Observation, model: Formula, tol: float) -> LogLinear:
-    """Fit a model to a table of counts."""
+def fit_table(data: Observation | Incomplete, model: Formula, tol: float) -> LogLinear:
+    """Fit a model to a table of counts, or to rows, some of which lack values."""
+    if isinstance(data, Incomplete):
+        return _fit_rows(data, model, tol)
     fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)))
     return LogLinear.of(fit, model=model, tol=tol)
 
 
-def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
+def _fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
     """Fit a model to rows, some of which lack values, and compare it with the saturated model of the same rows.
 
     The rows of each pattern (rows that have the same variables) are a multinomial sample of their own. The penalties of
@@ -740,7 +759,7 @@ def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
         fit=fit,
         counts=pair_with_means(fit, np.argwhere(alive.reshape(rows.shape)), rows.total * rows.expect(q)[alive]),
         g2=max(2.0 * (rows.maximise_saturated() - largest), 0.0),
-        x2=float("nan"),  # Pearson's statistic needs a complete table
+        x2=math.nan,  # Pearson's statistic needs a complete table
         df=rows.count_free(alive) - identified,
         log_likelihood=multinomial,
         aic=aic(poisson, rank),
@@ -752,9 +771,8 @@ def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
         em=em,
     )
     if not found.converged:
-        text = (
+        warn(
             f"expectation-maximisation stopped after {len(em.path)} rounds with a gradient of {em.residual:.2e} per "
             f"row, above tol = {tol:g}."
         )
-        warn(text)
     return found
