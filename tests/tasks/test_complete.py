@@ -120,7 +120,7 @@ def test_too_large_to_check_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.determined is None
     assert "2, not checked whether they are determined" in done.summary()
     assert "not checked" in repr(done)
-    assert "3, rank 3 on the observed cells" in done.summary()
+    assert "3, rank at most 3 on the observed cells" in done.summary()
     np.testing.assert_allclose(done.tensor(), [[1, 2, 3], [2, 4, 6]], rtol=1e-8)
 
 

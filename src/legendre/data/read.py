@@ -60,7 +60,7 @@ def align_with(array: Any, origin: Origin, name: str = "the support or base meas
     An xarray or pandas object is aligned: modes are matched by their names, levels by their labels. A mode or level
     that only one of the two has is refused. Anything else comes back unchanged. `name` is what errors call the array.
     """
-    if package_of(array) not in ("xarray", "pandas"):
+    if array is None or isinstance(array, str) or package_of(array) not in ("xarray", "pandas"):
         return array
     try:
         plain, array_origin = unwrap(array)
