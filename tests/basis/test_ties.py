@@ -64,7 +64,7 @@ def test_columns_are_in_order(basis: Basis, expected: Callable[..., list[FloatAr
 def test_quasi_symmetry_has_free_margins_and_a_symmetric_association() -> None:
     terms = ld.ties.quasi_symmetric(0, 1).terms(observe(SQUARE))
     assert terms.n_params == 3 + 3 + 6
-    assert (terms.own_cells()[:6] >= 0).all()
+    assert (terms.single_cells()[:6] >= 0).all()
     for table in tables(ld.ties.quasi_symmetric(0, 1), SQUARE)[6:]:
         assert_array_equal(table, table.T)
 

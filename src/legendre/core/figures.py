@@ -211,7 +211,7 @@ def make_room(figure: Figure, axes: Sequence[Axes]) -> None:
         figure.draw_without_rendering()  # with cells drawn as squares, one pass does not lay them out
 
 
-def write_ticks(own: AnyArray) -> tuple[list[str], str]:
+def write_ticks(levels: AnyArray) -> tuple[list[str], str]:
     """Write each level in at most 14 letters, more if two would be the same, without the beginning that all share.
 
     Also return that beginning in the form in which it is added to the name of the axis; empty if there is none.
@@ -221,15 +221,15 @@ def write_ticks(own: AnyArray) -> tuple[list[str], str]:
     >>> write_ticks(np.array(["South", "North America and one", "North Atlantic and one"]))
     (['South', 'North America and one', 'North Atlantic and one'], '')
     """
-    if own.dtype.kind == "M":
+    if levels.dtype.kind == "M":
         # dates (units of years, months, weeks, days) are written in their unit; times to the last unit that is not 0
-        exact = np.datetime_data(own.dtype)[0] in "YMWD"
-        shown = own.astype(str) if exact else np.datetime_as_string(own, unit="auto")
+        are_dates = np.datetime_data(levels.dtype)[0] in "YMWD"
+        shown = levels.astype(str) if are_dates else np.datetime_as_string(levels, unit="auto")
         texts = [text.replace("T", " ") for text in shown.tolist()]
     else:
-        texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
+        texts = [f"{label:.4g}" if levels.dtype.kind == "f" else level_text(label) for label in levels]
         if len(set(texts)) < len(texts):
-            texts = [level_text(label) for label in own]
+            texts = [level_text(label) for label in levels]
     # the shared beginning ends at a separator, not inside a word; up to three letters are not worth leaving out
     start = re.sub(r"[^-_ /]*$", "", commonprefix(texts))  # noqa: RUF071 - letters, not paths
     start = start if len(start) > 3 else ""

@@ -70,15 +70,15 @@ class Labels:
         shape: Shape,
         names: Sequence[Hashable] | None = None,
         levels: Sequence[Any] | Mapping[Any, Any] | None = None,
-        own: Labels | None = None,
+        present: Labels | None = None,
     ) -> Labels:
-        """Check names and levels that a caller gives for a tensor of this shape, whose `own` labels they replace.
+        """Check names and levels that a caller gives for a tensor of this shape, whose `present` labels they replace.
 
         `levels` has one list for each mode (``None`` for a mode without), or is a mapping of modes to lists. Modes that
-        the mapping does not contain keep the levels of `own`.
+        the mapping does not contain keep their present levels.
         """
-        own = own or cls(shape)
-        mode_names = own.names if names is None else tuple(map(str, entries(names) or ()))
+        present = present or cls(shape)
+        mode_names = present.names if names is None else tuple(map(str, entries(names) or ()))
         if mode_names is not None and (
             len(mode_names) != len(shape) or len(set(mode_names)) < len(mode_names) or not all(mode_names)
         ):
@@ -86,7 +86,7 @@ class Labels:
                 f"names must hold a different, non-empty name for each of the {len(shape)} modes of X; got {names!r}."
             )
         modes = cls(shape, mode_names)  # with names, without levels: enough to look modes up
-        listed = list(own.levels or (None,) * len(shape))
+        listed = list(present.levels or (None,) * len(shape))
         if isinstance(levels, Mapping):
             for key, given in levels.items():
                 listed[modes.find_mode(key, "levels", InvalidLabels)] = given
@@ -98,9 +98,9 @@ class Labels:
                     "a mode without, or a mapping of modes to lists."
                 )
         checked = tuple(
-            None if new is None else read_levels(new, modes.mode(k), shape[k]) for k, new in enumerate(listed)
+            None if given is None else read_levels(given, modes.mode(k), shape[k]) for k, given in enumerate(listed)
         )
-        return replace(modes, levels=checked if any(level is not None for level in checked) else None)
+        return replace(modes, levels=None if all(given is None for given in listed) else checked)
 
     @property
     def n_modes(self) -> int:
@@ -126,7 +126,7 @@ class Labels:
 
     def levels_of(self, k: int) -> AnyArray:
         """List the labels of a mode's levels by place: their indices in X where they have none."""
-        return np.arange(self.shape[k]) if (own := self._own_levels(k)) is None else own
+        return np.arange(self.shape[k]) if (listed := self._own_levels(k)) is None else listed
 
     def is_ordered(self, k: int) -> bool:
         """Whether a line from level to level of a mode means something: for numbers, dates, weekdays, but not names.
@@ -142,7 +142,7 @@ class Labels:
 
     def _label(self, k: int, i: int) -> Any:
         """Return the label of the level at place i of mode k; its index in X where the mode has no labels."""
-        return i if (own := self._own_levels(k)) is None else own[i]
+        return i if (listed := self._own_levels(k)) is None else listed[i]
 
     def level(self, k: int, i: int) -> str:
         """Name the level at place i of mode k."""
@@ -232,7 +232,7 @@ class Labels:
         levels = None
         if self.levels is not None:
             pairs = zip(self.levels, order, strict=True)
-            levels = tuple(own if own is None or by is None else freeze(own[by]) for own, by in pairs)
+            levels = tuple(listed if listed is None or by is None else freeze(listed[by]) for listed, by in pairs)
         return replace(self, levels=levels, order=tuple(order))
 
     def restore_order(self) -> Labels:
@@ -346,14 +346,14 @@ def read_levels(given: Any, name: str, size: int | None = None) -> AnyArray:
         said = f"{len(listed)} labels" if listed else f"{given!r} is not a list of labels"
         wanted = "" if size is None else f", but the mode has {size} levels"
         raise InvalidLabels(f"levels of {name}: {said}{wanted}.")
-    seen: dict[Any, int] = {}
+    places: dict[Any, int] = {}
     for i, label in enumerate(listed):
         if not isinstance(label, Hashable) or label is None or label != label:  # NaN and NaT differ from themselves
             raise InvalidLabels(
                 f"levels of {name}: label {i} is {label!r}; give each level a string, a number or a date."
             )
-        if seen.setdefault(label, i) < i:
-            raise InvalidLabels(f"levels of {name}: {label!r} stands for levels {seen[label]} and {i}. Rename one.")
+        if places.setdefault(label, i) < i:
+            raise InvalidLabels(f"levels of {name}: {label!r} stands for levels {places[label]} and {i}. Rename one.")
     return freeze(as_labels(listed))
 
 
@@ -433,10 +433,10 @@ def _as_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _as_date(value: Any, own: AnyArray) -> Any:
-    """Read a date (NumPy's, Python's or a string) in the unit of a mode's labels `own`; ``None`` if it is not one."""
+def _as_date(value: Any, levels: AnyArray) -> Any:
+    """Read a date (NumPy's, Python's or a string) in the unit of a mode's levels; ``None`` if it is not one."""
     try:
-        return np.asarray(value, dtype=own.dtype).item()
+        return np.asarray(value, dtype=levels.dtype).item()
     except (ValueError, TypeError):
         return None
 
@@ -447,7 +447,7 @@ def have_rank(labels: Any) -> bool:
     Such levels have a rank: they are not rearranged, and answers contain ordered categories again.
 
     >>> import pandas as pd
-    >>> [have_rank(pd.Categorical(list(own), list("smlx"), ordered=True)) for own in ("sml", "lms", "msl")]
+    >>> [have_rank(pd.Categorical(list(sizes), list("smlx"), ordered=True)) for sizes in ("sml", "lms", "msl")]
     [True, True, False]
     """
     kind = getattr(labels, "dtype", None)

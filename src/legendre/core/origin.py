@@ -107,9 +107,9 @@ def read_array(value: Any, name: str, error: type[LegendreError], advice: str = 
 
     `name` is what the error calls the value, and `advice` its last sentence.
     """
-    held = unmask(host(value, name, error))
+    in_numpy = unmask(host(value, name, error))
     try:
-        return np.asarray(held)
+        return np.asarray(in_numpy)
     except MemoryError:
         raise
     except Exception as problem:  # each library has errors of its own
@@ -216,30 +216,34 @@ class Origin:
         labels = part.of(array.shape)
         names = part.own_names or [labels.mode(k) for k in range(array.ndim)]
         if self.form == "xarray":
-            known = zip(names, labels.levels or (), strict=False)  # none at all if no mode has labels
-            coords = {name: level for name, level in known if level is not None}
+            pairs = zip(names, labels.levels or (), strict=False)  # none at all if no mode has labels
+            coords = {name: levels for name, levels in pairs if levels is not None}
             return _import_library("xarray").DataArray(array, dims=names, coords=coords)
+        return part._as_pandas(array, labels, names, [k < self.index for k in kept_modes])
+
+    def _as_pandas(self, array: AnyArray, labels: Labels, names: Sequence[Hashable], in_index: Sequence[bool]) -> Any:
+        """Make a Series or a cross table of an array; `in_index` marks the axes that were in the index of X.
+
+        A margin of a cross table that has no modes left on one side is a Series too.
+        """
         pandas = _import_library("pandas")
 
-        def as_index(modes: Sequence[int]) -> Any:
-            """Make a pandas index of all combinations of the levels of some modes; ordered categories stay ordered."""
+        def as_index(axes: Sequence[int]) -> Any:
+            """Make a pandas index of all combinations of the levels of some axes; ordered categories stay ordered."""
             lists = []
-            for k in modes:
-                own = labels.levels_of(k)
-                lists.append(pandas.Categorical(own, own, ordered=True) if k in part.ranked else own)
+            for k in axes:
+                levels = labels.levels_of(k)
+                lists.append(pandas.Categorical(levels, levels, ordered=True) if k in self.ranked else levels)
             if len(lists) == 1:
-                return pandas.Index(lists[0], name=names[modes[0]])
-            return pandas.MultiIndex.from_product(lists, names=[names[k] for k in modes])
+                return pandas.Index(lists[0], name=names[axes[0]])
+            return pandas.MultiIndex.from_product(lists, names=[names[k] for k in axes])
 
-        # the axes of the array whose modes were in the index of X, and those that were in its columns
-        in_index = [i for i, k in enumerate(kept_modes) if k < self.index]
-        in_columns = [i for i, k in enumerate(kept_modes) if k >= self.index]
-        # a margin of a cross table that has no modes left on one side is a Series too
-        if self.form == "series" or not in_index or not in_columns:
+        if self.form == "series" or all(in_index) or not any(in_index):
             return pandas.Series(array.ravel(), index=as_index(range(array.ndim)))
-        height = int(np.prod([array.shape[i] for i in in_index]))
-        flat = array.transpose(*in_index, *in_columns).reshape(height, -1)
-        return pandas.DataFrame(flat, index=as_index(in_index), columns=as_index(in_columns))
+        down, across = ([axis for axis, yes in enumerate(in_index) if yes is side] for side in (True, False))
+        height = int(np.prod([array.shape[axis] for axis in down]))
+        flat = array.transpose(*down, *across).reshape(height, -1)
+        return pandas.DataFrame(flat, index=as_index(down), columns=as_index(across))
 
     def give_cells(self, cells: IntArray) -> Any:
         """Turn cells (n x N, by places) into rows as the user knows them, e.g. samples of Q.
@@ -259,15 +263,15 @@ class Origin:
         assert self.labels is not None  # every form but "array" has labels
         found, library = {}, _import_library(self.library)
         for k, places in enumerate(columns):
-            own = self.labels.levels_of(k)
-            column = own[places]
+            levels = self.labels.levels_of(k)
+            column = levels[places]
             if k in self.ranked and self.library == "pandas":
-                column = library.Categorical(column, own, ordered=True)
-            elif k in self.ranked and self.library == "polars" and all(isinstance(label, str) for label in own):
-                column = library.Series(column.tolist(), dtype=library.Enum(own.tolist()))
+                column = library.Categorical(column, levels, ordered=True)
+            elif k in self.ranked and self.library == "polars" and all(isinstance(label, str) for label in levels):
+                column = library.Series(column.tolist(), dtype=library.Enum(levels.tolist()))
             elif k in self.ranked and self.library == "pyarrow":
-                column = library.DictionaryArray.from_arrays(places, own.tolist(), ordered=True)
-            elif own.dtype.kind == "O" and len(set(map(type, own))) == 1:
+                column = library.DictionaryArray.from_arrays(places, levels.tolist(), ordered=True)
+            elif levels.dtype.kind == "O" and len(set(map(type, levels))) == 1:
                 column = column.tolist()  # such as dates with time zones: NumPy has no type for them, the library has
             found[self.labels.mode(k)] = column
         return found

@@ -48,7 +48,7 @@ class Ties:
         return np.searchsorted(self.columns, np.arange(self.n_params + 1)).astype(np.int64)
 
     @cached_property
-    def own(self) -> IntArray:
+    def single(self) -> IntArray:
         """For each column the one cell that it is the parameter of, with coefficient 1; -1 where it ties cells."""
         out = np.full(self.n_params, -1, dtype=np.int64)
         alone = (np.diff(self.starts) == 1)[self.columns] & (self.values == 1.0)  # entries of columns that have one
@@ -140,10 +140,10 @@ class Terms:
         every = np.arange(len(self.cells))
         return Ties(len(self.cells), every, every, np.ones(len(every)), ("",) * len(every))
 
-    def own_cells(self) -> IntArray:
-        """Return the cell of each parameter that is a single cell's own, m x N; rows of -1 for the others."""
-        none = np.full((1, self.cells.shape[1]), -1)  # `own` is -1 for the others, which is the index of this last row
-        return np.vstack([self.cells, none])[self.as_ties().own]
+    def single_cells(self) -> IntArray:
+        """Return the cell of each parameter that is a single cell's, m x N; rows of -1 for the others."""
+        none = np.full((1, self.cells.shape[1]), -1)  # `single` is -1 for the others: the index of this last row
+        return np.vstack([self.cells, none])[self.as_ties().single]
 
     def titles(self) -> tuple[str, ...]:
         """Return the name of each parameter for tables, empty for those that their cells name."""
@@ -157,7 +157,7 @@ class Terms:
         report show these names.
         """
         titles, names = self.titles(), []
-        for row, cell in zip(rows.tolist(), self.own_cells()[rows], strict=True):
+        for row, cell in zip(rows.tolist(), self.single_cells()[rows], strict=True):
             parts = (labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell))
             names.append(titles[row] or ", ".join(parts))
         return tuple(names)
@@ -198,26 +198,25 @@ def column_terms(columns: Iterable[Column], order: int, boxes: IntArray | None =
         used = cells.any(axis=1) & (values != 0.0)
         column = (cells[used].reshape(-1, order), values[used], name)
         kept.setdefault(_make_key(*column), column)
-    # the entries of all columns, one after the other: their cells and values
+    # the entries of all columns, one after the other: their cells, values and columns
     listed = np.concatenate([np.empty((0, order), dtype=np.int64), *(cells for cells, _, _ in kept.values())])
     entries = np.concatenate([np.empty(0), *(values for _, values, _ in kept.values())])
-    lengths, different = [len(cells) for cells, _, _ in kept.values()], unique_cells(listed)
-    names = tuple(name for _, _, name in kept.values())
-    place = np.repeat(np.arange(len(kept)), lengths)  # the column of each entry
-    ties = Ties(len(different), find_rows(listed, different), place, freeze(entries), names, boxes)
-    plain = not any(names) and (ties.own >= 0).all()  # each parameter is a single cell's own
-    return Terms(different[ties.own]) if plain else Terms(different, ties)
+    column_of = np.repeat(np.arange(len(kept)), [len(cells) for cells, _, _ in kept.values()])
+    different, names = unique_cells(listed), tuple(name for _, _, name in kept.values())
+    ties = Ties(len(different), find_rows(listed, different), column_of, freeze(entries), names, boxes)
+    untied = not any(names) and (ties.single >= 0).all()  # each parameter is a single cell's
+    return Terms(different[ties.single]) if untied else Terms(different, ties)
 
 
-def box_terms(lo: IntArray, hi: IntArray, labels: Labels, own: int = 0) -> Terms:
+def box_terms(lo: IntArray, hi: IntArray, labels: Labels, n_cells: int = 0) -> Terms:
     """Give each box [lo, hi) (m x N each) a parameter, which is tied over the corners of the box.
 
-    The first `own` boxes are cells u, that is [u, shape): a growing basis started with them. They get no names, because
-    their cells name them.
+    The first `n_cells` boxes are those of cells u, [u, shape): a growing basis started with them. They get no names,
+    because their cells name them.
     """
     shape = np.array(labels.shape)
     columns = [
-        (*box_corners(a, b, shape), "" if i < own else box_name(a, b, labels))
+        (*box_corners(a, b, shape), "" if i < n_cells else box_name(a, b, labels))
         for i, (a, b) in enumerate(zip(lo, hi, strict=True))
     ]
     return column_terms(columns, len(shape), freeze(np.hstack([lo, hi])))

@@ -190,7 +190,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     return Parameters(
         names=fit.model.terms.name_all(fit.labels, np.arange(fit.n_params)),
         labels=fit.labels,
-        cells=fit.model.terms.own_cells(),
+        cells=fit.model.terms.single_cells(),
         theta=freeze(theta_at_limit(fit.theta, fit.recession)),
         eta=freeze(fit.eta + short),
         eta_hat=freeze(fit.eta_hat + short),

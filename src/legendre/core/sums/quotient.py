@@ -147,9 +147,9 @@ class BoxTotals:
         >>> totals.over(Quotient((6,), (np.array([0, 3]),))) is None
         True
         """
-        kept = []
-        for cut, own in zip(larger.cuts, self.quotient.cuts, strict=True):
-            if not np.isin(cut, own).all():
+        starts = []
+        for cut, finer in zip(larger.cuts, self.quotient.cuts, strict=True):
+            if not np.isin(cut, finer).all():
                 return None
-            kept.append(np.searchsorted(own, cut))  # the cut as the number of a small interval
-        return Quotient(self.quotient.merged_shape, tuple(kept)).merge(self.values)
+            starts.append(np.searchsorted(finer, cut))  # each cut as the number of a small interval
+        return Quotient(self.quotient.merged_shape, tuple(starts)).merge(self.values)

@@ -132,7 +132,7 @@ def coefficients_of(fit: Decomposition, coding: str, reference: Event | None) ->
     check_choice(coding, "contrasts", get_args(Coding))
     if reference is not None and coding != "treatment":
         raise InvalidQuery(f'coef(contrasts="{coding}", reference=...): only treatment contrasts have a reference.')
-    labels, cells, titles = fit.labels, fit.model.terms.own_cells(), fit.model.terms.titles()
+    labels, cells, titles = fit.labels, fit.model.terms.single_cells(), fit.model.terms.titles()
     given = read_event(labels, reference, "reference")
     modes = range(labels.n_modes)
     tables, names = zip(*(_code_levels(labels, k, coding, given) for k in modes), strict=True)

@@ -90,7 +90,7 @@ def structural_face(problem: Problem, known: FloatArray | float = 0.0) -> Face:
     # if eta_hat_u = 0, all cells at or above u have no data, and vanish as theta_u falls
     never = problem.eta_hat == 0
     if model.ties is not None:  # a tied feature may be negative: its expectation may be 0 though cells have data
-        never &= model.ties.own >= 0
+        never &= model.ties.single >= 0
     recession = np.where(never, -1.0, 0.0) + known
     if model.ties is None:
         recession += _lower_empty_margins(model, {modes: sum_others(problem.margin(modes), modes) for modes in margins})

@@ -321,7 +321,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     if _count_independent(union, omega) == _count_independent(other, omega):
         return
     strange = int(place.argmin())  # the first that has no place, -1
-    title, cell = one.titles()[strange], one.own_cells()[strange]
+    title, cell = one.titles()[strange], one.single_cells()[strange]
     raise InvalidQuery(
         f"{small.recipe} is not nested in {large.recipe}: it has features that are not combinations of those of the "
         f"larger basis, e.g. {repr(title) if title else f'the one of cell {cell_name(cell)}'}, so the difference "

@@ -64,7 +64,7 @@ def table_gain(table, start, step, n_a, n_b):
     `table`; its rows begin `step` entries apart.
     """
     # N I(a; b) = sum of n log n over cells, minus the same over rows and over columns, plus N log N
-    gain, total, seen_a, seen_b = 0.0, 0.0, 0, 0
+    gain, total, occurring_a, occurring_b = 0.0, 0.0, 0, 0
     for i in range(n_a):
         row = 0.0
         for j in range(n_b):
@@ -73,7 +73,7 @@ def table_gain(table, start, step, n_a, n_b):
             gain += xlogx(entry)
         gain -= xlogx(row)
         total += row
-        seen_a += row > 0
+        occurring_a += row > 0
     if total == 0:
         return 0.0, 0
     for j in range(n_b):
@@ -81,8 +81,8 @@ def table_gain(table, start, step, n_a, n_b):
         for i in range(n_a):
             column += table[start + i * step + j]
         gain -= xlogx(column)
-        seen_b += column > 0
-    return gain + xlogx(total), (seen_a - 1) * (seen_b - 1)
+        occurring_b += column > 0
+    return gain + xlogx(total), (occurring_a - 1) * (occurring_b - 1)
 
 
 @inner
@@ -94,14 +94,14 @@ def term_gain(table, n_a, n_b):
     parameter in the model in which a and b are independent given S.
     """
     excess, variance = np.zeros((n_a, n_b)), np.zeros((n_a, n_b))
-    for own in table.reshape(-1, n_a, n_b):
+    for above in table.reshape(-1, n_a, n_b):
         for i in range(n_a - 1, 0, -1):
-            own[i - 1] += own[i]
+            above[i - 1] += above[i]
         for j in range(n_b - 1, 0, -1):
-            own[:, j - 1] += own[:, j]  # now own[i, j] is the weight of the rows with a >= i and b >= j
-        total, p, q = own[0, 0], own[:, :1], own[:1]
+            above[:, j - 1] += above[:, j]  # now above[i, j] is the weight of the rows with a >= i and b >= j
+        total, p, q = above[0, 0], above[:, :1], above[:1]
         if total > 1:
-            excess += own - p * q / total
+            excess += above - p * q / total
             variance += p * (total - p) * q * (total - q) / (total * total * (total - 1))
     return (0.5 * excess**2 / np.where(variance > 0, variance, np.inf)).max()
 
@@ -129,9 +129,9 @@ def edge_gain(columns, weights, sizes, chosen, penalty, single):
     n_a, n_b = sizes[chosen[-2]], sizes[chosen[-1]]
     table, gain, df = count_table(columns, weights, sizes, chosen), 0.0, 0
     for start in range(0, len(table), n_a * n_b):
-        own, own_df = table_gain(table, start, n_b, n_a, n_b)
-        gain += own
-        df += own_df
+        table_nats, table_df = table_gain(table, start, n_b, n_a, n_b)
+        gain += table_nats
+        df += table_df
     return or_single(gain, df, table, n_a, n_b, penalty) if single else (gain, df)
 
 
@@ -160,10 +160,10 @@ def separates(near, degrees, blocked, a, b):
     If `blocked` are the common neighbours of a and b, a chordal graph stays chordal with an edge a - b exactly if this
     is true. The neighbours of v are the first ``degrees[v]`` entries of row v of `near`.
     """
-    seen = np.zeros(len(near), np.bool_)
+    closed = np.zeros(len(near), np.bool_)  # vertices that the search has met, or must not enter
     for vertex in blocked:
-        seen[vertex] = True
-    seen[a] = True
+        closed[vertex] = True
+    closed[a] = True
     waiting = np.empty(len(near), np.int64)
     waiting[0], n_waiting = a, 1
     while n_waiting:
@@ -173,8 +173,8 @@ def separates(near, degrees, blocked, a, b):
             other = near[vertex, t]
             if other == b:
                 return False
-            if not seen[other]:
-                seen[other] = True
+            if not closed[other]:
+                closed[other] = True
                 waiting[n_waiting] = other
                 n_waiting += 1
     return True

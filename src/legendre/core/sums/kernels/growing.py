@@ -24,9 +24,9 @@ def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, colu
         for j in range(stop):
             at[j] = 0
         for d in range(rows.shape[0]):
-            own, others = rows[d, i], columns[d]
+            coordinate, coordinates = rows[d, i], columns[d]
             for j in range(stop):
-                at[j] += max(own, others[j])
+                at[j] += max(coordinate, coordinates[j])
         mean, scale, row = row_mean[i], row_scale[i], out[i]
         for j in range(stop):
             row[j] = (eta[at[j]] - mean * column_mean[j]) * (scale * column_scale[j])

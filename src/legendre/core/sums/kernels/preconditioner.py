@@ -58,9 +58,9 @@ def _covariance(b, lo, hi, place, mean, eta, at, row):
     for a in range(lo, hi):
         at[a] = 0
     for d in range(place.shape[0]):
-        own = place[d, b]
+        coordinate = place[d, b]
         for a in range(lo, hi):
-            at[a] += max(own, place[d, a])
+            at[a] += max(coordinate, place[d, a])
     for a in range(lo, hi):
         row[a] = eta[at[a]] - mean[b] * mean[a]
 
@@ -200,11 +200,11 @@ def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
         ids[n] = i
         _load(n + 1, ids, corner, ref, place, mean)
         left = _regress(n, eta, place, mean, at, low, c)
-        own = ref[i] * (1.0 - ref[i])  # the variance of feature i by itself
+        alone = ref[i] * (1.0 - ref[i])  # the variance of feature i without the regression
         if left > 0.0:
             diag[i] = 1.0 / math.sqrt(left)
         else:
-            diag[i] = 1.0 / math.sqrt(own) if own > DEPENDENT * ref[i] else 0.0
+            diag[i] = 1.0 / math.sqrt(alone) if alone > DEPENDENT * ref[i] else 0.0
         for a in range(n):
             off[ptr[i] + a] = c[a] * diag[i] if left > 0.0 else 0.0
 

@@ -203,8 +203,8 @@ def evaluate(
             return None
     eta /= total
     for u, row in enumerate(joins):  # from sums at joins to covariances, eq. (5), in both triangles
-        own = row[: u + 1]
-        own /= total
-        own -= eta[u] * eta[: u + 1]
-        joins[:u, u] = own[:u]
+        lower = row[: u + 1]
+        lower /= total
+        lower -= eta[u] * eta[: u + 1]
+        joins[:u, u] = lower[:u]
     return math.log(total), eta
