@@ -349,7 +349,7 @@ class B3(_Sliced):
 
     def select(self, data: Observation) -> IntArray:
         """List the largest entries of all slices in C order, without the bottom."""
-        return _sort_cells(data.largest(int(self.l), self._slices(data)))
+        return sort_cells(data.largest(int(self.l), self._slices(data)))
 
     @property
     def ranked(self) -> Ranked:
@@ -363,24 +363,24 @@ def _list_lines(data: Observation, lines: list[Line]) -> IntArray:
     If the support is a list of points, its modes may be too long to run through: only levels that occur are listed.
     """
     support, shape = data.support, data.support.shape
-    parts = [np.empty((0, len(shape)), dtype=np.int64)]
+    found = [np.empty((0, len(shape)), dtype=np.int64)]
     for line in lines:
-        levels = {}
-        for k, values in line.items():
-            free = range(shape[k]) if support.points is None else np.unique(support.points[:, k])
-            levels[k] = free if values is None else values
-        size = math.prod(map(len, levels.values()))
+        runs = {}  # for each mode of the line, the levels that it runs through
+        for k, levels in line.items():
+            every = range(shape[k]) if support.points is None else np.unique(support.points[:, k])
+            runs[k] = every if levels is None else levels
+        size = math.prod(map(len, runs.values()))
         if size > limits.LONG_MODE:
             check_room(size, ROOM * len(shape), "a basis", "It runs through a long mode: name cells of your own.")
         cells = np.zeros((size, len(shape)), dtype=np.int64)
-        cells[:, list(levels)] = np.stack(np.meshgrid(*levels.values(), indexing="ij"), axis=-1).reshape(size, -1)
-        parts.append(cells)
-    cells = unique_cells(np.concatenate(parts))
+        cells[:, list(runs)] = np.stack(np.meshgrid(*runs.values(), indexing="ij"), axis=-1).reshape(size, -1)
+        found.append(cells)
+    cells = unique_cells(np.concatenate(found))
     everywhere = support.mask is None and support.points is None
-    return _sort_cells(cells if everywhere else cells[support.contains(cells)])
+    return sort_cells(cells if everywhere else cells[support.contains(cells)])
 
 
-def _sort_cells(cells: IntArray) -> IntArray:
-    """Sort different cells (k x N) in C order, without the bottom: the paper's bases are listed so."""
+def sort_cells(cells: IntArray) -> IntArray:
+    """Sort different cells (k x N) in C order, without the bottom: the paper's bases and interactions are listed so."""
     cells = cells[cells.any(axis=1)]
     return cells[np.lexsort(cells.T[::-1])]

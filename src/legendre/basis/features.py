@@ -45,27 +45,26 @@ class Tied(TieableBasis):
         own: the features are multiplied by the indicator of that combination.
         """
         order, labels = data.n_modes, data.labels
-        modes = look_up_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
-        part = replace(
-            labels.part(modes), names=tuple(map(labels.mode, modes))
-        )  # modes without names keep their numbers
-        (groups,) = look_up_modes(self.name, [self.within], order, labels)
-        lengths = np.array([labels.shape[k] for k in groups], dtype=np.int64)
+        modes, within = look_up_modes(self.name, [self.modes, self.within], order, labels)
+        modes = modes if self.modes else tuple(range(order))
+        # modes without names keep their numbers
+        labels_of_modes = replace(labels.part(modes), names=tuple(map(labels.mode, modes)))
+        lengths = np.array([labels.shape[k] for k in within], dtype=np.int64)
         columns = []
-        for level in np.ndindex(*lengths):
-            inside = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in zip(groups, level, strict=True))
+        for levels in np.ndindex(*lengths):  # once, with no levels, if there are no modes in `within`
+            inside = ", ".join(f"{labels.mode(k)} {labels.level(k, i)}" for k, i in zip(within, levels, strict=True))
             # The indicator of these levels is a sum of features of cells, with signs. The product of two features is
             # that of the join, and here the cells have their non-zero coordinates in different modes: set both.
-            low = np.array(level, dtype=np.int64)
+            low = np.array(levels, dtype=np.int64)
             corners, signs = box_corners(low, low + 1, lengths)
-            for own, coefficients, name in self.columns(self.name, part):
-                placed = np.zeros((len(corners), len(own), order), dtype=np.int64)
-                placed[:, :, modes] = own
-                placed[:, :, groups] = corners[:, None]
-                if groups:
-                    said = name or ", ".join(part.from_on(k, int(u)) for k, u in enumerate(own[0]) if u)
-                    name = f"{inside}: {said}"
-                columns.append((placed.reshape(-1, order), np.outer(signs, coefficients).ravel(), name))
+            for cells, coefficients, name in self.columns(self.name, labels_of_modes):
+                joins = np.zeros((len(corners), len(cells), order), dtype=np.int64)
+                joins[:, :, modes] = cells
+                joins[:, :, within] = corners[:, None]
+                if within:
+                    title = name or ", ".join(labels_of_modes.from_on(k, int(u)) for k, u in enumerate(cells[0]) if u)
+                    name = f"{inside}: {title}"
+                columns.append((joins.reshape(-1, order), np.outer(signs, coefficients).ravel(), name))
         return column_terms(columns, order)
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.basis.basis import ROOM, Basis
+from legendre.basis.basis import ROOM, Basis, sort_cells
 from legendre.core.arguments import check_int, entries, is_whole
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
@@ -36,17 +36,16 @@ class Interactions(Basis):
         """List the cells of the basis in C order, k x N."""
         shape, order = data.shape, data.n_modes
         if not isinstance(self.sets, int):
-            groups, most = look_up_modes("interactions", self.sets, order, data.origin.labels), order
+            groups, largest = look_up_modes("interactions", self.sets, order, data.origin.labels), order
         elif self.sets <= order:  # an order: the subsets of all modes, up to that size
-            groups, most = [tuple(range(order))], self.sets
+            groups, largest = [tuple(range(order))], self.sets
         else:
             raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
-        parts = list_subsets(groups, shape, most)
-        n_cells = sum(math.prod(shape[k] - 1 for k in part) for part in parts)
+        subsets = list_subsets(groups, shape, largest)
+        n_cells = sum(math.prod(shape[k] - 1 for k in modes) for modes in subsets)
         way_out = "Use fewer or shorter modes, or cells of your own."
         check_room(n_cells, ROOM * order, "interactions: a basis", way_out)
-        every = blocks(shape, parts)
-        return every[np.lexsort(every.T[::-1])]
+        return sort_cells(blocks(shape, subsets))
 
     def __repr__(self) -> str:
         return f"interactions({self.sets if isinstance(self.sets, int) else list(self.sets)})"
@@ -115,7 +114,7 @@ def list_subsets(groups: Iterable[Sequence[int]], shape: Shape, most: int, most_
     Modes of one level are left out, as they have no parameters. A group with more than `most_sets` such subsets is
     refused, because listing them would take very long.
     """
-    parts: set[Modes] = set()
+    found: set[Modes] = set()
     for group in groups:
         free = sorted(k for k in group if shape[k] > 1)
         sizes = range(1, min(len(free), most) + 1)
@@ -126,16 +125,16 @@ def list_subsets(groups: Iterable[Sequence[int]], shape: Shape, most: int, most_
                 f"most {most_sets:,} are listed. Take a lower order, or name smaller sets; 'full' is the basis of all "
                 "cells."
             )
-        parts.update(part for size in sizes for part in combinations(free, size))
-    return sorted(parts)
+        found.update(modes for size in sizes for modes in combinations(free, size))
+    return sorted(found)
 
 
-def blocks(shape: Shape, parts: Iterable[Modes]) -> IntArray:
-    """List, for each set of modes in `parts`, all cells whose coordinates are non-zero in exactly these modes."""
+def blocks(shape: Shape, sets: Iterable[Modes]) -> IntArray:
+    """List, for each of some sets of modes, all cells whose coordinates are non-zero in exactly these modes."""
     out = [np.empty((0, len(shape)), dtype=np.int64)]
-    for part in parts:
-        coordinates = np.argwhere(np.ones([shape[k] - 1 for k in part])) + 1
+    for modes in sets:
+        coordinates = np.argwhere(np.ones([shape[k] - 1 for k in modes])) + 1
         cells = np.zeros((len(coordinates), len(shape)), dtype=np.int64)
-        cells[:, part] = coordinates
+        cells[:, modes] = coordinates
         out.append(cells)
     return np.concatenate(out)

@@ -65,19 +65,19 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
     >>> round(float(fit.theta[-1]), 4)
     0.6931
     """
-    one = other = None
+    of_a = of_b = None
     if isinstance(scores, Mapping):
         for key in scores.keys() - {a, b}:
             raise InvalidBasis(f"linear: scores for {key!r}, but the modes are {a!r} and {b!r}.")
-        one, other = scores.get(a), scores.get(b)
+        of_a, of_b = scores.get(a), scores.get(b)
     elif scores is not None:
         try:
-            one, other = scores
+            of_a, of_b = scores
         except (TypeError, ValueError):
             raise InvalidBasis(
                 f"linear: scores={scores!r}; give two lists, one for each mode, or a dict such as {{{a!r}: [...]}}."
             ) from None
-    return _tie_pair("linear", a, b, partial(_list_product, (one, other)), scores)
+    return _tie_pair("linear", a, b, partial(_list_product, (of_a, of_b)), scores)
 
 
 def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -237,11 +237,11 @@ def _list_slopes(level: int, scores: Any, name: str, labels: Labels) -> Iterator
     The levels of mode `level` have parameters, all but the first; `scores` are those of the other mode.
     """
     along = 1 - level
-    own = _read_scores(name, labels, along, scores)
+    slope = _read_scores(name, labels, along, scores)
     step = labels.mode(along) if scores is None else f"the scores of {labels.mode(along)}"
     for i in range(1, labels.shape[level]):
         table = np.zeros(labels.shape)
-        np.moveaxis(table, level, 0)[i] = own
+        np.moveaxis(table, level, 0)[i] = slope
         yield *corners(table), f"{labels.mode(level)} = {labels.level(level, i)}, per step of {step}"
 
 

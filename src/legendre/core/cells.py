@@ -1,14 +1,14 @@
-"""Read-only arrays, and lists of cells (index vectors): names, comparison, look-up, sorting."""
+"""Read-only arrays, sets of modes, and lists of cells (index vectors): names, comparison, look-up, sorting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legendre.core.types import AnyArray, Cell, IntArray, S, Shape
+from legendre.core.types import AnyArray, Cell, IntArray, Modes, S, Shape
 
 LIMIT = 2**63  # integers below this fit int64
 
@@ -56,6 +56,11 @@ def cell_keys(cells: AnyArray) -> IntArray:
     keys = np.zeros(len(cells), dtype=np.int64)
     keys[order[1:]] = np.cumsum(np.logical_or.reduce([word[1:] != word[:-1] for word in words]))
     return keys
+
+
+def other_modes(modes: Collection[int], order: int) -> Modes:
+    """List the modes of a tensor with `order` modes that are not among the given ones, in rising order."""
+    return tuple(k for k in range(order) if k not in modes)
 
 
 def unique_cells(cells: IntArray) -> IntArray:

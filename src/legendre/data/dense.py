@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.cells import cells_in_slices, freeze
+from legendre.core.cells import cells_in_slices, freeze, other_modes
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Orders
 from legendre.core.memory import rows_of
@@ -90,7 +90,7 @@ class Dense(Observation):
         if len(groups) > 1 and math.prod(self.shape[k] for k in modes) * limits.MERGING > self.values.size:
             half = len(groups) // 2
             return self.tables(quotient, groups[:half]) + self.tables(quotient, groups[half:])
-        others = tuple(k for k in range(self.n_modes) if k not in modes)
+        others = other_modes(modes, self.n_modes)
         # modes that no set needs keep length 1, so that axes keep their numbers
         sums, out = self.values.sum(axis=others, dtype=np.float64, keepdims=True), []
         for group in groups:

@@ -243,15 +243,15 @@ def _plan(
     else:
         with limit_blas(len(every)):
             columns = independent(model)
-    some = len(columns) < len(every)  # only some parameters are independent
-    reduced = problem.reduce(face.alive, columns) if some else full
+    dependent = len(columns) < len(every)  # some parameters are
+    reduced = problem.reduce(face.alive, columns) if dependent else full
     solvers = choose(reduced, certain=face.certain) if settings.solver is None else [settings.solver]
-    inverse = None if some else inverse
+    inverse = None if dependent else inverse
     engine = choose_engine(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
     target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)
-    if some:
+    if dependent:
         target = replace(target, full=Target(choose_engine(model), full, tol), columns=columns)
-    return Plan(recipe, problem, face, target, tuple(solvers), settings, some and auto and scaling_pays(problem))
+    return Plan(recipe, problem, face, target, tuple(solvers), settings, dependent and auto and scaling_pays(problem))
 
 
 def fit_recipe(

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cells import freeze
+from legendre.core.cells import freeze, other_modes
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.sums.quotient import BoxTotals, Quotient
@@ -124,7 +124,7 @@ class Problem:
 
         Prescribed margins are read from the first that contains these modes.
         """
-        summed = tuple(k for k in range(len(self.model.quotient.merged_shape)) if k not in modes)
+        summed = other_modes(modes, len(self.model.quotient.shape))
         if self.prescribed is None:
             return np.asarray(self.mass.sum(axis=summed, keepdims=True))
         wider = next(group for group in self.prescribed if set(modes) <= set(group))

@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from legendre.core.cells import other_modes
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import solve
 from legendre.core.sums.zeta import moebius, zeta_adjoint
@@ -156,7 +157,7 @@ def _list_margins(problem: Problem) -> tuple[Margin, ...]:
         )
     positions, margins = problem.model.positions, []
     for group in running_order(modes) or modes:
-        rows, summed = list_within(positions, group), tuple(k for k in range(positions.shape[1]) if k not in group)
+        rows, summed = list_within(positions, group), other_modes(group, positions.shape[1])
         margins.append(Margin(summed, problem.margin(group), rows, tuple(positions[rows].T)))
     return tuple(margins)
 

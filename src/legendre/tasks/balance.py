@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.arguments import check_int, check_number, entries, is_whole
-from legendre.core.cells import cell_name, first_cell, freeze
+from legendre.core.cells import cell_name, first_cell, freeze, other_modes
 from legendre.core.errors import InvalidMargins, InvalidSetting, InvalidTensor, warn
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
@@ -84,11 +84,6 @@ class Margins:
             float(np.abs(sum_others(tensor, modes) - wanted).max()) / (float(wanted.max()) if relative else 1.0)
             for modes, wanted in self.values.items()
         )
-
-
-def other_modes(modes: Modes, order: int) -> Modes:
-    """List the modes that are not among the given ones."""
-    return tuple(k for k in range(order) if k not in modes)
 
 
 def key_of(modes: Modes) -> int | Modes:

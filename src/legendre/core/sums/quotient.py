@@ -127,7 +127,7 @@ def sum_others(table: AnyArray, modes: Sequence[int]) -> AnyArray:
 
     All margins of tables in memory are formed by it.
     """
-    sums = table.sum(axis=tuple(k for k in range(table.ndim) if k not in modes))  # axes in rising order of modes
+    sums = table.sum(axis=other_modes(modes, table.ndim))  # axes in rising order of modes
     return np.asarray(np.transpose(sums, [sorted(modes).index(k) for k in modes]))
 
 

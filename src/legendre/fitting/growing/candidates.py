@@ -85,10 +85,10 @@ def pick(
     """Choose greedily up to `count` of m candidates, each of the largest gain given those before it, above `price`.
 
     `left` (m x m) and `gradient` (m,) are covariances and gradients given the basis, in units of standard deviations,
-    from `State.condition`. The gain of a candidate v is ``g_v^2 / (2 s_v)``, with s its variance. After a choice u, the
-    others keep what is left once theta_u has moved: ``g_v -= c_uv g_u / c_uu`` and ``s_v -= c_uv^2 / c_uu``, with c
-    the covariances. A candidate with ``s_v <= new`` is a near-duplicate and is not chosen. `first` has exact gains for
-    the first choice, if they are known.
+    from `State.regress_on_basis`. The gain of a candidate v is ``g_v^2 / (2 s_v)``, with s its variance. After a choice
+    u, the others keep what is left once theta_u has moved: ``g_v -= c_uv g_u / c_uu`` and ``s_v -= c_uv^2 / c_uu``,
+    with c the covariances. A candidate with ``s_v <= new`` is a near-duplicate and is not chosen. `first` has exact
+    gains for the first choice, if they are known.
 
     Returned are the positions of the chosen, in order; their gains; and their rows of a pivoted Cholesky factor of
     `left` (chosen x m), which extend the factor of the basis.

@@ -43,15 +43,15 @@ def hash_levels(data: Observation, unordered: Sequence[int] = (), rounds: int = 
         values = data.values[tuple(cells.T)]
     else:
         return hashes
-    own = _mix(np.ascontiguousarray(values, dtype=np.float64).view(np.uint64))  # from the bits of each value
+    of_values = _mix(np.ascontiguousarray(values, dtype=np.float64).view(np.uint64))  # from the bits of each value
     for _ in range(rounds):
-        found = own.copy()  # a hash for each entry
+        of_entries = of_values.copy()
         for hashed, column in zip(hashes, cells.T, strict=True):
-            found += hashed[column]
-        found = _mix(found)
+            of_entries += hashed[column]
+        of_entries = _mix(of_entries)
         for k, column in enumerate(cells.T):
             sums = np.zeros_like(hashes[k])
-            np.add.at(sums, column, found)
+            np.add.at(sums, column, of_entries)
             hashes[k] = _mix(hashes[k] + sums)
     return hashes
 

@@ -17,7 +17,7 @@ from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Cells
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.cells import freeze
+from legendre.core.cells import freeze, other_modes
 from legendre.core.errors import InvalidBasis
 from legendre.core.sums.quotient import BoxTotals, Quotient
 from legendre.core.types import FloatArray, Shape
@@ -106,8 +106,8 @@ def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
             losses[k][np.isin(cut[1:], fixed.cuts[k])] = np.inf
         listed = sorted(
             (loss, k, number)
-            for k, own in enumerate(losses)
-            for number, loss in enumerate(own.tolist(), start=1)
+            for k, of_mode in enumerate(losses)
+            for number, loss in enumerate(of_mode.tolist(), start=1)
             if loss < math.inf
         )
         # `kept` marks the cuts that stay, and `tried` counts the intervals left if every cut that is tried goes
@@ -119,9 +119,9 @@ def join_alike(totals: BoxTotals, fixed: Quotient, most: int) -> BoxTotals:
                 tried[k] -= 1
                 # a cut goes if both cuts next to it stay
                 kept[k][number] = not kept[k][number - 1 : number + 2].all()
-        if all(own.all() for own in kept):  # nothing more can be joined
+        if all(marks.all() for marks in kept):  # nothing more can be joined
             break
-        cuts = tuple(cut[own] for cut, own in zip(quotient.cuts, kept, strict=True))
+        cuts = tuple(cut[marks] for cut, marks in zip(quotient.cuts, kept, strict=True))
         merged = Quotient(quotient.merged_shape, tuple(map(np.flatnonzero, kept))).merge(totals.values)
         totals = BoxTotals(Quotient(quotient.shape, cuts), merged)
     return totals
@@ -136,10 +136,10 @@ def _joining_losses(totals: BoxTotals) -> list[FloatArray]:
     """
     out, root = [], np.sqrt(totals.values / totals.values.sum())
     for k, sides in enumerate(totals.quotient.lengths):
-        others = tuple(axis for axis in range(root.ndim) if axis != k)
+        summed = other_modes([k], root.ndim)
         # divided by lengths along mode k alone: boxes on both sides of a cut have the same lengths in other modes
-        scaled = root / np.sqrt(np.expand_dims(sides, others))
-        steps = np.square(np.diff(scaled, axis=k)).sum(axis=others)
+        scaled = root / np.sqrt(np.expand_dims(sides, summed))
+        steps = np.square(np.diff(scaled, axis=k)).sum(axis=summed)
         out.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * steps)
     return out
 
@@ -150,21 +150,22 @@ def _cut_by_mass(data: Observation, fixed: Quotient) -> Quotient:
     A mode with fewer levels is cut at every level. The cuts of `fixed` are added. If X is a list of entries with a mode
     of more than `limits.LONG_MODE` levels, cuts are made only at levels that occur.
     """
-    levels = [np.arange(n) for n in data.shape if n <= limits.LONG_MODE or data.entries is None]
-    if len(levels) < data.n_modes and data.entries is not None:
+    if data.entries is not None and max(data.shape) > limits.LONG_MODE:
         levels = [np.unique(np.append(column, 0)).astype(np.int64) for column in data.entries.cells.T]
+    else:
+        levels = [np.arange(n, dtype=np.int64) for n in data.shape]
     finest = Quotient(data.shape, tuple(levels))
     margins = data.margins(finest)
 
     def cut(pieces: int) -> Quotient:
         """Cut each mode at the quantiles 1 / pieces, 2 / pieces, ... of its margin."""
         cuts = []
-        for margin, own, kept in zip(margins, finest.cuts, fixed.cuts, strict=True):
+        for margin, starts, named in zip(margins, finest.cuts, fixed.cuts, strict=True):
             if pieces < len(margin):
                 share = np.cumsum(margin) / margin.sum()
                 ends = np.searchsorted(share, np.arange(1, pieces) / pieces, side="left") + 1
-                own = own[ends[ends < len(margin)]]
-            cuts.append(np.union1d(kept, own).astype(np.int64))
+                starts = starts[ends[ends < len(margin)]]
+            cuts.append(np.union1d(named, starts).astype(np.int64))
         return Quotient(fixed.shape, tuple(cuts))
 
     tried = range(1, min(max(finest.merged_shape), limits.COARSE_BOXES) + 1)

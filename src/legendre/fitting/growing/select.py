@@ -90,25 +90,32 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say)
     data, axes = sort_modes(data)
     include, candidates = (None if cells is None else Cells(cells[:, axes]) for cells in named)
     with limit_blas():
-        search, curve = Search.of(data, replace(recipe, include=include or "empty", candidates=candidates)), None
-        if isinstance(recipe.n, str):
-            search = search.exclude_certain() if counts else search
-            if recipe.n == "cv":
-                curve = _cross_validate(search, recipe.folds, counts, say)
-                # size_given=False repeats the small rounds of the cross-validation for cells, so that the path has all
-                # sizes of the curve
-                search = replace(search, most=best_size(curve), size_given=counts)
-            else:
-                search = replace(search, price=_penalty(recipe, data, search) / (2.0 * data.total))
+        search = Search.of(data, replace(recipe, include=include or "empty", candidates=candidates))
+        search, curve = _set_end(search, recipe, counts, say)
         state, rounds = grow(search, recipe, say)
         state, inverse = search.finish(state)
         rounds = keep_rounds([*rounds, state.measure()])
         # back to the caller's order of modes
         lo, hi = (corner[:, np.argsort(axes)] for corner in state.grid.corners(state.features))
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
-    noted = tuple(rounds) if curve is None else add_losses(rounds, curve, data.total)
+    path = tuple(rounds) if curve is None else add_losses(rounds, curve, data.total)
     grown = None if recipe.boxed else Grown(len(search.start))
-    return Growth(terms, state.theta, noted, state.recession, inverse, grown)
+    return Growth(terms, state.theta, path, state.recession, inverse, grown)
+
+
+def _set_end(search: Search, recipe: Adaptive, counts: bool, say: Say) -> tuple[Search, Curve | None]:
+    """Set what ends the growth if a criterion does: the size that ``"cv"`` finds, or the price of a parameter.
+
+    Also return the validation curve of ``"cv"``; ``None`` without one.
+    """
+    if not isinstance(recipe.n, str):
+        return search, None
+    search, data = search.exclude_certain() if counts else search, search.grid.data
+    if recipe.n != "cv":
+        return replace(search, price=_penalty(recipe, data, search) / (2.0 * data.total)), None
+    curve = _cross_validate(search, recipe.folds, counts, say)
+    # size_given=False repeats the small rounds of the cross-validation of cells: the path has all sizes of the curve
+    return replace(search, most=best_size(curve), size_given=counts), curve
 
 
 def _penalty(recipe: Adaptive, data: Dense, search: Search) -> float:
@@ -207,18 +214,18 @@ def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float
         mask = data.support.on_grid() & ~part
         left = data.values[mask]
         support, positive = Support(data.shape, mask), bool((left > 0).all())
-        others = replace(data, support=support, total=float(left.sum(dtype=np.float64)), positive=positive)
+        fitted = replace(data, support=support, total=float(left.sum(dtype=np.float64)), positive=positive)
     else:
         values = np.where(np.isnan(data.values), 0.0, data.values) - part
-        others = replace(data, values=values, total=float(data.total - part.sum()), positive=False)
-    # `by_mode` was found for all of X. Without a size to reach, rounds are small at first, so that
-    # the curve has small sizes too
-    search = replace(search, grid=DataGrid.of(replace(others, by_mode=())), size_given=False)
-    search = search if of_cells else search.exclude_certain()
-    first = search.fit_start()
-    # held-out events with probability 0 under the start would make the loss of every round infinite: leave them out
-    part = part if of_cells else np.where(first.q > 0, part.ravel(), 0.0)
-    state: State | None = first
+        fitted = replace(data, values=values, total=float(data.total - part.sum()), positive=False)
+    # `by_mode` was found for all of X. Without a size to reach, rounds are small at first, so that the curve has small
+    # sizes too
+    search = replace(search, grid=DataGrid.of(replace(fitted, by_mode=())), size_given=False)
+    if not of_cells:
+        search = search.exclude_certain()
+    state: State | None = (first := search.fit_start())
+    if not of_cells:  # held-out events with probability 0 under the start would make the loss of every round infinite
+        part = np.where(first.q > 0, part.ravel(), 0.0)
     while state is not None:
         yield state, _cell_loss(state, data, part) if of_cells else _event_loss(state, part)
         state = search.add_features(state)

@@ -43,14 +43,14 @@ def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) ->
     """
     if isinstance(unordered, Mapping):
         return _add_note(data.reorder(_read_orders(data.labels, unordered)), "as given")
-    if unordered is None:
-        held = data.entries is not None or data.as_dense() is not None
-        levels = enumerate(data.labels.levels or () if held else ())
-        modes = [k for k, own in levels if own is not None and are_names(own) and k not in data.origin.ranked]
+    if unordered is not None:
+        named = sorted(data.labels.find_modes(unordered, "unordered", InvalidSetting))
+    elif data.entries is None and data.as_dense() is None:
+        named = []
     else:
-        modes = sorted(data.labels.find_modes(unordered, "unordered", InvalidSetting))
-    modes = [k for k in modes if data.shape[k] > 1]
-    if not modes:
+        labels = [(k, levels) for k, levels in enumerate(data.labels.levels or ()) if levels is not None]
+        named = [k for k, levels in labels if are_names(levels) and k not in data.origin.ranked]
+    if not (modes := [k for k in named if data.shape[k] > 1]):
         return data
     say("arranging levels")
     if not data.whole and data.entries is None:
@@ -58,9 +58,9 @@ def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) ->
     # sort the levels by hashes first, so that the order in which X has them does not matter, then seriate
     hashes = hash_levels(data, modes)
     axes = order_modes(hashes)
-    order = [np.argsort(own, kind="stable") if k in modes else None for k, own in enumerate(hashes)]
-    known = data.reorder(order)
-    order = [None if by is None else by[seriate(known, k, axes)] for k, by in enumerate(order)]
+    order = [np.argsort(of_levels, kind="stable") if k in modes else None for k, of_levels in enumerate(hashes)]
+    by_hash = data.reorder(order)
+    order = [None if by is None else by[seriate(by_hash, k, axes)] for k, by in enumerate(order)]
     return _add_note(_orient(data, order, [k for k in axes if k in modes]), "by the data")
 
 
@@ -153,12 +153,12 @@ def look_unordered(data: Observation, mode: int, fewest: int = 8) -> bool:
     roots = np.sqrt(slices / slices.sum(axis=1, keepdims=True))
     with limit_blas():
         apart = np.sqrt(np.clip(2.0 - 2.0 * roots @ roots.T, 0.0, None))
-    beside, others = apart.diagonal(1).mean(), apart[np.triu_indices(len(apart), 1)].mean()
+    neighbours, pairs = apart.diagonal(1).mean(), apart[np.triu_indices(len(apart), 1)].mean()  # mean distances
     np.fill_diagonal(apart, np.inf)
     # by chance a mean over n neighbours differs by about 1 / sqrt(n); below 1e-3 slices are equal up to rounding
-    mixed = beside > (1.0 - 1.0 / np.sqrt(len(apart))) * others > 1e-3
+    mixed = pairs > 1e-3 and neighbours > (1.0 - 1.0 / np.sqrt(len(apart))) * pairs
     # slices of pure noise are all equally far apart; an order can help only if each has others that are clearly nearer
-    return bool(mixed and apart.min(axis=1).mean() < 0.7 * others)
+    return bool(mixed and apart.min(axis=1).mean() < 0.7 * pairs)
 
 
 def _order_by_tree(roots: FloatArray, sums: FloatArray, by_size: float = 0.1) -> IntArray:

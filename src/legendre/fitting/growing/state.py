@@ -99,7 +99,7 @@ class DataGrid:
     border: int  # 1 if there is a border, else 0
     eta_hat: FloatArray  # suffix sums of P, which is X over its sum
     log_measure: FloatArray | None  # log of the base measure, -inf outside Omega; None where it is 0 everywhere
-    seen: FloatArray | None  # suffix sums of the indicator of X > 0; None if X > 0 on Omega, so that nothing vanishes
+    n_above: FloatArray | None  # cells with X > 0 at or above each; None if X > 0 on Omega, so that nothing vanishes
     observed: IntArray | None  # the places of cells with X > 0; None where these are all cells of the grid
 
     @classmethod
@@ -114,10 +114,10 @@ class DataGrid:
             log_measure = np.where(mask, log_measure, -np.inf)
         if boxes:
             p, log_measure = np.pad(p, (0, 1)), np.pad(log_measure, (0, 1), constant_values=-np.inf)
-        seen = None if data.positive else zeta_adjoint((p > 0).astype(np.float64)).ravel()
+        n_above = None if data.positive else zeta_adjoint((p > 0).astype(np.float64)).ravel()
         flat = log_measure.ravel() if log_measure.any() else None
-        observed = None if seen is None and flat is None else np.flatnonzero(p > 0)
-        return cls(data, p.shape, int(boxes), zeta_adjoint(p).ravel(), flat, seen, observed)
+        observed = None if n_above is None and flat is None else np.flatnonzero(p > 0)
+        return cls(data, p.shape, int(boxes), zeta_adjoint(p).ravel(), flat, n_above, observed)
 
     @cached_property
     def compiled(self) -> bool:
@@ -215,10 +215,10 @@ class DataGrid:
         measure, first, observed = quotient.volumes, np.ix_(*quotient.cuts), self.observed
         if self.log_measure is not None:
             measure = quotient.merge(np.exp(self.log_measure).reshape(self.shape))
-        seen = None if self.seen is None else self.seen.reshape(self.shape)[first]
+        n_above = None if self.n_above is None else self.n_above.reshape(self.shape)[first]
         # cells with data: where X > 0 on Omega all with a measure, else those that contain some (Moebius inversion)
         if observed is not None:
-            observed = np.flatnonzero(measure if seen is None else moebius_adjoint(seen))
+            observed = np.flatnonzero(measure if n_above is None else moebius_adjoint(n_above))
         with np.errstate(divide="ignore"):
             log_measure = np.log(measure).ravel()
         grid = replace(
@@ -226,7 +226,7 @@ class DataGrid:
             shape=quotient.merged_shape,
             eta_hat=self.eta_hat.reshape(self.shape)[first].ravel(),
             log_measure=log_measure,
-            seen=None if seen is None else seen.ravel(),
+            n_above=None if n_above is None else n_above.ravel(),
             observed=observed,
         )
         return grid, grid.box_features(boxes)
@@ -251,14 +251,16 @@ class DataGrid:
         data is one. If one box lies in another and has all of its data, the rest of the outer box is one; the outer
         box may be the whole grid. Combinations of more features are left to the last fit.
         """
-        if self.seen is None:
+        if self.n_above is None:
             return []
         ends = self.corners(features)
         # number 0 is the whole grid, number i the feature i - 1
         lo, hi = np.vstack([0 * self.ends, ends[0]]), np.vstack([self.ends, ends[1]])
-        counts = np.append(self.seen[0], np.rint(self.means(self.seen, features)))  # cells with data in each box
+        # cells with data in each box; sums at the corners may leave rounding errors
+        counts = np.append(self.n_above[0], np.rint(self.means(self.n_above, features)))
 
         def box(i: int) -> tuple[slice, ...]:
+            """Return the box with a number as an index of the grid."""
             return tuple(map(slice, lo[i].tolist(), hi[i].tolist()))
 
         nothing = (slice(0),) * len(self.shape)
@@ -383,7 +385,7 @@ class GrowingFactor:
 
         If B (k x c) are the new columns of A, `left` is the transpose of ``forward(B)``, and `lower` the Cholesky
         factor of what is left of the new diagonal block. Both are known from choosing the features
-        (`State.condition`, `candidates.pick`), so nothing is factorised.
+        (`State.regress_on_basis`, `candidates.pick`), so nothing is factorised.
         """
         panel = np.ascontiguousarray(left, self.kind), np.ascontiguousarray(lower, self.kind).T
         return GrowingFactor((*self.panels, panel), self.kind)
@@ -636,9 +638,9 @@ class State:
         positive distribution, but where probabilities differ by many powers of ten, rounding hides it.
         """
         measure = self.grid.log_measure
-        # a measure of 1 on Omega, and `seen` as if all cells had data, so that none vanishes
+        # a measure of 1 on Omega, and `n_above` as if all cells had data, so that none vanishes
         grid = replace(
-            self.grid, seen=None, log_measure=None if measure is None else np.where(measure > -np.inf, 0.0, measure)
+            self.grid, n_above=None, log_measure=None if measure is None else np.where(measure > -np.inf, 0.0, measure)
         )
         return State.of(grid, self.features, np.zeros(self.theta.size)).with_factor(double=True)
 

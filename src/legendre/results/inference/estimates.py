@@ -27,7 +27,7 @@ from scipy.special import ndtr, ndtri
 
 from legendre.core import limits
 from legendre.core.arguments import check_choice, check_flag, check_name, check_number
-from legendre.core.cells import freeze
+from legendre.core.cells import freeze, other_modes
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Event, Fixed, Labels, Mode
 from legendre.core.memory import size_name
@@ -613,7 +613,7 @@ class Estimates(Storable):
         titles = [", ".join(f"{labels.mode(k)} {labels.level(k, row[k])}" for k in kept) or "all" for row in rows]
         offsets = 0.0
         if fit.model.base is not None:
-            others = tuple(k for k in range(len(tables)) if k not in kept)
+            others = other_modes(kept, len(tables))
             offsets = np.log(fit.model.base).mean(axis=others, keepdims=True)[tuple(rows.T)]
         asked = Combinations(tuple(titles), _combine(fit, tables, rows), offsets)
         return self._estimate(asked, confidence, exp=True, what="mean")

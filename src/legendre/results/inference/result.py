@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import chdtr, gammaln
 
 from legendre.core.arguments import Rng, check_choice, check_flag, check_int, check_number, generator_from
+from legendre.core.cells import other_modes
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text import NamedValues, Table, list_words, shape_name, shorten
@@ -522,7 +523,7 @@ def _compute_log_integral(counts: FloatArray, margins: list[Modes]) -> float:
 
     def sum_log_gamma(modes: set[int]) -> float:
         """Sum log gamma over the margin of some modes; of no modes, it is that of the total."""
-        others = tuple(k for k in range(counts.ndim) if k not in modes)
+        others = other_modes(modes, counts.ndim)
         return float(gammaln(counts.sum(axis=others)).sum())
 
     total, before = 0.0, set[int]()

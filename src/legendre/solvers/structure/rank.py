@@ -14,6 +14,7 @@ from typing import TypeGuard
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.cells import other_modes
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.sums.quotient import sum_others
@@ -71,7 +72,7 @@ def _count_by_reference(model: Model) -> Rank | None:
         return None
     alive, every = model.alive, range(model.alive.ndim)
     # the cell whose levels occur most often in Omega: most of the cells that differ from it on S only are there too
-    occurrences = sum(alive.sum(axis=tuple(j for j in every if j != k), keepdims=True) for k in every)
+    occurrences = sum(alive.sum(axis=other_modes([k], alive.ndim), keepdims=True) for k in every)
     reference = np.unravel_index(int(np.argmax(np.where(alive, occurrences, 0))), alive.shape)
     most = least = 0
     for modes in model.patterns:

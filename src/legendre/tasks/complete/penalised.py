@@ -35,7 +35,7 @@ from scipy.fft import dct, idct
 from scipy.special import ndtri
 
 from legendre.basis.parse import as_basis
-from legendre.core.cells import freeze
+from legendre.core.cells import freeze, other_modes
 from legendre.core.errors import warn
 from legendre.core.labels import Labels
 from legendre.core.origin import Origin
@@ -633,7 +633,7 @@ class Waves:
         for k, covariance in enumerate(covariances):
             if covariance is None:
                 continue
-            level = means.mean(axis=tuple(j for j in range(means.ndim) if j != k))
+            level = means.mean(axis=other_modes([k], means.ndim))
             weights = np.maximum(level / level.mean(), 0.01)  # a level of mean 0 must keep finite waves
             weights /= weights.mean()
             n, root = len(weights), np.sqrt(weights)

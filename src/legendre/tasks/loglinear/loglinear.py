@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_flag, check_int, check_number
-from legendre.core.cells import first_cell
+from legendre.core.cells import first_cell, other_modes
 from legendre.core.errors import (
     InvalidBasis,
     InvalidQuery,
@@ -620,7 +620,7 @@ class LogLinear(Inference):
         @cache
         def log_sum(term: Term) -> float:
             """Sum n log n over the margin of some variables."""
-            n = table.sum(axis=tuple(k for k in range(table.ndim) if k not in term))
+            n = table.sum(axis=other_modes(term, table.ndim))
             return float(xlogy(n, n).sum())
 
         def change_of(other: Formula) -> float:
