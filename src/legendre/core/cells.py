@@ -63,6 +63,11 @@ def other_modes(modes: Collection[int], order: int) -> Modes:
     return tuple(k for k in range(order) if k not in modes)
 
 
+def strides_of(shape: Sequence[int] | IntArray) -> IntArray:
+    """Return how far apart neighbours along each mode are in a flattened grid, (N,): in C order the last mode has 1."""
+    return np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)
+
+
 def unique_cells(cells: IntArray) -> IntArray:
     """Drop repeated index vectors; the first of each stays, in the order given."""
     _, first = np.unique(cell_keys(cells), return_index=True)

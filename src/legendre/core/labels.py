@@ -218,12 +218,8 @@ class Labels:
 
     def part(self, modes: Sequence[int]) -> Labels:
         """Return the labels of some modes, in the order given: those of a marginal, for example."""
-
-        def pick(items: tuple[Any, ...] | None) -> Any:
-            """Return the items of these modes, ``None`` if no mode has any."""
-            return None if items is None else tuple(items[k] for k in modes)
-
-        return Labels(pick(self.shape), pick(self.names), pick(self.levels), pick(self.order))
+        fields: tuple[Any, ...] = self.shape, self.names, self.levels, self.order
+        return Labels(*(items and tuple(items[k] for k in modes) for items in fields))
 
     # --- the order of levels
 

@@ -185,7 +185,7 @@ class Origin:
         """Return the origin of an array over some of the modes of X: a marginal, for example."""
         if self.labels is None:
             return self
-        names = None if self.own_names is None else tuple(self.own_names[k] for k in modes)
+        names = self.own_names and tuple(self.own_names[k] for k in modes)
         in_index = sum(k < self.index for k in modes)  # of a cross table: those that are in its index
         ranked = tuple(i for i, k in enumerate(modes) if k in self.ranked)
         return replace(self, labels=self.labels.part(modes), own_names=names, index=in_index, ranked=ranked)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.cells import strides_of
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
@@ -70,10 +71,10 @@ class TiedEngine(Engine):
         from legendre.core.sums.kernels.growing import box_correlations
 
         sums, cuts = np.pad(point.cache.cache.above, (0, 1)), self.model.quotient.cuts
-        strides = np.cumprod((1, *sums.shape[:0:-1]))[::-1]
         # the first and the second corner of each box in merged coordinates, times strides, as the kernel wants them
         low, high = (
-            np.stack([np.searchsorted(cut, column) * n for cut, column, n in zip(cuts, corner, strides, strict=True)])
+            np.stack([np.searchsorted(*pair) for pair in zip(cuts, corner, strict=True)])
+            * strides_of(sums.shape)[:, None]
             for corner in np.split(boxes.T, 2)
         )
         features = low.astype(np.int32), high.astype(np.int32), point.eta + self.ties.shortfall, np.ones(len(g))

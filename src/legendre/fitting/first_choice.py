@@ -85,19 +85,20 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
     """Grow by the BIC; for an X without counts, or if that finds no end, to the size that held-out cells choose.
 
     The end is not trusted if the basis has nearly as many parameters as it may have, and X is an array of whole numbers
-    that may not be counts, such as an image.
+    that may not be counts, such as an image. Cells are held out then too, or boxes of them, unless there are too few or
+    it would take long: then the basis grows to a fixed size.
     """
-    most, lead, end = recipe.max_params or 1, "", ""
+    most, lead, end = recipe.max_params or 1, "", ""  # `lead` and `end`: the first and the last words of the reason
     if recipe.n == "bic":
         fit = fit_recipe(data, recipe, settings, say)
         # near the limit a criterion may have stopped because of it; rows, entries and tables surely are counts
         ended = fit.n_params < 0.9 * most
-        surely = data.origin.counted or data.entries is not None or data.origin.form in ("rows", "series", "table")
+        counts = data.origin.counted or data.entries is not None or data.origin.form in ("rows", "series", "table")
         # a model that does not hold raises X2, so that X varies less than counts if it does so beside any model
-        unsure = not data.origin.counted and data.entries is None and (surely or ended)
+        unsure = not data.origin.counted and data.entries is None and (counts or ended)
         models = [fit, fit_recipe(data, interactions(1), settings, say)] if unsure else []
         measured = any(model.inference()._varies_too_little() for model in models if model.converged)
-        if surely or (ended and not measured):
+        if counts or (ended and not measured):
             doubt = " It varies less than counts do: if it holds measurements, pass counts=False." if measured else ""
             return replace(fit, reason=f"{_explain_criterion(fit.n_params, ended, most)}{doubt}")
         lead = f"the extended BIC led to {_parameters(fit.n_params)}, so "
@@ -107,20 +108,21 @@ def _fit_grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say
         end = " If X holds counts, as rows and tables of pandas are taken to do, pass counts=True."
     most = max(1, min(most, data.support.n_cells // 4))  # at least four cells for each parameter
     coarse = too_large(data)
-    # what is held out: cells of X, or of X summed over boxes
-    seen = coarsen(data, Adaptive(most))[0] if coarse else data.in_memory("adaptive")
-    if (why_not := why_none_held_out(seen)) is not None:
+    # its cells are held out: those of X, or of X summed over boxes
+    dense = coarsen(data, Adaptive(most))[0] if coarse else data.in_memory("adaptive")
+    if (why_not := why_none_held_out(dense)) is not None:
         fit = fit_recipe(data, adaptive(most), settings, say)
         size = f"grown to {_parameters(fit.n_params)}"
         more = f", the most for a first look at an X of this size. For more: adaptive({2 * most})."
         return replace(fit, reason=f"{size}{more if fit.n_params == most else ', all that lower KL.'} {why_not}")
-    curve = hold_out_cells(seen, most, FOLDS, say)
+    curve = hold_out_cells(dense, most, FOLDS, say)
     n = find_fewest(curve)
     fit = fit_recipe(data, adaptive(n) if n else as_basis("empty"), settings, say)
-    what = f"{math.prod(seen.shape):,} boxes of cells" if coarse else "cells"
-    loss = "I-divergence" if seen.positive else "squared error"
-    why = _explain_size({size: [one / seen.total for one in own] for size, own in curve.items()}, n, what, loss, most)
-    return replace(fit, _rounds=add_losses(fit._rounds, curve, seen.total), reason=f"{lead}{why}{end}")
+    what = f"{math.prod(dense.shape):,} boxes of cells" if coarse else "cells"
+    loss = "I-divergence" if dense.positive else "squared error"
+    shares = {size: [fold / dense.total for fold in losses] for size, losses in curve.items()}
+    why = _explain_size(shares, n, what, loss, most)
+    return replace(fit, _rounds=add_losses(fit._rounds, curve, dense.total), reason=f"{lead}{why}{end}")
 
 
 def find_fewest(curve: Curve) -> int:

@@ -25,7 +25,7 @@ from legendre.core.errors import BasisWarning, InvalidBasis, InvalidSetting, ref
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.progress import Say, line, show_nothing
-from legendre.core.sums.linalg import limit_blas, solve
+from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.data.dense import with_counts
@@ -438,7 +438,7 @@ def _move_to_independent(target: Target, theta: FloatArray) -> FloatArray:
     engine, point = target.full.engine, target.full.at(theta)
     right = engine.fisher_product(point, theta)[target.columns]
     g = engine.fisher(point)[np.ix_(target.columns, target.columns)]
-    return solve(g, target.problem.model.n_cells, right)[1]
+    return factorise(g, target.problem.model.n_cells).solve(right)
 
 
 def _read_start(start: ArrayLike | None, k: int) -> FloatArray:

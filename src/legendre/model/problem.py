@@ -176,15 +176,14 @@ def _sum_onto_tables(data: Observation, tables: Tables) -> FloatArray | None:
     if data.entries is not None:
         return tables.sum_entries(data.entries, data.total)
     quotient, groups = tables.quotient, [clique.modes for clique in tables.tree.cliques]
-    if data.positive if isinstance(data, Dense) else not tables.saturated:
-        return None
     if isinstance(data, Dense):
-        sums = data.tables(quotient, groups)
-    else:
-        sums = []
-        for modes in groups:
-            cuts = [cut if k in modes else cut[:1] for k, cut in enumerate(quotient.cuts)]  # other modes are summed out
-            sums.append(np.moveaxis(data.merged(Quotient(data.shape, tuple(cuts))), modes, range(len(modes))))
+        return None if data.positive else tables.lay_out(data.tables(quotient, groups)) / data.total
+    if not tables.saturated:
+        return None
+    sums = []
+    for modes in groups:  # all other modes are summed out
+        cuts = tuple(cut if k in modes else cut[:1] for k, cut in enumerate(quotient.cuts))
+        sums.append(np.moveaxis(data.merged(Quotient(data.shape, cuts)), modes, range(len(modes))))
     return tables.lay_out(sums) / data.total
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from legendre.core.cells import other_modes
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import solve
+from legendre.core.sums.linalg import factorise
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray, Modes, frozen
 from legendre.engines.matrix import MatrixEngine, Scaled
@@ -332,10 +332,10 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     degrees = links.sum(axis=1)
     np.negative(links, out=links)
     np.fill_diagonal(links, degrees)
-    # a constant can be moved from rows to columns, so one column is held at 0; `solve` drops one more for each further
-    # connected component of the graph
+    # a constant can be moved from rows to columns, so one column is held at 0; the factor leaves out one more for each
+    # further connected component of the graph
     dg = np.zeros(len(columns))
-    _, dg[:-1] = solve(np.ascontiguousarray(links[:-1, :-1]), q.size, (columns - moved)[:-1])
+    dg[:-1] = factorise(np.ascontiguousarray(links[:-1, :-1]), q.size).solve((columns - moved)[:-1])
     df: FloatArray = inverse * (rows - q @ dg)
     return df, dg
 

@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import freeze
+from legendre.core.cells import freeze, other_modes
 from legendre.core.memory import check_room
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 

@@ -33,35 +33,24 @@ class Search:
 
     grid: DataGrid
     start: Features  # the recipe's `include`: the first features of every basis, never dropped
-    candidates: BoolArray | None  # over the flat grid, True for cells that may be added; None: boxes are added
+    candidates: BoolArray | None  # see `_mark_candidates`; None: boxes are added
     most: int  # the largest number of parameters, with those of the start
     size_given: bool = True  # whether `most` is the size to reach, or only a limit
     price: float = 0.0  # the gain in KL (nats) that a parameter must bring to pay for itself
 
     @classmethod
     def of(cls, data: Dense, recipe: Adaptive) -> Search:
-        """Prepare to grow by a recipe: compute suffix sums of X, list the candidates, and check the size asked for.
-
-        Candidates are the cells of the support, or those of them that the recipe names, without the bottom cell, whose
-        feature is constant, and without the start.
-        """
-        grid, allowed = DataGrid.of(data, boxes=recipe.boxed), data.support.on_grid().copy()
-        if recipe.candidates is not None:
-            named = np.zeros(data.shape, dtype=np.bool_)
-            named[tuple(as_basis(recipe.candidates).select(data).T)] = True
-            allowed &= named
+        """Prepare to grow by a recipe: compute suffix sums of X, mark the candidates, and check the size asked for."""
+        grid = DataGrid.of(data, boxes=recipe.boxed)
         start = grid.box_features(as_basis(recipe.include).select(data))
-        candidates = None if recipe.boxed else allowed.ravel()
-        if candidates is not None:
-            candidates[0] = False
-            candidates[start.places] = False
-        given = isinstance(recipe.n, int)
+        candidates = None if recipe.boxed else _mark_candidates(data, recipe, start)
+        size_given = isinstance(recipe.n, int)
         most = recipe.n if isinstance(recipe.n, int) else recipe.max_params
         # the size with all candidates; boxes are too many to count, so that theirs is the limit of any basis
         largest = limits.LARGEST_GROWN if candidates is None else len(start) + int(candidates.sum())
         most = largest if most is None else most
         size = most if candidates is None else min(most, largest)  # the size that will be reached
-        if given and size > limits.LARGEST_GROWN:
+        if size_given and size > limits.LARGEST_GROWN:
             raise InvalidBasis(
                 f"{recipe!r}: {size_name(size)} {'boxes' if recipe.boxed else 'cells'} would be chosen a few at a "
                 f"time, with a fit in every round; a basis grows up to {limits.LARGEST_GROWN:,} parameters. Ask for "
@@ -70,7 +59,7 @@ class Search:
             )
         if len(start) > most:
             raise InvalidBasis(f"{recipe!r}: the basis to include already has {len(start)} parameters.")
-        return cls(grid, start, candidates, most, given)
+        return cls(grid, start, candidates, most, size_given)
 
     def exclude_certain(self) -> Search:
         """Leave out candidates with none or all of the counts at or above them, if cells are added.
@@ -166,7 +155,8 @@ class Search:
         basis of more than `large`, to save time), and drops those that do not pay. It ends when all that were tried
         pay. Fits are on the merged grid, to `precision` times the price.
         """
-        now, kept = state.on_merged_grid().fit(precision * self.price, 60)[0].with_factor(), np.arange(state.theta.size)
+        target = precision * self.price
+        now, kept = state.on_merged_grid().fit(target, 60)[0].with_factor(), np.arange(state.theta.size)
         while True:
             inverse = now.factored.factor.inverse()
             loss, estimate = np.full(now.theta.size, np.inf), losses(now, inverse)
@@ -174,18 +164,25 @@ class Search:
             estimate[: len(self.start)] = np.inf
             tried = np.argsort(estimate, kind="stable")[: 32 if now.theta.size > large else None]
             tried = tried[estimate[tried] < 4.0 * self.price]  # beyond that a feature surely pays: no fit
-            loss[tried] = fit_without(now, tried, precision * self.price) - now.kl
-            count = int((loss < self.price).sum())
-            if not count:  # back on the grid of the given state
+            loss[tried] = fit_without(now, tried, target) - now.kl
+            if not (loss < self.price).any():  # back on the grid of the given state
                 return State.of(state.grid, state.features.take(kept), now.theta).with_factor()
-            while True:  # drop several together if that lowers the cost; else half as many, at last only one
-                gone = select_to_drop(now, inverse, loss, count, self.price)
-                less = now.without(gone).fit(precision * self.price, 40)[0].with_factor()
-                # one alone was refitted exactly, so dropping it lowers the cost
-                if count == 1 or self.cost(less) < self.cost(now):
-                    break
-                count = max(len(gone) // 2, 1)
-            now, kept = less, np.delete(kept, gone)
+            now, gone = self._drop_unpaid(now, inverse, loss, target)
+            kept = np.delete(kept, gone)
+
+    def _drop_unpaid(self, state: State, inverse: AnyArray, loss: FloatArray, target: float) -> tuple[State, IntArray]:
+        """Drop the features whose loss is less than the price; return the fit, see `State.fit`, and their positions.
+
+        Together they may cost more than they save, if they replace each other. Then half as many are dropped, at last
+        only one: its loss is that of an exact fit, so it surely pays to drop it.
+        """
+        count = int((loss < self.price).sum())
+        while True:
+            gone = select_to_drop(state, inverse, loss, count, self.price)
+            less = state.without(gone).fit(target, 40)[0].with_factor()
+            if count == 1 or self.cost(less) < self.cost(state):
+                return less, gone
+            count = max(len(gone) // 2, 1)
 
     def finish(self, state: State) -> tuple[State, FactoredCorrelations | None]:
         """Fit to half of the default ``tol`` of `decompose`, so that the last fit, `fit_on`, starts at its answer.
@@ -196,6 +193,22 @@ class Search:
         """
         fit = state.fit(1e-14, 40, tol=5e-11, factors=4)[0]
         return fit, fit.factored if fit.theta.size >= limits.INVERSE_KEPT and fit.vanished is None else None
+
+
+def _mark_candidates(data: Dense, recipe: Adaptive, start: Features) -> BoolArray:
+    """Mark the cells that may be added, over the flat grid: those of the support, or those of them that a recipe names.
+
+    The start is not marked, and neither is the bottom cell, whose feature is constant.
+    """
+    marks = data.support.on_grid().copy()
+    if recipe.candidates is not None:
+        named = np.zeros(data.shape, dtype=np.bool_)
+        named[tuple(as_basis(recipe.candidates).select(data).T)] = True
+        marks &= named
+    marks = marks.ravel()
+    marks[0] = False
+    marks[start.places] = False
+    return marks
 
 
 def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[State, list[GrowthStep]]:
@@ -221,8 +234,8 @@ def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[Sta
             state, rounds = larger, [*rounds, larger.measure()]
             say(f"growing   {state.theta.size} of {size} parameters   KL = {rounds[-1].kl:.4g}")
 
-    # Whatever may turn out worse is compared with what was there before. That is kept without its factor, which is
-    # large, and computed again where it is needed.
+    # Grow, and swap features at some sizes. Whatever may turn out worse is compared with what was there before. That is
+    # kept without its factor, which is large, and computed again where it is needed.
     for size in _sizes(search) if swaps else [most]:
         forward(size)
         for _ in range(swaps):
@@ -231,7 +244,7 @@ def grow(search: Search, recipe: Adaptive, say: Say = show_nothing) -> tuple[Sta
             less = search.drop_features(state, below=4.0 * state.kl + NOTHING)
             if less is None:
                 break
-            state, less = less, None
+            state, less = less, None  # no other name keeps its factor
             forward(size)
             if search.cost(state) >= search.cost(before[0]):
                 state, rounds = before[0].with_factor(), before[1]

@@ -216,7 +216,7 @@ def held_out_path(search: Search, part: AnyArray) -> Iterator[tuple[State, float
         support, positive = Support(data.shape, mask), bool((left > 0).all())
         fitted = replace(data, support=support, total=float(left.sum(dtype=np.float64)), positive=positive)
     else:
-        values = np.where(np.isnan(data.values), 0.0, data.values) - part
+        values = np.nan_to_num(data.values) - part
         fitted = replace(data, values=values, total=float(data.total - part.sum()), positive=False)
     # `by_mode` was found for all of X. Without a size to reach, rounds are small at first, so that the curve has small
     # sizes too
@@ -272,7 +272,7 @@ def _split_events(data: Dense, folds: int) -> list[AnyArray]:
             "events. Use adaptive('bic')."
         )
     rng, parts = np.random.default_rng(0), []
-    left = np.where(data.support.on_grid() & ~np.isnan(data.values), data.values, 0).astype(np.int64)
+    left = np.where(data.support.on_grid(), data.values, 0).astype(np.int64)
     for folds_left in range(folds, 0, -1):  # of the events left, each goes to this fold or to one of those after it
         taken = rng.binomial(left, 1.0 / folds_left)
         left -= taken

@@ -26,6 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import blas, lapack
 
 from legendre.core import limits
+from legendre.core.cells import strides_of
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate, moebius_adjoint, zeta_adjoint
@@ -130,7 +131,7 @@ class DataGrid:
     @cached_property
     def strides(self) -> IntArray:
         """How far apart neighbours along each mode are in the flat grid, (N,): C order, so the last mode has 1."""
-        return np.cumprod((1, *self.shape[:0:-1]))[::-1].astype(np.int64)
+        return strides_of(self.shape)
 
     @property
     def ends(self) -> IntArray:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from legendre.core.cells import strides_of
 from legendre.core.compiled import available_threads, compiled, in_threads, inner
 from legendre.core.types import FloatArray, IntArray, Shape
 
@@ -139,7 +140,6 @@ def _plan_sweep(
     longest = int(np.argmax(shape))
     order = [longest, *(k for k in range(len(shape)) if k != longest)]
     extents = np.array([shape[k] for k in order[1:]] or [1], dtype=np.int64)  # a single mode has slabs of one cell
-    strides = np.cumprod([1, *extents[:0:-1]])[::-1].astype(np.int64)
     tables = []
     for cells in (adders, askers):
         table = np.zeros((len(cells), 1 + len(extents)), dtype=np.int64)
@@ -147,7 +147,7 @@ def _plan_sweep(
             table[:, column] = shape[k] - 1 - cells[:, k].astype(np.int64) if down else cells[:, k]
         tables.append(table)
     first, back = (np.argsort(table[:, 0], kind="stable") for table in tables)
-    return _Sweep(tables[0][first], values[first], tables[1][back], extents, strides), back
+    return _Sweep(tables[0][first], values[first], tables[1][back], extents, strides_of(extents)), back
 
 
 def sweep(shape: Shape, adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
