@@ -62,8 +62,8 @@ class CodedRows:
 
     def take(self, rows: AnyArray | slice, weights: FloatArray | None = None) -> CodedRows:
         """Return some rows (positions, marks or a slice), with other weights if these are given."""
-        own = self.weights[rows] if weights is None else weights
-        return CodedRows(np.ascontiguousarray(self.codes[:, rows]), own, self.sizes)
+        taken_weights = self.weights[rows] if weights is None else weights
+        return CodedRows(np.ascontiguousarray(self.codes[:, rows]), taken_weights, self.sizes)
 
     def merge(self) -> CodedRows:
         """Replace equal rows by one with the sum of their weights, so that repeated passes over them are shorter."""
@@ -142,8 +142,8 @@ def _choose_share(columns: CodedRows, recipe: Graph, labels: Labels) -> float:
     """
     from legendre.fitting.fit import Settings, fit_on
 
-    held = np.arange(columns.codes.shape[1]) % 10 == 9
-    fitted, other = columns.take(~held), columns.take(held)
+    held_out = np.arange(columns.codes.shape[1]) % 10 == 9
+    fitted, tested = columns.take(~held_out), columns.take(held_out)
 
     def score(share: float) -> float:
         """Return the log-likelihood of the held-out rows; counts are smoothed, so that it is finite."""
@@ -153,7 +153,7 @@ def _choose_share(columns: CodedRows, recipe: Graph, labels: Labels) -> float:
         else:
             fit = fit_on(fitted.smoothed(1.0), Cells(graph.cells), Settings.read(tol=1e-6))
             network = Network.of_terms(graph, fit.theta)
-        return float(other.weights @ network.log_prob(other))
+        return float(tested.weights @ network.log_prob(tested))
 
     return max((1.0, 0.5, 0.25, 0.12), key=score)
 
@@ -182,13 +182,13 @@ def grow_graph(
         share = _choose_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
     penalty = share * recipe.penalty(columns.total)
     constant, identifiers = _mark_useless(columns)
-    own = "has a value of its own in each row, and no edge: it is treated as an identifier."
+    reason = "has a value of its own in each row, and no edge: it is treated as an identifier."
     notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
-    notes += [f"{labels.mode(k)} {own}" for k in np.flatnonzero(identifiers).tolist()]
+    notes += [f"{labels.mode(k)} {reason}" for k in np.flatnonzero(identifiers).tolist()]
     used = np.flatnonzero(~(constant | identifiers))
-    parts = [CodedRows(part.codes[used], part.weights, part.sizes[used]) for part in classes or [columns]]
+    groups = [CodedRows(group.codes[used], group.weights, group.sizes[used]) for group in classes or [columns]]
     n, sizes, single = len(used), columns.sizes[used].tolist(), (penalty, recipe.sparse)
-    gains, dfs = (np.sum(each, axis=0) for each in zip(*(pair_gains(part, *single) for part in parts), strict=True))
+    gains, dfs = (np.sum(each, axis=0) for each in zip(*(pair_gains(group, *single) for group in groups), strict=True))
     scores = (gains - penalty * dfs).round(5)
     heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _spanning_forest(scores)]
     heapify(heap)
@@ -225,7 +225,7 @@ def grow_graph(
                 if math.prod(sizes[k] for k in chosen) > recipe.cells or not is_admissible(*pair, shared):
                     continue
                 family = np.array(chosen, dtype=np.int64)
-                found = [edge_gain(part.codes, part.weights, part.sizes, family, *single) for part in parts]
+                found = [edge_gain(group.codes, group.weights, group.sizes, family, *single) for group in groups]
                 gains[pair], dfs[pair] = map(sum, zip(*found, strict=True))
                 score = round(penalty * float(dfs[pair]) - float(gains[pair]), 5)
                 if score < 0:
@@ -375,14 +375,14 @@ class Network:
 
         With alpha = 0 these are the maximum likelihood estimates.
         """
-        parts = []
+        logs = []
         for table in self.tables:
-            own = table + alpha / table.size
-            total = own.sum(axis=-1, keepdims=True)
+            counts = table + alpha / table.size
+            total = counts.sum(axis=-1, keepdims=True)
             with np.errstate(divide="ignore", invalid="ignore"):
                 # all levels are alike where the parents' levels were never seen
-                parts.append(np.log(np.where(total > 0, own / total, 1.0 / table.shape[-1])))
-        return replace(self, tables=parts)
+                logs.append(np.log(np.where(total > 0, counts / total, 1.0 / table.shape[-1])))
+        return replace(self, tables=logs)
 
     def left_out_loss(self, alpha: float) -> float:
         """Return the leave-one-out loss: minus the sum over rows of log p(row) under the tables of all other rows.
@@ -393,9 +393,9 @@ class Network:
         loss = 0.0
         for table in self.tables:
             parents = table.sum(axis=-1, keepdims=True)  # counts of the parents' levels
-            own = np.maximum(table - 1, 0) + alpha / table.size
+            others = np.maximum(table - 1, 0) + alpha / table.size
             total = np.maximum(parents - 1, 0) + alpha / parents.size
-            loss -= float((table * np.log(own / total)).sum())  # each cell as often as rows are in it
+            loss -= float((table * np.log(others / total)).sum())  # each cell as often as rows are in it
         return loss
 
     def log_prob(self, columns: CodedRows) -> FloatArray:
@@ -468,14 +468,14 @@ class Network:
         It is the downward pass, from the roots on: the joint distribution of v's parents is a sum over the family's
         parent in the tree, and times p(v | parents) it is that of v's family.
         """
-        for some, _, conditionals in self._condition(columns):
+        for block, _, conditionals in self._condition(columns):
             joints: list[FloatArray] = []
-            for own, at in zip(conditionals, self._tree, strict=True):
+            for conditional, at in zip(conditionals, self._tree, strict=True):
                 if at.parent is None:
-                    joints.append(own)
+                    joints.append(conditional)
                 else:  # the joint distribution of v's parents, with an axis for v's levels before that of the rows
-                    joints.append(own * joints[at.parent].sum(axis=at.lost)[..., None, :])
-            yield some, joints
+                    joints.append(conditional * joints[at.parent].sum(axis=at.lost)[..., None, :])
+            yield block, joints
 
     def expect(self, columns: CodedRows) -> Network:
         """E step of EM: return the expected counts of all families.
@@ -657,10 +657,10 @@ def learn_classes(
     """
     every, hold_out = columns, valid is None
     if valid is None:
-        held = np.arange(len(columns.weights)) % 10 == 9
-        if not held.any():
+        held_out = np.arange(len(columns.weights)) % 10 == 9
+        if not held_out.any():
             raise InvalidSamples("classes are chosen on held-out rows: pass at least ten rows, or valid.")
-        columns, valid = (columns.take(some) for some in (~held, held))
+        columns, valid = (columns.take(rows) for rows in (~held_out, held_out))
     columns, valid = columns.merge(), valid.merge()
     limit = most if classes == "auto" else classes
     tried: list[Tried] = []
@@ -711,17 +711,17 @@ def _maximise(
     Tables without parents are shrunk to the margins of all rows. A parameter must gain a `share` of the penalty that
     the criterion sets. Rows whose weight in a class is at most `least` are left out, so the likelihood may fall.
     """
-    labels, base, parts = Labels(tuple(columns.sizes.tolist())), columns.margins, []
-    chosen = [(np.flatnonzero(own > least), own) for own in weights.T]
-    classes = [columns.take(rows, own[rows]) for rows, own in chosen]
+    labels, base, networks = Labels(tuple(columns.sizes.tolist())), columns.margins, []
+    chosen = [(np.flatnonzero(of_class > least), of_class) for of_class in weights.T]
+    classes = [columns.take(rows, of_class[rows]) for rows, of_class in chosen]
     shared = grow_graph(columns, recipe, labels, share, classes) if recipe.shared else None
-    for some in classes:
-        graph = shared or grow_graph(some, recipe, labels, share)
-        if some.lacking.any():
-            parts.append(fit_tables(graph, some, lambda counts: counts.smooth(strength, base), 1e-4))
+    for members in classes:
+        graph = shared or grow_graph(members, recipe, labels, share)
+        if members.lacking.any():
+            networks.append(fit_tables(graph, members, lambda counts: counts.smooth(strength, base), 1e-4))
         else:
-            parts.append(Network.count(graph, some).smooth(strength, base))
-    return Mixture(np.log(weights.sum(axis=0) / weights.sum()), parts)
+            networks.append(Network.count(graph, members).smooth(strength, base))
+    return Mixture(np.log(weights.sum(axis=0) / weights.sum()), networks)
 
 
 def _split_classes(columns: CodedRows, mixture: Mixture, classes: int) -> FloatArray:
@@ -731,10 +731,10 @@ def _split_classes(columns: CodedRows, mixture: Mixture, classes: int) -> FloatA
     """
     weights = mixture.expect(columns)
     order = np.argsort(-weights.sum(axis=0), kind="stable").tolist()
-    parts: list[AnyArray] = []
+    split: list[AnyArray] = []
     for place, k in enumerate(order):
-        parts += _split_class(columns, weights[:, k]) if place < classes - len(order) else [weights[:, k]]
-    return np.stack(parts, axis=1)
+        split += _split_class(columns, weights[:, k]) if place < classes - len(order) else [weights[:, k]]
+    return np.stack(split, axis=1)
 
 
 def _split_class(columns: CodedRows, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
@@ -747,21 +747,21 @@ def _split_class(columns: CodedRows, weights: FloatArray, steps: int = 30) -> li
     """
     # rows with hardly any weight in this class do not decide about the component, and go to the second class
     rows = np.flatnonzero(weights > 1e-3 * float(weights.max()))
-    own = weights[rows].astype(np.float32)
+    row_weights = weights[rows].astype(np.float32)
     column, level = np.nonzero(np.arange(1, columns.sizes.max()) < columns.sizes[:, None])
     codes = columns.codes[:, rows][column]  # indicators x rows: the value of the indicator's column
-    marks, seen = (
+    marks, known = (
         (codes == 1 + level[:, None]).astype(np.float32),
         (codes < columns.sizes[column, None]).astype(np.float32),
     )
     # indicators minus their means; missing values become 0, the mean. 1e-30 and 1e-12 avoid a division by 0
-    centred = (marks - (marks @ own / np.maximum(seen @ own, 1e-30))[:, None]) * seen
-    axis = np.sqrt(centred**2 @ own)  # the start: the deviation of each indicator
+    centred = (marks - (marks @ row_weights / np.maximum(known @ row_weights, 1e-30))[:, None]) * known
+    axis = np.sqrt(centred**2 @ row_weights)  # the start: the deviation of each indicator
     for _ in range(steps):
-        axis = centred @ (own * (axis @ centred))
+        axis = centred @ (row_weights * (axis @ centred))
         axis /= float(np.linalg.norm(axis)) + 1e-30
     place = (axis @ centred).astype(np.float64)
-    deviation = float(np.sqrt(own @ place**2 / own.sum())) + 1e-12
+    deviation = float(np.sqrt(row_weights @ place**2 / row_weights.sum())) + 1e-12
     share = np.zeros(len(weights))  # of each row in the first class
     share[rows] = 1.0 / (1.0 + np.exp(-3.0 * place / deviation))
     return [weights * share, weights * (1.0 - share)]

@@ -51,8 +51,8 @@ def choose_terms(graph: InteractionGraph, data: Sparse, price: float) -> IntArra
         theta, tables = fit_on(data, Cells(cells), settings, start=theta).theta, replace(layout, positions=cells)
         eta = tables.cumulate(tables.propagate(theta)[1].margins)
         with limit_blas(len(cells)):
-            parts = [score_clique(tables, c, hat, eta, price / data.total) for c in range(len(tables.tree.cliques))]
-        found, gains = map(np.concatenate, zip(*parts, strict=True))
+            scored = [score_clique(tables, c, hat, eta, price / data.total) for c in range(len(tables.tree.cliques))]
+        found, gains = map(np.concatenate, zip(*scored, strict=True))
         best = np.argsort(-gains, kind="stable")[: min(max(8, len(cells) // 5), most - len(cells))]
         best = best[gains[best] >= 0.1 * gains.max(initial=0.0)]
         if not len(best):

@@ -676,17 +676,17 @@ def _decide(problem: Problem, face: Face, resolved: float = 1e-8) -> Face:
     from scipy.sparse import csr_array, hstack
 
     margins, alive = problem.prescribed or {}, problem.model.on_face(face.alive).alive
-    cells, parts = np.argwhere(alive), list[Any]()
+    cells, blocks = np.argwhere(alive), list[Any]()
     if len(cells) * len(margins) > limits.LARGEST_PROGRAM:
         return face
     # the incidence matrix, cells x entries of margins in C order, margin after margin: 1 where a cell counts towards an
     # entry, which is one 1 in each row of a margin's block
     for modes, values in margins.items():
         entry = np.ravel_multi_index(tuple(cells[:, modes].T), values.shape)
-        parts.append(
+        blocks.append(
             csr_array((np.ones(len(cells)), entry, np.arange(len(cells) + 1)), shape=(len(cells), values.size))
         )
-    matrix, wanted = hstack(parts, format="csr"), np.concatenate([values.ravel() for values in margins.values()])
+    matrix, wanted = hstack(blocks, format="csr"), np.concatenate([values.ravel() for values in margins.values()])
     if not _has_tensor(problem, matrix, wanted) or wanted[wanted > 0].min() < resolved:
         return face
     if (answer := find_vanishing(matrix, wanted[None])) is None:
@@ -819,14 +819,16 @@ def _order_levels(labels: Labels, given: Any, name: str) -> Any:
     it is. `name` is for errors: a level that X does not have, or that the margin lacks.
     """
     if isinstance(given, Mapping):
-        own, values = Labels.read((len(given),), None, [list(given)]), np.array(list(given.values()))
+        given_labels, values = Labels.read((len(given),), None, [list(given)]), np.array(list(given.values()))
     else:
         values, origin = unwrap(given)
         if origin.labels is None or labels.levels is None or tuple(np.shape(values)) != labels.shape:
             return values
-        own = origin.labels
+        given_labels = origin.labels
     for axis, size in enumerate(labels.shape):
-        places = [labels.find_level(axis, value, name, InvalidMargins) for value in own.levels_of(axis).tolist()]
+        places = [
+            labels.find_level(axis, value, name, InvalidMargins) for value in given_labels.levels_of(axis).tolist()
+        ]
         if lost := set(range(size)).difference(places):
             raise InvalidMargins(f"{name} has no entry for {labels.level(axis, min(lost))!r}.")
         values = np.take(values, np.argsort(places), axis=axis)

@@ -204,9 +204,9 @@ class Estimator(ABC):
         """
         codes = self._encode(X)
         out = self._log_prob(codes)
-        for column, own in zip(self.columns_, codes.T, strict=True):
+        for column, column_codes in zip(self.columns_, codes.T, strict=True):
             if column.edges is not None:  # a density: divide by the width of the bin; code -1 takes the 0 at the end
-                out -= np.append(np.log(np.diff(column.edges)), 0.0)[np.maximum(own, MISSING)]
+                out -= np.append(np.log(np.diff(column.edges)), 0.0)[np.maximum(column_codes, MISSING)]
         return out
 
     @property
@@ -360,12 +360,12 @@ class Estimator(ABC):
         errors.
         """
         found = []
-        for name, column, own in zip(names, columns, levels, strict=True):
-            if own.edges is None:
+        for name, column, known in zip(names, columns, levels, strict=True):
+            if known.edges is None:
                 unlisted = f"is not one of its levels. {self._advice}" if strict else ""
-                place = column.codes_in(own.values, f"column {name!r}", unlisted)
+                place = column.codes_in(known.values, f"column {name!r}", unlisted)
             elif column.numeric:
-                place = np.searchsorted(own.edges[1:-1], column.rows(), side="right")
+                place = np.searchsorted(known.edges[1:-1], column.rows(), side="right")
             else:
                 raise InvalidSamples(
                     f"column {name!r} holds {column.at(0)!r}; fit saw numbers, which were put in bins."
@@ -385,11 +385,11 @@ def read_rows(X: Any) -> Table:
     """
     if isinstance(X, SparseTensor):
         levels = X.levels or (None,) * len(X.shape)
-        held = [
-            Column(np.arange(n) if own is None else own, codes, ordered=True)
-            for n, own, codes in zip(X.shape, levels, X.cells.T, strict=True)
+        columns = [
+            Column(np.arange(n) if values is None else values, codes, ordered=True)
+            for n, values, codes in zip(X.shape, levels, X.cells.T, strict=True)
         ]
-        return Table(X.names or range(len(held)), X.nnz, held)
+        return Table(X.names or range(len(columns)), X.nnz, columns)
     table = read_table(X, "X")
     shape = table.n, len(table.names)
     if 0 in shape:

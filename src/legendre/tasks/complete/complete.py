@@ -170,8 +170,8 @@ class Completion(Result):
             means, recipe = observe(model_tensor(model, extend=True), "all"), Cells(model.basis, model.ties)
             model = replace(fit_recipe(means, recipe, Settings()), origin=model.origin)
         # without parameters it knows how far X is from the uniform distribution and from independence
-        seen = fit_recipe(observe(self.values, self.observed), as_basis("empty"), Settings())
-        known = {"kl": self.kl, "kl_uniform": seen.kl_uniform, "kl_independence": seen.kl_independence}
+        uniform = fit_recipe(observe(self.values, self.observed), as_basis("empty"), Settings())
+        known = {"kl": self.kl, "kl_uniform": uniform.kl_uniform, "kl_independence": uniform.kl_independence}
         return replace(model, data=None, _measured=known)
 
     def _effects_to_draw(self) -> list[Effect]:
@@ -243,17 +243,17 @@ class Completion(Result):
 
     def tables(self) -> list[Table]:
         """List the tables of the summary: what was filled in and what could not be, the cross-validation, the fit."""
-        seen, numbers = self.observed, ~np.isnan(self.values)
-        n_filled = int((~seen & numbers).sum())
-        rows = [("tensor", f"{shape_name(self.shape)}, {int(seen.sum())} cells observed, {int((~seen).sum())} missing")]
-        unknown = np.zeros_like(seen) if self.determined is None else ~self.determined
+        observed, numbers = self.observed, ~np.isnan(self.values)
+        counts = f"{int(observed.sum())} cells observed, {int((~observed).sum())} missing"
+        rows = [("tensor", f"{shape_name(self.shape)}, {counts}")]
+        unknown = np.zeros_like(observed) if self.determined is None else ~self.determined
         checked = ", not checked whether they are determined" if self.determined is None else ""
-        rows += [("filled in", f"{n_filled}{checked}")]
+        rows += [("filled in", f"{int((~observed & numbers).sum())}{checked}")]
         if unknown.any():
             kept = int((unknown & numbers).sum())
             fate = f"; {kept} of them filled in with open parameters at 0" if kept else ", left NaN"
             rows += [("undetermined", f"{int(unknown.sum())} cells{fate}")]
-        rows += [("nothing observed", text) for text in _name_empty_slices(seen, self.labels)]
+        rows += [("nothing observed", text) for text in _name_empty_slices(observed, self.labels)]
         if isinstance(self.fit, Decomposition):
             rows += [("parameters", f"{self.n_params}, {rank_name(self.fit)} on the observed cells")]
         if self.status is Status.UNDECIDED:
@@ -267,14 +267,14 @@ class Completion(Result):
         return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"
 
 
-def _name_empty_slices(seen: BoolArray, labels: Labels, named: int = 8) -> list[str]:
+def _name_empty_slices(observed: BoolArray, labels: Labels, named: int = 8) -> list[str]:
     """Write for each mode a line about its slices in which nothing was observed: their number, and the first `named`.
 
     They explain in the summary why cells are undetermined. A mode without such slices has no line.
     """
     lines = []
-    for mode, length in enumerate(seen.shape):
-        found = np.flatnonzero(sum_others(seen, [mode]) == 0)
+    for mode, length in enumerate(observed.shape):
+        found = np.flatnonzero(sum_others(observed, [mode]) == 0)
         if len(found):
             text = ", ".join(labels.level(mode, i) for i in found[:named]) + (", ..." if len(found) > named else "")
             lines.append(f"{labels.mode(mode)}: {len(found)} of {length} slices ({text})")
@@ -389,29 +389,29 @@ def complete(
     recipes = [] if basis is None else read_bases(basis, folds)
     with show_progress(progress, None) as (step, say):
         data = read(X, support, names=names, levels=levels).in_memory("complete")
-        seen = data.support.on_grid()  # the sample space is the observed cells
-        values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
+        observed = data.support.on_grid()  # the sample space is the observed cells
+        values = np.where(observed, np.asarray(data.values, dtype=np.float64), 0.0)
         along, generator = read_modes(hold_out, data.labels), generator_from(rng)
         if basis is None or folds is not None:
-            dealt = deal(values, seen, folds, along, generator)
+            dealt = deal(values, observed, folds, along, generator)
         if basis is None:
-            penalised = fit_penalised(data, values, seen, dealt, criterion, settings, say)
-            filled = freeze(np.where(seen, values, penalised.means))
-            return Completion(filled, penalised, freeze(np.ones_like(seen)), freeze(seen))
+            penalised = fit_penalised(data, values, observed, dealt, criterion, settings, say)
+            filled = freeze(np.where(observed, values, penalised.means))
+            return Completion(filled, penalised, freeze(np.ones_like(observed)), freeze(observed))
         recipe, table = recipes[0], None
         if folds is not None:
-            recipe, table = select(data, values, seen, recipes, settings, dealt, criterion, say)
+            recipe, table = select(data, values, observed, recipes, settings, dealt, criterion, say)
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
     warn_if_not_converged(fit)
     value, determined = extrapolate(fit, undetermined)
-    if determined is None and not seen.all():
+    if determined is None and not observed.all():
         warn(
-            f"whether the {int((~seen).sum())} missing cells are determined was not checked: {fit.n_params} "
+            f"whether the {int((~observed).sum())} missing cells are determined was not checked: {fit.n_params} "
             "parameters are too many, or too nearly dependent. Where cells are not, their values depend on the "
             "choice of theta.",
         )
-    known = None if determined is None else freeze(determined | seen)
-    return Completion(freeze(np.where(seen, values, value)), fit, known, freeze(seen), table)
+    known = None if determined is None else freeze(determined | observed)
+    return Completion(freeze(np.where(observed, values, value)), fit, known, freeze(observed), table)
 
 
 @dataclass(frozen=True)

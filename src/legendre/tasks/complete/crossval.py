@@ -76,7 +76,7 @@ class Folds:
 
 
 def deal(
-    values: FloatArray, seen: BoolArray, n_folds: int | None = None, along: Modes | None = None, rng: Rng = 0
+    values: FloatArray, observed: BoolArray, n_folds: int | None = None, along: Modes | None = None, rng: Rng = 0
 ) -> Folds:
     """Assign the observed cells to folds; the folds of a transposed X are the same cells.
 
@@ -85,7 +85,7 @@ def deal(
 
     Parameters
     ----------
-    values, seen
+    values, observed
         X, with 0 for missing cells, and which of its cells were observed.
     n_folds
         The number of folds; by default five, or fewer if there are fewer observed fibres.
@@ -102,7 +102,7 @@ def deal(
     ([0, 1], [(1, 1)], [[-1, -1, 0], [-1, 0, 0]])
     """
     order = sorted(range(values.ndim), key=partial(_locate_mass, values))
-    inside, x = seen.transpose(order), values.transpose(order)
+    inside, x = observed.transpose(order), values.transpose(order)
     shapes, gaps = _find_gap_shapes(inside)
     if along is not None:
         shapes, gaps = [tuple(x.shape[i] if k in along else 1 for i, k in enumerate(order))], np.where(inside, -1, 0)
@@ -114,7 +114,7 @@ def deal(
     if n_folds > n_fibres:
         what = "fibres with an observed cell" if along else "observed cells"
         raise InvalidSetting(f"folds={n_folds} needs at least as many {what}; X has {n_fibres}.")
-    held = np.full((n_folds, *inside.shape), -1)
+    held_out = np.full((n_folds, *inside.shape), -1)
     rng = np.random.default_rng(rng)
     for number, (fibre, share) in enumerate(zip(fibres, shares, strict=True)):
         sizes = np.bincount(fibre[inside], minlength=fibre.max() + 1)  # observed cells of each fibre
@@ -124,9 +124,9 @@ def deal(
         # the first fibres, up to the shape's share of the observed cells, are cut into n_folds equal parts
         fold_of[shuffled] = before * n_folds // max(sizes.sum() * share, 1.0)
         for fold in range(n_folds):  # a cell that an earlier shape holds out in this fold belongs to that one
-            held[fold][inside & (held[fold] < 0) & (fold_of[fibre] == fold)] = number
-    useful = [bool((fold >= 0).any() and (x[inside & (fold < 0)] > 0).any()) for fold in held]
-    return Folds(order, shapes, shares, gaps, held[useful])
+            held_out[fold][inside & (held_out[fold] < 0) & (fold_of[fibre] == fold)] = number
+    useful = [bool((fold >= 0).any() and (x[inside & (fold < 0)] > 0).any()) for fold in held_out]
+    return Folds(order, shapes, shares, gaps, held_out[useful])
 
 
 def _locate_mass(values: FloatArray, k: int) -> tuple[int, float]:
@@ -139,7 +139,7 @@ def _locate_mass(values: FloatArray, k: int) -> tuple[int, float]:
     return len(mass), round(float(np.average(np.arange(len(mass)), weights=mass)), 9)
 
 
-def _find_gap_shapes(seen: BoolArray, least: float = 0.02, fewest: int = 10) -> tuple[list[Shape], IntArray]:
+def _find_gap_shapes(observed: BoolArray, least: float = 0.02, fewest: int = 10) -> tuple[list[Shape], IntArray]:
     """Find the shapes of gaps: for each missing cell the largest box around it in which nothing was observed.
 
     A box has one level of a mode, a third (a block), or all (a fibre). Return the shapes, the largest first, and for
@@ -149,20 +149,22 @@ def _find_gap_shapes(seen: BoolArray, least: float = 0.02, fewest: int = 10) -> 
     """
     from scipy.ndimage import grey_opening
 
-    left, shapes, gaps = ~seen, list[Shape](), np.full(seen.shape, -1)  # left: missing cells without a shape yet
-    every = product(*(sorted({1, max(n // 3, 1), n}, reverse=True) for n in seen.shape))
+    # left: missing cells without a shape yet
+    left, shapes, gaps = ~observed, list[Shape](), np.full(observed.shape, -1)
+    every = product(*(sorted({1, max(n // 3, 1), n}, reverse=True) for n in observed.shape))
     for shape in sorted(every, key=math.prod, reverse=True):
-        whole, needed = tuple(k for k, n in enumerate(seen.shape) if shape[k] == n), least
-        fibres = math.prod(shape) // math.prod(seen.shape[k] for k in whole)  # in one block
+        whole, needed = tuple(k for k, n in enumerate(observed.shape) if shape[k] == n), least
+        fibres = math.prod(shape) // math.prod(observed.shape[k] for k in whole)  # in one block
         if fibres > 1:  # a fibre is in so many blocks, and their other fibres may be missing by chance
-            by_chance = fibres * np.mean(~seen.any(axis=whole)) ** (fibres - 1)
-            needed = max(least + by_chance, fewest * math.prod(shape) / seen.size)
-        found = left & grey_opening(~seen, shape, mode="constant")  # the union of the boxes without an observed cell
-        if np.count_nonzero(found) > needed * np.count_nonzero(~seen):
+            by_chance = fibres * np.mean(~observed.any(axis=whole)) ** (fibres - 1)
+            needed = max(least + by_chance, fewest * math.prod(shape) / observed.size)
+        # the union of the boxes without an observed cell
+        found = left & grey_opening(~observed, shape, mode="constant")
+        if np.count_nonzero(found) > needed * np.count_nonzero(~observed):
             gaps[found], left = len(shapes), left & ~found
             shapes.append(shape)
     gaps[left] = len(shapes) - 1  # cells of the rare shapes that no later shape took
-    return shapes or [(1,) * seen.ndim], gaps
+    return shapes or [(1,) * observed.ndim], gaps
 
 
 def number_boxes(shape: Shape, sizes: Shape) -> IntArray:
@@ -265,7 +267,7 @@ def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:
 def select(
     data: Dense,
     values: FloatArray,
-    seen: BoolArray,
+    observed: BoolArray,
     recipes: list[Basis],
     settings: Settings,
     folds: Folds,
@@ -275,7 +277,7 @@ def select(
 ) -> tuple[Basis, CrossValidation]:
     """Compare candidate bases, and sizes of adaptive ones, by cross-validation; return the best and the table.
 
-    `values` are X, with 0 at missing cells, and `seen` marks the others. For each fold, every candidate is fitted to
+    `values` are X, with 0 at missing cells, and `observed` marks the others. In each fold, every candidate is fitted to
     the observed cells that stay, and predicts those that are held out. These fits have the tolerance `share` times the
     mean probability of a cell (at least tol), because the errors of held-out cells are far larger.
     """
@@ -286,18 +288,18 @@ def select(
     predictions = []  # for each fold X at the held-out cells, and what each basis predicts there: bases x cells
     for turn, ordered in enumerate(folds.held):
         fold = ordered.transpose(np.argsort(folds.order))  # with the modes in the caller's order
-        held, left = fold >= 0, seen & (fold < 0)
+        held_out, left = fold >= 0, observed & (fold < 0)
         rough = replace(settings, tol=max(settings.tol, share / int(left.sum())), ranked=False)
-        part, fits = replace(observe(values, left), origin=data.origin), []
+        kept, fits = replace(observe(values, left), origin=data.origin), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
             for place, (recipe, sizes) in enumerate(candidates):
                 done = (turn * len(candidates) + place) / (len(folds.held) * len(candidates))
                 say(f"fold {turn + 1} of {len(folds.held)}   {shorten(repr(recipe), 60)}", done)
-                fit = fit_recipe(part, recipe, rough)
+                fit = fit_recipe(kept, recipe, rough)
                 # an adaptive basis grows once, to its largest size; the smaller ones keep the cells that matter most
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
-            predictions.append((values[held], np.array([extrapolate(fit)[0][held] for fit in fits])))
+            predictions.append((values[held_out], np.array([extrapolate(fit)[0][held_out] for fit in fits])))
     table = _compare(predictions, [repr(basis) for basis in bases], criterion, folds.name(data.labels))
     return bases[table.best], table
 
