@@ -168,6 +168,7 @@ def test_single_arrays(tmp_path: Path) -> None:
     written(tmp_path / "x.csv", "1,2,\n4,0.5,6\n")
     for path in tmp_path.iterdir():
         np.testing.assert_array_equal(read_input(path), X)
+    np.testing.assert_array_equal(read_input(written(tmp_path / "gaps.csv", ",\n1,2\n")), [[np.nan, np.nan], [1, 2]])
 
 
 @pytest.mark.parametrize(("name", "package"), [("x.parquet", "pyarrow"), ("x.nc", "xarray"), ("x.h5", "h5py")])

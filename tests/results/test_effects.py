@@ -219,3 +219,6 @@ def test_effects_as_a_data_frame(rng: np.random.Generator) -> None:
     assert list(frame.columns) == ["effect", "share", "a", "value", "factor", "b"]
     row = frame[(frame["effect"] == "a and b") & (frame["a"] == "v") & (frame["b"] == 2)]
     assert row["value"].item() == effects["a", "b"].values[1, 1]
+    frame = ld.decompose(x, "B1", names=["share", "value"]).effects().to_frame()
+    assert list(frame.columns) == ["effect", "share", "mode share", "value", "factor", "mode value"]
+    assert ld.decompose(x, []).effects().to_frame().empty

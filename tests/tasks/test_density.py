@@ -348,3 +348,5 @@ def test_a_level_that_only_rows_without_weight_have_is_none() -> None:
     density = ld.LegendreDensity(1).fit(rows, sample_weight=[1, 1, 1, 0])
     assert_array_equal(density.score_samples(rows[:3]), ld.LegendreDensity(1).fit(rows[:3]).score_samples(rows[:3]))
     assert [column.values.tolist() for column in density.columns_] == [["a", "b"], ["x", "y"]]
+    codes = {"a": [0, 1, 1, 5], "b": [0, 1, 0, 1]}
+    assert ld.BoltzmannMachine(2).fit(codes, sample_weight=[1, 1, 1, 0]).n_levels_ == (2, 2)

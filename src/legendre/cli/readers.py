@@ -206,10 +206,10 @@ def _read_parquet(path: Path, options: Options, say: Say) -> SparseTensor:
 def _read_csv(path: Path, options: Options, say: Say) -> Any:
     """Read a CSV file: a matrix of numbers, a table with a row for each event or cell, or a cross table (--wide).
 
-    The options say which. Without options it is a matrix, unless the first line is a header: then raise an error that
-    explains the options. Every field is read as a string, so that labels such as 007 stay as they are, and a number
-    that cannot be read is reported with its line. Rows of a table are counted in chunks of 2^18, so that the file need
-    not fit in memory.
+    The options say which. Without --columns, --counts and --wide it is a matrix, unless line 1 is a header: then raise
+    an error that explains the options. Every field is read as a string, so that labels such as 007 stay as they
+    are, and a number that cannot be read is reported with its line. Rows of a table are counted in chunks of 2^18, so
+    that the file need not fit in memory.
     """
     import pandas as pd
 
@@ -226,7 +226,8 @@ def _read_csv(path: Path, options: Options, say: Say) -> Any:
             )
         if options.columns is None and options.counts is None and not options.wide:
             # a header is a first line in which no field is a number; empty fields are missing cells
-            if pd.to_numeric(line_1[line_1 != ""], errors="coerce").isna().all():
+            fields = line_1[line_1 != ""]
+            if len(fields) and pd.to_numeric(fields, errors="coerce").isna().all():
                 raise InvalidSetting(
                     f"{path}: line 1 is a header ({', '.join(line_1[:8])}). Say what the table is: one row for each "
                     "event or cell: --columns A,B,C, and --counts N if a column says how often it counts; or rows and "

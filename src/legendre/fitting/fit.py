@@ -456,9 +456,8 @@ def _read_start(start: ArrayLike | None, k: int) -> FloatArray:
 def warn_if_not_converged(fit: Decomposition) -> Decomposition:
     """Return the fit; warn if it did not converge, or if the basis has no cell on the support: nothing was fitted."""
     support = fit.model.support
-    # a named basis may lose all of its cells on a small support without the caller noticing; listed cells stay, so that
-    # without parameters none were listed
     lost = not (len(fit.theta) or support.full) and support.n_cells > 1
+    # no warning if the data chose a basis without cells (`reason`, `_rounds`), or if the caller asked for none
     if lost and fit.reason is None and not fit._rounds and fit.recipe != repr(empty()):
         text = (
             f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so nothing of X was "

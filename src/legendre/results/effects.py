@@ -180,7 +180,10 @@ class Effects(Printed):
         return self.fit.labels.part([k]).straighten(np.exp(logs))
 
     def to_frame(self) -> Any:
-        """Return all effects as a pandas data frame, a row for each level, or pair of levels, with its factor.
+        """Return all effects as a pandas data frame, a row for each combination of levels, with its factor.
+
+        Its columns are `effect`, `share`, one for each mode (NaN where the effect does not concern it), `value` and
+        `factor`. A mode with one of these four names gets another: ``mode value``.
 
         Examples
         --------
@@ -190,15 +193,17 @@ class Effects(Printed):
         [[0.0, 0.262], [1.0, 1.308]]
         """
         pandas = import_pandas("effects().to_frame()")
-        frames = []
+        first, last = ["effect", "share"], ["value", "factor"]
+        frames = [pandas.DataFrame(columns=[*first, *last])]
         for effect in self:
             labels, values = effect.labels.restore_order(), effect.values.ravel()
-            levels = {labels.mode(i): labels.levels_of(i) for i in range(len(effect.modes))}
-            frame = pandas.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
-            frame.insert(0, "effect", effect.name)
-            frame.insert(1, "share", effect.share)
-            frames.append(frame.assign(value=values, factor=np.exp(values)))
-        return pandas.concat(frames, ignore_index=True)
+            names = [labels.mode(i) for i in range(len(effect.modes))]
+            names = [f"mode {name}" if name in (*first, *last) else name for name in names]
+            levels = [labels.levels_of(i) for i in range(len(names))]
+            frame = pandas.MultiIndex.from_product(levels, names=names).to_frame(index=False)
+            frame = frame.assign(effect=effect.name, share=effect.share, value=values, factor=np.exp(values))
+            frames.append(frame[[*first, *names, *last]])
+        return pandas.concat(frames[1:] or frames, ignore_index=True)
 
     def kl_lost(self, modes: Mode | Sequence[Mode]) -> float:
         """Return how much KL(P, Q) rises if these modes have no joint effect: the model is refitted without it.

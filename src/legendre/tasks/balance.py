@@ -517,15 +517,18 @@ def _soften(problem: Problem, slack: float) -> tuple[Problem, FloatArray]:
     return replace(problem, eta_hat=problem.eta_hat - ridge @ theta, prescribed=None), theta
 
 
-def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings, resolved: float = 1e-12) -> Balanced:
+def _project(
+    X: AnyArray, problem: Problem, margins: Margins, settings: Settings, least_share: float = 1e-12
+) -> Balanced:
     """Find which cells can be positive in a tensor with the margins, and solve on these.
 
     A finite answer exists if and only if every cell of the support can be positive. If that is not known beforehand,
     solve on all cells first. Where this converges, the last Newton step yields a tensor with exactly these margins
     (`solvers.newton.newton_bound`). If no cell of it differs from the answer by more than the share `PROOF_TILT`, it is
-    positive everywhere, which proves that all cells can be. That holds if each cell has more than the share `resolved`
-    of the smallest entry of a margin that it counts towards: what is less disappears in the rounding of these entries.
-    Otherwise linear programs decide (`_decide`), and the fit is repeated without the cells that must be 0.
+    positive everywhere, which proves that all cells can be. The proof counts only above rounding: every cell must hold
+    more than `least_share` of the smallest entry of a margin that it counts towards. Otherwise linear programs decide
+    (`_decide`), and the fit is repeated if they leave out cells, or if it has not converged: only now may the slower
+    solvers of `_solve` run.
     """
     face = _find_possible(problem)
     outcome = _solve(problem, face, settings, persist=face.certain)
@@ -533,13 +536,14 @@ def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings
     if face.certain or outcome.status is Status.STOPPED:
         return result
     entries = (np.expand_dims(part, other_modes(modes, X.ndim)) for modes, part in margins.values.items())
-    large = result.values > resolved * reduce(np.minimum, entries)
+    large = result.values > least_share * reduce(np.minimum, entries)
     alive = problem.model.quotient.spread(problem.model.on_face(face.alive).alive)
     if result.converged and outcome.tilt <= limits.PROOF_TILT and large[alive].all():
         decided = replace(face, certain=True)
     else:
         decided = _decide(problem, face)
-        if decided.alive is not face.alive or not outcome.status.converged:
+        fewer_cells = decided.alive is not face.alive  # where nothing more vanishes, it is the same array
+        if fewer_cells or not outcome.status.converged:
             outcome = _solve(problem, decided, settings, persist=True)
     return _build_result(X, problem, decided, margins, outcome, settings.tol)
 

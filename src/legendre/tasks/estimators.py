@@ -718,13 +718,14 @@ class BoltzmannMachine(Estimator):
     )
 
     def _learn_levels(self, columns: list[Column], weights: FloatArray | None, names: Sequence[Any]) -> list[Levels]:
-        """Check `n_levels`; columns of numbers hold codes 0, 1, ..., those of strings and categories hold their levels.
+        """Return the levels of each column: at least two, since a parameter belongs to each level but the first.
 
-        A column needs two levels at least: a parameter belongs to each level but the first.
+        Those of a column of numbers are 0, ..., n - 1, with n from `n_levels`, or by default up to its largest number.
+        Those of strings and categories are their values, of which there must be `n_levels`, if it is given.
         """
         del weights
         check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
-        n_columns, given = len(columns), 2 if self.n_levels is None else self.n_levels
+        n_columns, given = len(columns), 2 if self.n_levels is None else self.n_levels  # 2 until the numbers are seen
         sizes: Any = [given] * n_columns if is_whole(given) else entries(given)
         if sizes is None or len(sizes) != n_columns or not all(is_whole(size, 2) for size in set(sizes)):
             raise InvalidSetting(
@@ -733,14 +734,14 @@ class BoltzmannMachine(Estimator):
         out = []
         for column, name, size in zip(columns, names, sizes, strict=True):
             if self.n_levels is None and column.numeric:
-                size = max(2, int(column.values.max()) + 1)
+                size = max(2, int(column.rows().max()) + 1)
                 if (trouble := beyond_memory((size,))) is not None:
                     raise InvalidSamples(f"column {name!r} {trouble}. {self._advice}.")
             levels = np.arange(size) if column.numeric else column.levels(f"column {name!r}")
             n = len(levels)
             if n < 2 or (self.n_levels is not None and n != size):
                 raise InvalidSamples(
-                    f"column {name!r} has {n} levels, {', '.join(map(repr, levels.tolist()[:5]))}, where "
+                    f"column {name!r} has {n} level{'s' * (n > 1)}, {', '.join(map(repr, levels.tolist()[:5]))}, where "
                     f"{'at least 2' if self.n_levels is None else size} are expected. Leave "
                     f"{'it' if n < 2 else 'n_levels'} out."
                 )

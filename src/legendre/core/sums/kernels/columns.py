@@ -12,7 +12,7 @@ import numpy as np
 from legendre.core.compiled import compiled, inner
 
 BLOCK = 1024  # rows whose cells are found at a time, so that they stay in the cache
-GONE = -(1 << 40)  # stands for a missing level: negative enough that the code of the cell stays negative
+GONE = -(1 << 40)  # stands for a missing level: a code stays negative if later columns have at most 2^22 cells
 
 
 @inner

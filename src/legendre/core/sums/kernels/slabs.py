@@ -175,20 +175,22 @@ def evaluate(
 
     `theta`, eta and `gram` are in plan order. If the grid has gaps, ``measure(slab)`` returns the masks of the levels
     that a slab, by number, covers, and in which merged cell each cell of a mask is; q is then added up in every slab.
-    ``None`` if products overflow or underflow because q ranges too widely: the caller then sums in the log domain. This
-    is noticed at the end of the sweep, when every parameter has been removed from q, so that the weights must be left.
+    ``None`` if products overflow or underflow because q ranges too widely: the caller then sums in the log domain, and
+    `gram` holds nothing of use. This is noticed at the end of the sweep, when every parameter has been removed from q,
+    so that the weights must be left.
     """
     weights = (plan.weights if measure is None else np.ones(plan.weights.shape)).reshape(len(plan.lines), -1)
     mass, eta = np.zeros(weights.shape), np.empty(len(theta))
     mark = np.zeros(weights.shape if measure is None else (0, 0))
     sums = np.zeros((len(weights) + 1, weights.shape[1]))
-    joins = np.empty((0, 0)) if gram is None else gram
+    products = np.empty((0, 0)) if gram is None else gram
     with np.errstate(all="ignore"):
         state = weights * np.exp(plan.last_slab(theta)).reshape(weights.shape)
-        table, first, tails = (plan.scaled, plan.lines, plan.following), plan.first, plan.tails
-        work = np.exp(-theta), state, mass, mark, sums, eta, joins
+        # the arguments of `_sweep` in its order, before and after the slabs to sweep, which `first` delimits
+        grid, first, tails = (plan.scaled, plan.lines, plan.following), plan.first, plan.tails
+        rest = tails, np.exp(-theta), state, mass, mark, sums, eta, products
         if measure is None:
-            _sweep(*table, first, tails, *work)
+            _sweep(*grid, first, *rest)
             # mass holds q summed over the slabs above mark, where a cell last changed; below it q is `state`
             mass += state * (tails[0] - mark)
         else:
@@ -196,15 +198,15 @@ def evaluate(
                 masks, boxes = measure(slab)
                 for mask in masks:
                     _add_inside(mask.ravel(), boxes, state.ravel(), mass.ravel())
-                _sweep(*table, first[slab : slab + 2], tails, *work)
+                _sweep(*grid, first[slab : slab + 2], *rest)  # a slab alone: without marks, tails are not read
         total = float(mass.sum())
         # 1e-11 exceeds the rounding error of all the multiplications, while an overflow leaves inf, NaN or 0
         if not (math.isfinite(total) and (np.abs(state - weights) <= 1e-11 * weights).all()):
             return None
     eta /= total
-    for u, row in enumerate(joins):  # from sums at joins to covariances, eq. (5), in both triangles
+    for u, row in enumerate(products):  # from sums at joins to covariances, eq. (5), in both triangles
         lower = row[: u + 1]
         lower /= total
         lower -= eta[u] * eta[: u + 1]
-        joins[:u, u] = lower[:u]
+        products[:u, u] = lower[:u]
     return math.log(total), eta
