@@ -211,7 +211,7 @@ TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
     ({"n_levels": 2}, [[0, 1], [2, 0]], "column 0 holds 2 in row 1, which .* Numbers are levels counted from 0"),
     ({}, [[0, -1], [1, 1]], r"column 1 holds -1 in row 0.*pass \(X \+ 1\) // 2"),
     ({}, [[0, 0.5]], "column 1 holds 0.5 in row 0.*bin continuous"),
-    ({}, [["a", "b"]], "column 0 has 1 levels, 'a', where at least 2 are expected. Leave it out."),
+    ({}, [["a", "b"]], "column 0 has 1 level, 'a', where at least 2 are expected. Leave it out."),
     ({"n_levels": 3}, [["a", "b"], ["c", "d"]], "column 0 has 2 levels, 'a', 'c', where 3 are expected. Leave n_l"),
     ({}, np.zeros((3, 40), dtype=int), "couples modes so widely .* holds 40 modes .* Leave interactions out"),
     ({"n_levels": 1}, ROWS, "n_levels must be an integer >= 2 for all columns, or 2 of them; got 1"),

@@ -37,6 +37,7 @@ def warm() -> str | None:
     >>> folder = ld.warm()                                      # doctest: +SKIP
     """
     from legendre.core.sums.kernels.scan import _scan_rows
+    from legendre.core.sums.kernels.slabs import _add_inside
 
     rng = np.random.default_rng(0)
     X = rng.random((1024, 32, 32)) + 0.5  # enough cells for compiled code
@@ -50,4 +51,6 @@ def warm() -> str | None:
             decompose(tensor, basis, max_iter=3)
         decompose(listed, listed.cells[1::150], support="nonzero", max_iter=3)
         LegendreDensity(graph()).fit(rows).score(rows)
+    # what only large dask arrays with gaps need: the masks of a level, its boxes, and their q and mass
+    _add_inside(np.ones(1, np.bool_), np.zeros(1, np.int64), np.ones(1), np.zeros(1))
     return _scan_rows._run.stats.cache_path if hasattr(_scan_rows._run, "stats") else None
