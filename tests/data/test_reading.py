@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import legendre as ld
 from legendre.core import limits
 from legendre.core.sums.cell_sums import suffix_sums
-from legendre.core.sums.kernels.scan import rank_last, scan_large
+from legendre.core.sums.kernels.scan import scan_large
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.data.checks import Scan, scan
@@ -68,7 +68,7 @@ def test_every_layout(shape: tuple[int, ...], dtype: str) -> None:
         for k in every:
             assert_allclose(seen.by_mode[k], wide.sum(axis=tuple(j for j in every if j != k)), rtol=1e-12)
         if other.flags.c_contiguous:
-            assert_array_equal(rank_last(other), x.reshape(-1, shape[-1]).argmax(axis=0))
+            assert_array_equal(seen.last_ranking, x.reshape(-1, shape[-1]).argmax(axis=0))
         assert_allclose(quotient.merge(other), merged, rtol=1e-12)
         assert_allclose(suffix_sums(other, cells), zeta_adjoint(wide)[tuple(cells.T)], rtol=1e-12)
         assert_allclose(suffix_sums(other, cells, few=100), zeta_adjoint(wide)[tuple(cells.T)], rtol=1e-12)

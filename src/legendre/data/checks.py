@@ -14,7 +14,7 @@ from legendre.core.cells import cell_name, first_cell, freeze
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.origin import read_array
-from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, Shape
+from legendre.core.types import AnyArray, BoolArray, Cell, FloatArray, IntArray, Shape
 from legendre.data.readers.coordinates import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")
@@ -30,6 +30,7 @@ class Scan(NamedTuple):
     positive: float  # the smallest positive entry; inf if there is none
     largest: float  # -inf if every entry is NaN
     by_mode: tuple[FloatArray, ...] = ()  # of large arrays, X summed over all modes but one, for each
+    last_ranking: IntArray | None = None  # of large ones in C order, the place of the largest entry of each last slice
 
 
 def scan(values: AnyArray) -> Scan:

@@ -31,6 +31,7 @@ class Dense(Observation):
     whole = True
 
     values: AnyArray  # X in its own dtype, never changed: a copy of a small X, a large one by reference
+    last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
     compiled_boxes: bool = False  # whether the cells are boxes of an X that compiled code has read
 
     @property
@@ -110,7 +111,7 @@ class Dense(Observation):
     def rearrange(self, move: Callable[[AnyArray], AnyArray], origin: Origin) -> Dense:
         """Return X with all arrays over the grid changed by `move`, a permutation of levels or of modes.
 
-        Sums by mode that the first pass found are dropped.
+        Sums and the ranking that the first pass found are dropped.
         """
         mask, values = self.support.mask, freeze(move(self.values))
         return replace(
@@ -121,6 +122,7 @@ class Dense(Observation):
             values=values,
             origin=origin,
             by_mode=(),
+            last_ranking=None,
         )
 
     def largest(self, count: int, axis: int, together: int = 32) -> IntArray:
@@ -130,11 +132,8 @@ class Dense(Observation):
         """
         shape, mask = self.values.shape, self.support.mask
         length = shape[axis]
-        if count == 1 and axis == len(shape) - 1 and mask is None and self.values.size >= limits.COMPILED_CELLS:
-            from legendre.core.sums.kernels.scan import rank_last
-
-            if (ranked := rank_last(self.values)) is not None:
-                return cells_in_slices(ranked, np.arange(length), shape, axis)
+        if count == 1 and axis == len(shape) - 1 and self.last_ranking is not None:  # the first pass has found them
+            return cells_in_slices(self.last_ranking, np.arange(length), shape, axis)
         places, numbers = [], []
         table = np.moveaxis(self.values, axis, 0)
         for start in range(0, length, together):
@@ -193,7 +192,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):  # cells of base measure 0 cannot have probability
         mask = (measure > 0) if mask is None else mask & (measure > 0)
-    if mask is not None:  # total and range are those on Omega; this scan finds no sums by mode
+    if mask is not None:  # total and range are those on Omega; this scan finds no sums by mode, and no ranking
         found = scan(values[mask])
     check_on_support(values, found, full=mask is None)
     # a copy does not change if the caller changes X later
@@ -207,6 +206,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
         total=found.total,
         positive=found.smallest > 0,
         by_mode=found.by_mode,
+        last_ranking=found.last_ranking,
     )
 
 

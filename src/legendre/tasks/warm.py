@@ -40,7 +40,7 @@ def warm() -> str | None:
     from legendre.core.sums.kernels.slabs import _add_inside
 
     rng = np.random.default_rng(0)
-    X = rng.random((1024, 32, 32)) + 0.5  # enough cells for compiled code
+    X = (rng.random((1024, 32, 32)) + 0.5) * np.arange(1, 33)  # enough cells for compiled code, and steps that are long
     listed = from_coords((rng.random((60_000, 3)) * 300).astype(np.int64), shape=(300, 300, 300))
     rows = rng.integers(0, 2, (300, 1)) ^ (rng.random((300, 5)) < 0.1)  # columns that depend on each other
     fits: list[tuple[Any, Any]] = [(X.astype(kind), "B1 + B3(1)") for kind in ("f8", "f4", "i8", "i4", "u1")]

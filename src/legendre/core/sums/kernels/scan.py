@@ -1,7 +1,6 @@
-"""Compiled passes over a large X: its sums at each level of each mode and its range; the largest entry of each slice.
+"""One compiled pass over a large X: its sums at each level of each mode, its range, and the largest entry of slices.
 
-X is read as a matrix. Threads read blocks of its rows, each with its own sums, or some of its columns: no two threads
-write to one number.
+X is read as a matrix. Threads read blocks of its rows, each with its own sums: no two threads write to one number.
 """
 
 from __future__ import annotations
@@ -41,12 +40,24 @@ def _add_row(x, begin, column, low, least, high):
         high[j] = value if value > high[j] else high[j]
 
 
+@inner
+def _note_larger(x, begin, row, high, at):
+    """Note in `at` that a row, which begins at ``x[begin]``, is the first whose entry exceeds all before it, `high`."""
+    found = False
+    for j in range(U(len(high))):  # most rows have no larger entry: a loop without a branch runs in vectors
+        found |= np.float64(x[begin + j]) > high[j]
+    if found:
+        for j in range(U(len(high))):
+            if np.float64(x[begin + j]) > high[j]:
+                at[j] = row
+
+
 @ParallelKernel
-def _scan_rows(first, last, x, bounds, rows, columns, low, least, high):
+def _scan_rows(first, last, x, bounds, rows, columns, low, least, high, at):
     """Scan the blocks first..last-1 of a flat matrix x; block b has the rows ``bounds[b]`` to ``bounds[b + 1] - 1``.
 
     ``rows[r]`` becomes the sum of row r. The other results have one row for each block and one column for each column
-    of the matrix: sums, smallest, smallest positive and largest entries.
+    of the matrix: sums, smallest, smallest positive and largest entries, and the rows of the largest.
     """
     width = columns.shape[1]
     for b in range(first, last):
@@ -54,12 +65,13 @@ def _scan_rows(first, last, x, bounds, rows, columns, low, least, high):
         for r in range(bounds[b], bounds[b + 1]):
             begin = U(r * width)
             rows[r] = _sum_row(x, begin, U(width))
+            _note_larger(x, begin, r, highest, at[b])
             _add_row(x, begin, column, lowest, positive, highest)
 
 
 def scan_large(
     values: AnyArray, *, wide: int = 64, blocks: int = 8
-) -> tuple[float, float, float, float, tuple[FloatArray, ...]]:
+) -> tuple[float, float, float, float, tuple[FloatArray, ...], IntArray | None]:
     """Read an X in any order of memory, and return the fields of `data.checks.Scan`.
 
     A row of the matrix that is read consists of as many of the last modes as are needed for at least `wide` entries, so
@@ -76,45 +88,29 @@ def scan_large(
     n_blocks = len(bounds) - 1
     rows, columns = np.empty(n_rows), np.zeros((n_blocks, width))
     low, least, high = (np.full((n_blocks, width), bound) for bound in (np.inf, np.inf, -np.inf))
+    at = np.zeros((n_blocks, width), dtype=np.int64)
     # sums that overflow or meet NaN give a total that is not finite: the caller looks for the reason
     with np.errstate(over="ignore", invalid="ignore"):
-        _scan_rows(x.size, n_blocks, flat, bounds, rows, columns, low, least, high)
+        _scan_rows(x.size, n_blocks, flat, bounds, rows, columns, low, least, high, at)
         parts = rows.reshape(x.shape[:lead]), columns.sum(axis=0).reshape(sides)
         margins = [sum_others(part, [k]) for part in parts for k in range(part.ndim)]
         total = float(rows.sum())
     by_mode = tuple(margins[order.index(k)] for k in range(x.ndim))
-    return total, float(low.min()), float(least.min()), float(high.max()), by_mode
+    largest, ranking = float(high.max()), None
+    if order == sorted(order) and (x.dtype.kind == "f" or largest < 2**53):  # larger integers may be equal as floats
+        ranking = _find_first_places(high, at * (width // sides[-1]), sides[-1])
+    return total, float(low.min()), float(least.min()), largest, by_mode, ranking
 
 
-@ParallelKernel
-def _rank_columns(first, last, x, best, at):
-    """Find the largest entry of the columns first..last-1 of a matrix, `best`, and the first row that has it, `at`.
+def _find_first_places(high: FloatArray, at: IntArray, n: int) -> IntArray:
+    """Find the place of the largest entry in each of the `n` slices of the last mode; of equal entries, the first.
 
-    Both begin with row 0.
+    A place is an entry's number in C order within its slice. For each block and column of the matrix, `high` holds the
+    largest entry and `at` the place where its row begins.
     """
-    for r in range(1, len(x)):
-        row, found = x[r], False
-        for j in range(U(first), U(last)):  # most rows have no larger entry: a loop without a branch runs in vectors
-            found |= row[j] > best[j]
-        if found:
-            for j in range(U(first), U(last)):
-                if row[j] > best[j]:
-                    best[j], at[j] = row[j], r
-
-
-def rank_last(values: AnyArray) -> IntArray | None:
-    """Find the place of the largest entry in each slice of the last mode; of equal entries, the first.
-
-    A place is an entry's number in C order within its slice. The basis B3 takes these entries. ``None`` unless X is in
-    C order; it must not hold NaN.
-    """
-    x, order = in_memory_order(values)
-    if order != sorted(order):
-        return None
-    x = x.reshape(-1, x.shape[-1])
-    best, at = x[0].copy(), np.zeros(x.shape[1], dtype=np.int64)
-    _rank_columns(x.size, len(best), x, best, at)
-    return at
+    at = at + np.arange(high.shape[1]) // n  # the last mode runs fastest: the columns of a slice are every n-th
+    high, at = high.reshape(-1, n), at.reshape(-1, n)
+    return np.asarray(np.where(high == high.max(axis=0), at, np.iinfo(np.int64).max).min(axis=0))
 
 
 def in_memory_order(values: AnyArray) -> tuple[NDArray[Any], list[int]]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -48,16 +47,9 @@ class SlabPlan(NamedTuple):
     def log_range(self, theta: FloatArray) -> float:
         """Return the largest minus the smallest value of zeta(theta) over all cells.
 
-        This is the range of log q, apart from the weights, or of its change along a step. Slabs are visited from the
-        first, which has the bottom, where the sum is 0, to the last.
+        This is the range of log q, apart from the weights, or of its change along a step.
         """
-        slab, low, high, offsets = np.zeros(self.weights.shape), 0.0, 0.0, self.scaled.sum(axis=0)
-        for begin, end in pairwise(self.first.tolist()):
-            if begin < end:  # these parameters act on this slab and all after it
-                added = np.bincount(offsets[begin:end], theta[begin:end], slab.size).astype(np.float64)
-                slab += zeta(added.reshape(slab.shape))
-                low, high = min(low, float(slab.min())), max(high, float(slab.max()))
-        return high - low
+        return float(_find_range(self.scaled, self.lines, self.first, theta, np.zeros(self.weights.shape)))
 
 
 def plan_slabs(lengths: Sequence[FloatArray], positions: IntArray, mode: int | None = None) -> SlabPlan:
@@ -93,6 +85,31 @@ def _reaches(line, corner):
     for d in range(len(line)):
         below += line[d] < corner[d]
     return below == 0
+
+
+@compiled
+def _find_range(scaled, lines, first, theta, slab):
+    """Return the largest minus the smallest value of zeta(theta); `slab`, all 0, is room for the values on a slab.
+
+    Slabs are visited from the first, which has the bottom, where the value is 0, to the last. A parameter acts on its
+    own slab and on all after it.
+    """
+    state, corner, low, high = slab.reshape(len(lines), -1), np.empty(len(scaled), np.int64), 0.0, 0.0
+    for number in range(len(first) - 1):
+        begin, end = first[number], first[number + 1]
+        if begin == end:  # nothing changes
+            continue
+        for d in range(len(scaled)):  # the meet of this slab's cells of B: what is not above it does not change
+            corner[d] = scaled[d, begin:end].min()
+        for r in range(len(lines)):
+            if _reaches(lines[r], corner):
+                for u in range(begin, end):
+                    if _reaches(lines[r], scaled[:, u]):
+                        for c in range(U(scaled[-1, u]), U(state.shape[1])):
+                            state[r, c] += theta[u]
+                for c in range(U(corner[-1]), U(state.shape[1])):
+                    low, high = min(low, state[r, c]), max(high, state[r, c])
+    return high - low
 
 
 @compiled
