@@ -114,3 +114,10 @@ def test_the_rank_of_all_cells_is_that_of_the_sample_space(case: Case) -> None:
     full = Case(case.X, case.mask, every)
     model = Model.of(Support(case.X.shape, case.mask), None, every)
     assert rank_of(model) == Rank(twin(full))
+
+
+@pytest.mark.parametrize("order", [400, 700])
+def test_ties_of_wide_tables(order: int) -> None:
+    """The number of cells is no float, or its square is none."""
+    X = ld.SparseTensor(np.eye(2, order, dtype=int), np.ones(2), (3,) * order)
+    assert ld.plan(X, ld.interactions(1) | ld.ties.uniform(0, 1)).problem.model.n_params == 2 * order + 1

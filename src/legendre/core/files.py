@@ -82,10 +82,10 @@ def numpy_file(path: PathName, advice: str = "") -> Iterator[Any]:
             yield np.load(stream, allow_pickle=False)
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
-    except MemoryError:
-        raise TooLarge(f"cannot read {path}: its arrays do not fit in the memory that is left.") from None
     except LegendreError:
         raise
+    except MemoryError:
+        raise TooLarge(f"cannot read {path}: its arrays do not fit in the memory that is left.") from None
     except Exception as problem:  # NumPy, zipfile and zlib have many
         said = f"damaged or truncated ({problem}), or not a NumPy file"
         raise InvalidFile(f"cannot read {path}: {said}. {advice}".strip()) from None

@@ -313,7 +313,7 @@ def _find_diverging(fit: Decomposition, directions: FloatArray, weights: FloatAr
             continue
         sign = 1 if steepness[i] > 0 else -1
         # the least change, in the direction of `sign`, over mixtures that lower the vanishing cells: below 0 refutes it
-        mixture = optimise(sign * changes[i], A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1.0, 1.0))
+        mixture = optimise(sign * changes[i], 1e-7, A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1.0, 1.0))
         yield i, sign if mixture is not None and sign * (changes[i] @ mixture) > -zero else 0
 
 

@@ -326,7 +326,8 @@ def _lower_some(rows: FloatArray, max_programs: int) -> FloatArray | None:
     downhill = rows.sum(axis=0)
     for _ in range(max_programs if len(rows) else 0):
         some = rows[chosen]
-        lowest = optimise(downhill, A_ub=some, b_ub=np.zeros(len(some)), bounds=(-1.0, 1.0))
+        # directions of rows are rounded: at a precision of 1e-10 rows that can fall seem to rise elsewhere
+        lowest = optimise(downhill, 1e-7, A_ub=some, b_ub=np.zeros(len(some)), bounds=(-1.0, 1.0))
         if lowest is None:
             return None
         change = rows @ lowest
@@ -498,14 +499,15 @@ def find_vanishing(
     return None
 
 
-def optimise(costs: FloatArray, **constraints: Any) -> FloatArray | None:
+def optimise(costs: FloatArray, precision: float = PRECISION, **constraints: Any) -> FloatArray | None:
     """Minimise ``costs . x`` under the constraints, which are arguments of `linprog`; ``None`` if HiGHS fails.
 
-    A program that fails with HiGHS's presolve is tried again without it. Its interior point method may never end.
+    Constraints hold to within `precision`, which must exceed the rounding of their entries. A program that fails with
+    HiGHS's presolve is tried again without it. Its interior point method may never end.
     """
     from scipy.optimize import linprog
 
-    exact: Any = {"primal_feasibility_tolerance": PRECISION, "dual_feasibility_tolerance": PRECISION}
+    exact: Any = {"primal_feasibility_tolerance": precision, "dual_feasibility_tolerance": precision}
     for presolve in (True, False):
         answer = linprog(costs, method="highs", options=exact | {"presolve": presolve}, **constraints)
         if answer.status == 0 and answer.x is not None:

@@ -156,7 +156,7 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
         n, engine = model.n_alive, choose_engine(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     ties = model.ties
-    integral = ties is None or (ties.integral and ties.size**2 * float(n) ** 2 < exact)
+    integral = ties is None or (ties.integral and n**2 < exact / ties.size**2)
     if integral and n <= most_cells:
         g *= float(n) ** 2
         np.rint(g, out=g)
@@ -164,7 +164,7 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
         return g
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead,
     # and the feature would count as independent. Values of tied features are bounded by their absolute coefficients.
-    least: FloatArray | float = 0.5 / float(n) ** 2
+    least: FloatArray | float = 0.5 / min(n, 10**100) ** 2  # n may be larger than any float
     if ties is not None and not integral:
         least = 64 * float(np.finfo(np.float64).eps) * ties.collect_sizes(np.ones(ties.n_cells)) ** 2
     constant = np.diagonal(g) <= least
