@@ -131,10 +131,12 @@ def list_subsets(groups: Iterable[Sequence[int]], shape: Shape, most: int, most_
 
 def blocks(shape: Shape, sets: Iterable[Modes]) -> IntArray:
     """List, for each of some sets of modes, all cells whose coordinates are non-zero in exactly these modes."""
-    out = [np.empty((0, len(shape)), dtype=np.int64)]
+    out, coordinates = [np.empty((0, len(shape)), dtype=np.int64)], dict[Shape, IntArray]()
     for modes in sets:
-        coordinates = np.argwhere(np.ones([shape[k] - 1 for k in modes])) + 1
-        cells = np.zeros((len(coordinates), len(shape)), dtype=np.int64)
-        cells[:, modes] = coordinates
+        sides = tuple(shape[k] - 1 for k in modes)
+        if sides not in coordinates:  # many sets have the same sides
+            coordinates[sides] = np.argwhere(np.ones(sides)) + 1
+        cells = np.zeros((len(coordinates[sides]), len(shape)), dtype=np.int64)
+        cells[:, modes] = coordinates[sides]
         out.append(cells)
     return np.concatenate(out)

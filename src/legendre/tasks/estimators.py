@@ -734,7 +734,7 @@ class BoltzmannMachine(Estimator):
         out = []
         for column, name, size in zip(columns, names, sizes, strict=True):
             if self.n_levels is None and column.numeric:
-                size = max(2, int(column.rows().max()) + 1)
+                size = max(2, int(column.values[column.codes].max()) + 1)
                 if (trouble := beyond_memory((size,))) is not None:
                     raise InvalidSamples(f"column {name!r} {trouble}. {self._advice}.")
             levels = np.arange(size) if column.numeric else column.levels(f"column {name!r}")
