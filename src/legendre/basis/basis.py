@@ -376,7 +376,8 @@ def _list_lines(data: Observation, lines: list[Line]) -> IntArray:
         cells[:, list(runs)] = np.stack(np.meshgrid(*runs.values(), indexing="ij"), axis=-1).reshape(size, -1)
         found.append(cells)
     cells = unique_cells(np.concatenate(found))
-    return sort_cells(cells[support.contains(cells)])
+    everywhere = support.mask is None and support.points is None
+    return sort_cells(cells if everywhere else cells[support.contains(cells)])
 
 
 def sort_cells(cells: IntArray) -> IntArray:

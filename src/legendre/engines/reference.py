@@ -7,7 +7,6 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from legendre.core.cells import strides_of
 from legendre.core.sums.cell_sums import second_moments
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray, frozen
@@ -108,7 +107,8 @@ class ReferenceEngine(CellListEngine):
 
         The sum over modes is a cell's place in the flattened grid; for the join of two cells, take maxima first.
         """
-        return np.ascontiguousarray((self.model.positions * strides_of(self.model.quotient.merged_shape)).T)
+        strides = np.cumprod((1, *self.model.quotient.merged_shape[:0:-1]))[::-1].astype(np.int64)
+        return np.ascontiguousarray((self.model.positions * strides).T)
 
     def _below(self, vector: FloatArray) -> FloatArray:
         """Form the prefix sums at every merged cell; of theta = 0, where most fits begin, all are 0."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import Factor, factorise, rounding_level
+from legendre.core.sums.linalg import Factor, rounding_level, solve
 from legendre.core.types import FloatArray
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.protocol import Preconditioner
@@ -103,8 +103,8 @@ class Workspace:
         self.matrix = np.empty((k, k)) if self.matrix is None else self.matrix
         target.engine.fill_fisher(point, self.matrix)
         self.n_summed = self.n_summed or target.problem.model.n_summed
-        self.factor = factorise(self.matrix, self.n_summed)
-        return self.step(point)
+        self.factor, direction = solve(self.matrix, self.n_summed, point.gradient)
+        return -direction
 
     def step(self, point: Evaluation) -> FloatArray:
         """Solve ``G delta = eta_hat - eta`` with the last factor: nearly the Newton step, at a far lower cost."""

@@ -63,6 +63,15 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     return Factor(np.asfortranarray(lower), scale[columns], columns)
 
 
+def solve(g: FloatArray, n_cells: int, right: FloatArray) -> tuple[Factor, FloatArray]:
+    """Factorise a Fisher matrix g (k x k), which is overwritten; return the factor and the solution of ``G x = right``.
+
+    `n_cells` is as in `factorise`.
+    """
+    factor = factorise(g, n_cells)
+    return factor, factor.solve(right)
+
+
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
     """List a maximal set of linearly independent rows of a Gram matrix g (k x k), ascending; `g` is overwritten.
 
