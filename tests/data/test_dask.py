@@ -142,7 +142,7 @@ def test_fits(basis: str, grid: int, monkeypatch: pytest.MonkeyPatch, rng: np.ra
 
 
 def test_margins_of_a_grid_too_large_to_form(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    """The closed form was chosen for every positive X, and refused, because X was not summed onto the tables."""
+    """The closed form was chosen, but X had not been summed onto its tables, so that the fit was refused."""
     for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS"):
         monkeypatch.setattr(f"legendre.core.limits.{name}", 0)
     X = rng.gamma(2.0, size=(7, 5, 6))

@@ -15,7 +15,7 @@ import legendre as ld
 
 X = [[1, 2], [3, 4]]
 ROWS = {"a": [1, 1, 2], "b": [1, 2, 2]}
-FLAG = np.array([1, 2])
+FLAG: Any = np.array([1, 2])  # an array where a flag or a name is expected: Any, so that the wrong type can be passed
 TABLE = pd.DataFrame([[3, 4], [5, 8]], pd.Index(["x", "y"], name="a"), pd.Index(["n", "y"], name="b"))
 TURNED = [ld.loglinear(table, "a + b") for table in (TABLE, TABLE[::-1])]
 
@@ -41,13 +41,13 @@ ODD: dict[str, tuple[Callable[[], Any], str]] = {
     "records for rows": (lambda: ld.from_rows([{"a": 1}]), "If you have records, make a frame first: pandas."),
     "records for X": (lambda: ld.decompose([{"a": 1}], "B1"), "X is a list of records. Make a frame of them"),  # type: ignore[arg-type]
     "a dataset for X": (lambda: ld.decompose(dataset(pa.table(ROWS)), "B1"), "X is a InMemoryDataset of pyarrow. To"),
-    "an array for progress": (lambda: ld.decompose(X, "B1", progress=FLAG), "progress must be True or False, got arr"),  # type: ignore[arg-type]
-    "an array for progress of hidden": (lambda: ld.hidden(X, "B1", progress=FLAG), "progress must be True or False"),  # type: ignore[arg-type]
-    "an array for progress of compare": (lambda: ld.compare(X, progress=FLAG), "progress must be True or False"),  # type: ignore[arg-type]
-    "an array for solver": (lambda: ld.decompose(X, "B1", solver=FLAG), "solver must be a name or a solver object"),  # type: ignore[arg-type]
-    "an array for extend": (lambda: ld.decompose(X, "B1").tensor(extend=FLAG), "extend must be True or False"),  # type: ignore[arg-type]
-    "an array for exp": (lambda: ld.decompose(X, "B1").inference().coef(exp=FLAG), "exp must be True or False"),  # type: ignore[arg-type]
-    "an array for hierarchical": (lambda: ld.loglinear(ROWS, "a", hierarchical=FLAG), "hierarchical must be"),  # type: ignore[arg-type]
+    "an array for progress": (lambda: ld.decompose(X, "B1", progress=FLAG), "progress must be True or False, got arr"),
+    "an array for progress of hidden": (lambda: ld.hidden(X, "B1", progress=FLAG), "progress must be True or False"),
+    "an array for progress of compare": (lambda: ld.compare(X, progress=FLAG), "progress must be True or False"),
+    "an array for solver": (lambda: ld.decompose(X, "B1", solver=FLAG), "solver must be a name or a solver object"),
+    "an array for extend": (lambda: ld.decompose(X, "B1").tensor(extend=FLAG), "extend must be True or False"),
+    "an array for exp": (lambda: ld.decompose(X, "B1").inference().coef(exp=FLAG), "exp must be True or False"),
+    "an array for hierarchical": (lambda: ld.loglinear(ROWS, "a", hierarchical=FLAG), "hierarchical must be"),
     "the formula first": (lambda: ld.loglinear("a + b", ROWS), "data is 'a + b'. Write loglinear(data, formula)"),  # type: ignore[arg-type]
     "variables by number": (lambda: ld.loglinear(TABLE, [[1, 2]]), "Variables are given by name, not by number."),
     "levels in another order": (
@@ -72,7 +72,7 @@ ODD: dict[str, tuple[Callable[[], Any], str]] = {
         "marginal: given: mode 1 has",
     ),
     "a number for a basis": (lambda: ld.hidden(X, 3), "got 3. A number of parameters is adaptive(n)."),
-    "an array for indices": (lambda: ld.decompose(X, "B1").log_prob(X, indices=FLAG), "indices must be True or"),  # type: ignore[arg-type]
+    "an array for indices": (lambda: ld.decompose(X, "B1").log_prob(X, indices=FLAG), "indices must be True or"),
 }
 
 

@@ -54,7 +54,7 @@ class BlockSupport(Support):
     """A sample space whose mask is a dask array, as the base measure may be."""
 
     size: int = field(kw_only=True)  # |Omega|, which the first pass has counted
-    # the mask of each block, as bits, if so many cells may have to be swept; () if not
+    # the mask of each block as bits, so that large grids can be swept slab by slab; () if there are none
     bits: tuple[Bits, ...] = field(default=(), kw_only=True)
 
     @property
