@@ -261,7 +261,7 @@ TROUBLE: list[tuple[Any, Any, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("X", "margins", "words", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+@pytest.mark.parametrize(("X", "margins", "words", "text"), TROUBLE, ids=range(len(TROUBLE)))
 def test_trouble_is_named(X: Any, margins: Any, words: dict[str, Any], text: str) -> None:
     with pytest.raises(ld.LegendreError, match=text):
         ld.balance(X, margins, **words)

@@ -237,7 +237,7 @@ def test_scikit_learn_is_not_needed() -> None:
     assert done.stdout.strip() == "BoltzmannMachine(alpha=1.0) (2, 2)"
 
 
-@pytest.mark.parametrize(("settings", "rows", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+@pytest.mark.parametrize(("settings", "rows", "text"), TROUBLE, ids=range(len(TROUBLE)))
 def test_trouble_is_named(settings: dict[str, Any], rows: Any, text: str) -> None:
     with pytest.raises(ld.LegendreError, match=text):
         ld.BoltzmannMachine(**settings).fit(rows)
@@ -258,7 +258,7 @@ QUESTIONS: list[tuple[Callable[[ld.BoltzmannMachine], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("ask", "text"), QUESTIONS, ids=[str(i) for i in range(len(QUESTIONS))])
+@pytest.mark.parametrize(("ask", "text"), QUESTIONS, ids=range(len(QUESTIONS)))
 def test_questions_out_of_place(
     ask: Callable[[ld.BoltzmannMachine], object], text: str, rng: np.random.Generator
 ) -> None:

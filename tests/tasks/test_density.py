@@ -262,7 +262,7 @@ TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("settings", "rows", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+@pytest.mark.parametrize(("settings", "rows", "text"), TROUBLE, ids=range(len(TROUBLE)))
 def test_trouble_is_named(settings: dict[str, Any], rows: Any, text: str) -> None:
     with pytest.raises(ld.LegendreError, match=text):
         ld.LegendreDensity(**settings).fit(rows)

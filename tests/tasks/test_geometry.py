@@ -235,7 +235,7 @@ TROUBLE: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+@pytest.mark.parametrize(("call", "text"), TROUBLE, ids=range(len(TROUBLE)))
 def test_trouble_is_named(call: Callable[[], object], text: str) -> None:
     with pytest.raises(ld.LegendreError, match=text):
         call()

@@ -186,7 +186,7 @@ TROUBLE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+@pytest.mark.parametrize(("change", "text"), TROUBLE, ids=range(len(TROUBLE)))
 def test_trouble_is_named(change: dict[str, Any], text: str) -> None:
     asked: dict[str, Any] = {"X": [[1, 2], [3, 5]], "basis": rbm(2, 1), "sizes": 2} | change
     with pytest.raises(ld.LegendreError, match=text):

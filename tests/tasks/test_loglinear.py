@@ -313,7 +313,7 @@ HAUSER = SQUARES["hauser79"]
 
 
 def test_coefficients_beside_an_association() -> None:
-    m = ld.loglinear(HAUSER, "A + B + uniform(A, B) + diagonal(A, B)")
+    m = ld.loglinear(HAUSER, "A + B + 1:uniform(A, B) + diagonal(A, B)")
     tied = "A by B, per step of both"
     for coding in ("treatment", "sum", "local"):
         assert m.coef(coding)[tied] == pytest.approx(0.1584003, abs=5e-8)

@@ -200,11 +200,14 @@ def test_structural_zeros_and_offsets() -> None:
     assert m.converged
     assert m.df == 1
     assert m.fit.total == 40  # rows of x alone can only be (x, v)
+    assert em(rows, "a + b", counts="n", base=mask * 1.0).df == 1
     nothing = np.array([[False, False], [True, True], [True, True]])
-    with pytest.raises(InvalidSupport, match="11 rows have a x, which support says cannot occur"):
+    with pytest.raises(InvalidSupport, match="11 rows have a x, which support or base says cannot occur"):
         em({**rows, "n": [0, 0, 7, 2, 4, 4, 11, 3]}, "a + b", counts="n", support=nothing)
     with pytest.raises(InvalidSupport, match="which cells are empty is not known where rows lack values"):
         em(rows, "a + b", counts="n", support="nonzero")
+    with pytest.raises(InvalidSamples, match="the cells to which their 'n' belongs are not known"):
+        em(rows, "a + b", counts="n", base="n")
 
 
 def test_comparisons_are_differences_of_likelihoods() -> None:

@@ -13,7 +13,7 @@ from legendre.core.arguments import check_installed
 from legendre.core.labels import Labels, Mode
 from legendre.core.text import NamedValues, Table
 from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
-from legendre.results.base import Printed
+from legendre.results.base import Printed, import_pandas
 
 
 class Edge(NamedTuple):
@@ -131,11 +131,9 @@ class InteractionGraph(Printed):
         """List the cells (k x N) of a basis, for an X of this shape: all within cliques, unless terms are sparse."""
         return blocks(shape, self.interactions(shape)) if self.cells is None else self.cells
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return the edges as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.edges, columns=list(Edge._fields))
+        return import_pandas("to_frame()").DataFrame(self.edges, columns=list(Edge._fields))
 
     def to_networkx(self) -> Any:
         """Return a networkx graph, whose edges have `gain`, `df` and `p_value`."""

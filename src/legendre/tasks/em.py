@@ -130,7 +130,7 @@ class Incomplete:
             known = np.flatnonzero((cells == cells[:, :1]).all(axis=1)).tolist()  # modes in which its cells agree
             n = int(self.counts[entry])
             named, rows = self.labels.part(known).cell(cells[known, 0]), "row has" if n == 1 else "rows have"
-            raise InvalidSupport(f"{n:,} {rows} {named}, which support says cannot occur.")
+            raise InvalidSupport(f"{n:,} {rows} {named}, which support or base says cannot occur.")
 
     def fit_expected(self, q: FloatArray, basis: Basis, tol: float, theta: FloatArray | None = None) -> Decomposition:
         """E and M step: fit the table that is expected if cells have the probabilities q; `theta` is a warm start."""

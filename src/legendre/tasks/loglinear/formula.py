@@ -541,7 +541,6 @@ class _Reader:
             replace(f, within=(*f.within, *(self.dot.names[k] for k in sorted(term))))
             for f in one.functions + other.functions
             for term in sort_terms(other.terms if one.functions else one.terms)
-            if term
         )
         terms = {a | b for a in one.terms for b in other.terms}
         if len(terms) > most:

@@ -188,19 +188,25 @@ def _count_frame(
 ) -> Observation | Incomplete:
     """Count the rows of a data frame into a table, or as `Incomplete` if rows that lack a value are to be used.
 
-    The arguments are those of `loglinear`.
+    The arguments are those of `loglinear`. If `base` is a column, it is summed over the rows of each cell.
     """
-    if isinstance(base, str):
-        if columns is None:
-            columns = [name for name in read_table(data).names if name not in (base, counts)]
-        base = from_rows(data, columns, base, levels=levels, missing="drop").toarray()
-    missing = "keep" if missing == "em" else missing
+    by_column, missing = isinstance(base, str), "keep" if missing == "em" else missing
+    if by_column and columns is None:
+        columns = [name for name in read_table(data).names if name not in (base, counts)]
     origin, patterns = count_cases(data, columns, counts, levels=levels, missing=missing)
     if not patterns:
         raise InvalidSamples("no row counts: each has a count of 0 or lacks every value, so there is nothing to fit.")
+    # rows are grouped by the variables that they have; the first group may have all
+    complete = len(patterns) == 1 and len(patterns[0].modes) == origin.of(()).n_modes
+    if by_column and not complete:
+        raise InvalidSamples(
+            f"rows lack values, so the cells to which their {base!r} belongs are not known. Pass base as an array, or "
+            "missing='drop'."
+        )
+    if by_column:
+        base = from_rows(data, columns, base, levels=levels, missing="drop").toarray()
     support, base = align_with(support, origin), align_with(base, origin)
-    # rows are grouped by the variables they have; one group with all variables means that no row lacks a value
-    if [pattern.modes for pattern in patterns] != [tuple(range(origin.of(()).n_modes))]:
+    if not complete:
         return _read_incomplete(origin, patterns, support, base)
     return replace(observe(patterns[0].counts, support, base), origin=origin)
 
@@ -256,7 +262,11 @@ def _read_incomplete(origin: Origin, patterns: tuple[Pattern, ...], support: Any
             "boolean array, False where a cell cannot occur."
         )
     assert origin.labels is not None
-    space = observe(np.ones(origin.labels.shape), support, base)  # its entries, 1, are not used
+    # the entries are not used; they are positive where a cell can occur
+    possible = np.ones(origin.labels.shape)
+    if np.shape(base) == possible.shape:
+        possible[np.asarray(base) == 0] = 0.0
+    space = observe(possible, support, base)
     return Incomplete(replace(space, origin=replace(origin, completed=True)), patterns)
 
 
