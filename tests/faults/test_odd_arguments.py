@@ -19,68 +19,51 @@ FLAG: Any = np.array([1, 2])  # an array where a flag or a name is expected: Any
 TABLE = pd.DataFrame([[3, 4], [5, 8]], pd.Index(["x", "y"], name="a"), pd.Index(["n", "y"], name="b"))
 TURNED = [ld.loglinear(table, "a + b") for table in (TABLE, TABLE[::-1])]
 
-ODD: dict[str, tuple[Callable[[], Any], str]] = {
-    "a minus in a formula": (
-        lambda: ld.loglinear(ROWS, "uniform(-a, b)"),
-        "the formula 'uniform(-a, b)': ",
+ODD: dict[str, Callable[[], Any]] = {
+    "the formula 'uniform(-a, b)': ": lambda: ld.loglinear(ROWS, "uniform(-a, b)"),
+    "too many brackets": lambda: ld.loglinear(ROWS, "(" * 5000 + "a" + ")" * 5000),
+    "cannot read the basis": lambda: ld.decompose(X, "(" * 5000 + "B1" + ")" * 5000),
+    "without null characters; got 'a\\x00b'.": lambda: ld.decompose(X, "B1").save("a\0b"),
+    "null characters; got 'a\\x00b'.": lambda: ld.load("a\0b"),
+    "without null characters": lambda: ld.read_tns("a\0b"),
+    "a file name is a string, such as 'fit.npz'": lambda: ld.decompose(X, "B1").save(None),  # type: ignore[arg-type]
+    "such as 'report.html'": lambda: ld.decompose(X, "B1").report(None),  # type: ignore[arg-type]
+    "a file name is a string, such as 'fit.npz', .* got 5": lambda: ld.load(5),  # type: ignore[arg-type]
+    "column 'a' of the table is 1; a column is a list": lambda: ld.from_rows({"a": 1}),
+    "column 'a' of the table is 'xyz'": lambda: ld.from_rows({"a": "xyz"}),
+    "column 'a' has dtype |V4; a column is": lambda: ld.from_rows({"a": np.zeros(3, "V4")}),
+    "column 'a' holds (1, [2]) in row 0, where a": lambda: ld.from_rows({"a": [(1, [2]), "x"]}),
+    "table is 'x.csv', which holds no rows. Read the file first": lambda: ld.from_rows("x.csv"),
+    "X is the name of a file, 'x.csv'. Read it first": lambda: ld.decompose("x.csv", "B1"),
+    "If you have records, make a frame first: pandas.": lambda: ld.from_rows([{"a": 1}]),
+    "X is a list of records. Make a frame of them": lambda: ld.decompose([{"a": 1}], "B1"),  # type: ignore[arg-type]
+    "X is a InMemoryDataset of pyarrow. To": lambda: ld.decompose(dataset(pa.table(ROWS)), "B1"),
+    "progress must be True or False, got arr": lambda: ld.decompose(X, "B1", progress=FLAG),
+    "progress must be True or False, got": lambda: ld.hidden(X, "B1", progress=FLAG),
+    "progress must be True or False": lambda: ld.compare(X, progress=FLAG),
+    "solver must be a name or a solver object": lambda: ld.decompose(X, "B1", solver=FLAG),
+    "extend must be True or False": lambda: ld.decompose(X, "B1").tensor(extend=FLAG),
+    "exp must be True or False": lambda: ld.decompose(X, "B1").inference().coef(exp=FLAG),
+    "hierarchical must be": lambda: ld.loglinear(ROWS, "a", hierarchical=FLAG),
+    "data is 'a + b'. Write loglinear(data, formula)": lambda: ld.loglinear("a + b", ROWS),  # type: ignore[arg-type]
+    "Variables are given by name, not by number.": lambda: ld.loglinear(TABLE, [[1, 2]]),
+    "the levels or their order differ: ['x', 'y'] and ['y', 'x']": lambda: ld.anova(*TURNED),
+    "unknown coefficient 'a[x]'; .* its coefficient is 0.": lambda: TURNED[0].contrast({"a[x]": 1.0, "a[y]": -1.0}),
+    "the support or base measure has no labels of levels": lambda: ld.loglinear(
+        ROWS, "a + b", base=pd.DataFrame(X, columns=["x", "y"])
     ),
-    "brackets in a formula": (lambda: ld.loglinear(ROWS, "(" * 5000 + "a" + ")" * 5000), "too many brackets"),
-    "brackets in a basis": (lambda: ld.decompose(X, "(" * 5000 + "B1" + ")" * 5000), "cannot read the basis"),
-    "a null byte, saved": (lambda: ld.decompose(X, "B1").save("a\0b"), "without null characters; got 'a\\x00b'."),
-    "a null byte, loaded": (lambda: ld.load("a\0b"), "without null characters"),
-    "a null byte, read": (lambda: ld.read_tns("a\0b"), "without null characters"),
-    "no path, saved": (lambda: ld.decompose(X, "B1").save(None), "a file name is a string, such as 'fit.npz'"),  # type: ignore[arg-type]
-    "no path, reported": (lambda: ld.decompose(X, "B1").report(None), "such as 'report.html'"),  # type: ignore[arg-type]
-    "no path, loaded": (lambda: ld.load(5), "a file name is a string, such as 'fit.npz', .* got 5"),  # type: ignore[arg-type]
-    "a column that is a number": (lambda: ld.from_rows({"a": 1}), "column 'a' of the table is 1; a column is a list"),
-    "a column that is a text": (lambda: ld.from_rows({"a": "xyz"}), "column 'a' of the table is 'xyz'"),
-    "a column of records": (lambda: ld.from_rows({"a": np.zeros(3, "V4")}), "column 'a' has dtype |V4; a column is"),
-    "a list in a tuple": (lambda: ld.from_rows({"a": [(1, [2]), "x"]}), "column 'a' holds (1, [2]) in row 0, where a"),
-    "a path for rows": (lambda: ld.from_rows("x.csv"), "table is 'x.csv', which holds no rows. Read the file first"),
-    "a path for X": (lambda: ld.decompose("x.csv", "B1"), "X is the name of a file, 'x.csv'. Read it first"),
-    "records for rows": (lambda: ld.from_rows([{"a": 1}]), "If you have records, make a frame first: pandas."),
-    "records for X": (lambda: ld.decompose([{"a": 1}], "B1"), "X is a list of records. Make a frame of them"),  # type: ignore[arg-type]
-    "a dataset for X": (lambda: ld.decompose(dataset(pa.table(ROWS)), "B1"), "X is a InMemoryDataset of pyarrow. To"),
-    "an array for progress": (lambda: ld.decompose(X, "B1", progress=FLAG), "progress must be True or False, got arr"),
-    "an array for progress of hidden": (lambda: ld.hidden(X, "B1", progress=FLAG), "progress must be True or False"),
-    "an array for progress of compare": (lambda: ld.compare(X, progress=FLAG), "progress must be True or False"),
-    "an array for solver": (lambda: ld.decompose(X, "B1", solver=FLAG), "solver must be a name or a solver object"),
-    "an array for extend": (lambda: ld.decompose(X, "B1").tensor(extend=FLAG), "extend must be True or False"),
-    "an array for exp": (lambda: ld.decompose(X, "B1").inference().coef(exp=FLAG), "exp must be True or False"),
-    "an array for hierarchical": (lambda: ld.loglinear(ROWS, "a", hierarchical=FLAG), "hierarchical must be"),
-    "the formula first": (lambda: ld.loglinear("a + b", ROWS), "data is 'a + b'. Write loglinear(data, formula)"),  # type: ignore[arg-type]
-    "variables by number": (lambda: ld.loglinear(TABLE, [[1, 2]]), "Variables are given by name, not by number."),
-    "levels in another order": (
-        lambda: ld.anova(*TURNED),
-        "the levels or their order differ: ['x', 'y'] and ['y', 'x']",
-    ),
-    "the reference in a contrast": (
-        lambda: TURNED[0].contrast({"a[x]": 1.0, "a[y]": -1.0}),
-        "unknown coefficient 'a[x]'; .* The reference level of a variable has none: its coefficient is 0.",
-    ),
-    "a base without labels": (
-        lambda: ld.loglinear(ROWS, "a + b", base=pd.DataFrame(X, columns=["x", "y"])),
-        "the support or base measure has no labels of levels",
-    ),
-    "labels for X": (
-        lambda: ld.decompose(np.array([["a", "b"]])),
-        "X has dtype <U1; .* count labels with ld.from_rows.",
-    ),
-    "logarithms for X": (lambda: ld.decompose(np.log(np.divide(X, 9)), "B1"), "If X is on a log scale, pass np.exp(X)"),
-    "a level that is not there": (
-        lambda: ld.decompose(X, "B1").marginal(0, given={1: 9}),
-        "marginal: given: mode 1 has",
-    ),
-    "a number for a basis": (lambda: ld.hidden(X, 3), "got 3. A number of parameters is adaptive(n)."),
-    "an array for indices": (lambda: ld.decompose(X, "B1").log_prob(X, indices=FLAG), "indices must be True or"),
+    "X has dtype <U1; .* count labels with ld.from_rows.": lambda: ld.decompose(np.array([["a", "b"]])),
+    "If X is on a log scale, pass np.exp(X)": lambda: ld.decompose(np.log(np.divide(X, 9)), "B1"),
+    "marginal: given: mode 1 has": lambda: ld.decompose(X, "B1").marginal(0, given={1: 9}),
+    "got 3. A number of parameters is adaptive(n).": lambda: ld.hidden(X, 3),
+    "indices must be True or": lambda: ld.decompose(X, "B1").log_prob(X, indices=FLAG),
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_raw_exceptions_are_sentences(name: str) -> None:
-    call, sentence = ODD[name]
+@pytest.mark.parametrize("sentence", ODD)
+def test_raw_exceptions_are_sentences(sentence: str) -> None:
     with pytest.raises(ld.LegendreError) as problem:
-        call()
+        ODD[sentence]()
     assert all(part in str(problem.value) for part in sentence.split(" .* "))
 
 

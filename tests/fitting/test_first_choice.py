@@ -51,7 +51,7 @@ def test_the_size_for_other_tensors_is_the_fewest_within_an_error_of_the_best_he
     assert 0 < n < best.n_params
     assert (fit.n_params, fit.recipe) == (n, f"adaptive({n})")
     np.testing.assert_array_equal(fit.theta, ld.decompose(X, fit.recipe).theta)
-    assert (fit.path[-1].held_out, fit.path[-1].spread) == (least.held_out, least.spread)
+    assert (fit.path[-1].held_out, fit.path[-1].spread) == pytest.approx((least.held_out, least.spread), rel=1e-14)
     assert fit.reason == (
         f"cells were held out, in 5 parts, and predicted by fits to the others: best with {best.n_params} parameters "
         f"(I-divergence {best.held_out:.4g}, standard error {best.spread:.2g}; {whole.path[0].held_out:.4g} without "
@@ -61,7 +61,7 @@ def test_the_size_for_other_tensors_is_the_fewest_within_an_error_of_the_best_he
 
 def test_a_held_out_loss_that_goes_on_falling_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FIRST_SIZE", 20)
-    fit = ld.decompose(waves())
+    fit = ld.decompose(waves()[:19])
     assert fit.n_params == 20
     assert str(fit.reason).endswith(". The loss was still falling at 20; for more: adaptive('cv', max_params=40).")
 

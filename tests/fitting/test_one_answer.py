@@ -71,11 +71,18 @@ def test_rows_in_another_order_and_tables_of_pandas_give_one_answer(events: pd.D
     assert_same(fit, ld.decompose(pd.crosstab(events["who"], [events["what"], events["day"]])))
 
 
-def test_amounts_of_rows_in_another_order_add_up_to_the_same_bits(events: pd.DataFrame) -> None:
-    """Held-out cells are drawn by the bits of X: rows of amounts in another order gave 2 parameters or 1."""
-    amounts = events.assign(n=np.random.default_rng(0).gamma(3.0, size=len(events)))
-    one, other = (ld.from_rows(rows, counts="n") for rows in (amounts, amounts.sample(frac=1.0, random_state=1)))
-    assert one.values.tobytes() == other.values.tobytes()
+@pytest.mark.parametrize("seed", [11, 59])
+def test_neither_the_order_of_rows_in_parts_nor_the_unit_of_amounts_chooses_the_basis(seed: int) -> None:
+    """Sums that differed in their last bits, and other units, gave 9 and 10 of 40 tables another fit."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, 99)
+    columns = {name: (kind + (rng.random(99) < 0.3)) % size for size, name in enumerate("abc", 2)}
+    rows = pd.DataFrame(columns).assign(n=rng.gamma(3.0, size=99))
+    X, backwards, modes = ld.from_rows(rows, counts="n"), rows[::-1], list("abc")
+    assert X.values.tobytes() == ld.from_rows(backwards, counts="n").values.tobytes()
+    parts = ld.from_rows([backwards[:40], backwards[40:]], modes, counts="n")
+    for other in (parts, ld.from_rows(rows.assign(n=rows["n"] / 7), counts="n")):
+        assert_same(ld.decompose(X, unordered=modes), ld.decompose(other, unordered=modes))
 
 
 def test_the_reason_says_when_an_array_of_whole_numbers_is_taken_for_other_than_counts() -> None:

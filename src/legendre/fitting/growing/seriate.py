@@ -231,7 +231,7 @@ def _orient(data: Observation, order: Orders, modes: list[int]) -> Observation:
     for k in modes:
         turned = [by[::-1] if by is not None and j == k else by for j, by in enumerate(order)]
         other = data.reorder(turned)
-        if (kl := _small_fit_kl(other)) < least:
+        if (kl := _small_fit_kl(other)) < (1.0 - 1e-9) * least - 1e-14:  # less by more than rounding
             best, least, order = other, kl, turned
     return best
 
