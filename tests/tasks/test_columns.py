@@ -40,6 +40,10 @@ def with_gaps(rows: IntArray, share: float = 0.25, seed: int = 1) -> FloatArray:
     return np.where(lost, np.nan, rows.astype(float))
 
 
+def by_graph(**settings: Any) -> ld.LegendreDensity:
+    return ld.LegendreDensity(ld.graph(), **settings)
+
+
 def fits(row: FloatArray) -> Any:
     """Mark the states that a row with gaps may be."""
     return (np.isnan(row) | (row == STATES)).all(axis=1)
@@ -69,7 +73,7 @@ def density(request: pytest.FixtureRequest) -> ld.LegendreDensity:
     if request.param in ("classes", "both", "shared"):
         graph = ld.graph(shared=request.param == "shared")
         return ld.LegendreDensity(graph, classes=3).fit(rows, valid=draw_rows(200, 5))
-    return ld.LegendreDensity(ld.graph()).fit(rows)
+    return by_graph().fit(rows)
 
 
 def test_answers_are_sums_over_all_states(density: ld.LegendreDensity) -> None:
@@ -130,7 +134,7 @@ def test_gaps_are_filled_better_than_by_means() -> None:
         rows[copied, j] = rows[copied, j - 1]
     gaps = with_gaps(rows, 0.2)
     lost = np.isnan(gaps)
-    filled = ld.LegendreDensity(ld.graph()).fit(gaps).impute(gaps)
+    filled = by_graph().fit(gaps).impute(gaps)
     assert (filled[~lost] == rows[~lost]).all()
     error = np.abs(filled - rows)[lost].mean()
     assert error < 0.7 * np.abs(np.nanmean(gaps, axis=0) - rows)[lost].mean()
@@ -138,7 +142,7 @@ def test_gaps_are_filled_better_than_by_means() -> None:
 
 def test_texts_are_filled_by_the_most_probable() -> None:
     frame = pandas.DataFrame({"colour": ["red", "red", "blue", "blue"] * 20, "size": [1, 1, 2, 2] * 20})
-    density = ld.LegendreDensity(ld.graph()).fit(frame)
+    density = by_graph().fit(frame)
     filled = density.impute(pandas.DataFrame({"colour": [None, "blue"], "size": [1, np.nan]}))
     assert filled[0].tolist() == ["red", 1.0]
     assert filled[1, 1] == pytest.approx(2.0, abs=0.01)
@@ -147,7 +151,7 @@ def test_texts_are_filled_by_the_most_probable() -> None:
 def test_the_pseudo_count_predicts_left_out_rows_best() -> None:
     """The loss of each row given all others, of which the smallest counts, is that of a fit without the row."""
     rows = draw_rows(60)
-    density = ld.LegendreDensity(ld.graph()).fit(rows)
+    density = by_graph().fit(rows)
     assert np.isfinite(density.score_samples(STATES)).all()
     counted = Network.count(density.graph_, CodedRows.of(rows, None, SHAPE))
     levels, basis = [list(range(n)) for n in SHAPE], ld.interactions(density.graph_.cliques)
@@ -157,11 +161,11 @@ def test_the_pseudo_count_predicts_left_out_rows_best() -> None:
         assert counted.left_out_loss(alpha) == pytest.approx(-sum(slow), abs=1e-9)
         assert counted.left_out_loss(density.alpha_) <= counted.left_out_loss(alpha)
         assert_allclose(
-            ld.LegendreDensity(ld.graph(), alpha=alpha).fit(rows).score_samples(STATES),
+            by_graph(alpha=alpha).fit(rows).score_samples(STATES),
             plain.fit(rows).score_samples(STATES),
             atol=1e-9,
         )
-    other = ld.LegendreDensity(ld.graph()).fit(rows, valid=draw_rows(400, 9))
+    other = by_graph().fit(rows, valid=draw_rows(400, 9))
     assert other.score(draw_rows(400, 9)) >= density.score(draw_rows(400, 9)) - 1e-12
 
 
@@ -169,13 +173,13 @@ def test_classes_that_are_far_apart_are_found() -> None:
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 2, 900)
     rows = (rng.random((900, 12)) < np.where(kind[:, None] == 1, 0.85, 0.15)).astype(int)
-    density = ld.LegendreDensity(ld.graph(), classes="auto").fit(rows)
+    density = by_graph(classes="auto").fit(rows)
     assert density.tried_[-1].n_classes >= 2
-    two = ld.LegendreDensity(ld.graph(), classes=2).fit(rows)
+    two = by_graph(classes=2).fit(rows)
     found = two.class_probabilities(rows)[:, 0] > 0.5
     assert max((found == kind).mean(), (found != kind).mean()) > 0.97
-    assert two.score(rows) > ld.LegendreDensity(ld.graph()).fit(rows).score(rows)
-    few = ld.LegendreDensity(ld.graph(), classes=4).fit(rows[:60, :3])  # no class would have twenty rows
+    assert two.score(rows) > by_graph().fit(rows).score(rows)
+    few = by_graph(classes=4).fit(rows[:60, :3])  # no class would have twenty rows
     assert few.class_probabilities(rows[:60, :3]).shape[1] >= 1
 
 
@@ -215,7 +219,7 @@ def test_a_picture_shows_what_tells_classes_apart() -> None:
     rng = np.random.default_rng(0)
     kind = rng.random(600) < 0.5
     rows = {f"x{k}": rng.random(600) < np.where(kind, 0.9, 0.1 + 0.1 * k) for k in range(8)}
-    found = ld.LegendreDensity(ld.graph(), classes=2).fit(rows).class_effects()
+    found = by_graph(classes=2).fit(rows).class_effects()
     ax = found.plot(most=3)
     first = found.to_frame().iloc[0]
     assert ax.get_yticklabels()[0].get_text() == f"{first['column']} = True"
@@ -235,17 +239,17 @@ TROUBLE: list[tuple[Callable[[], object], str]] = [
         r"gaps and classes are for LegendreDensity\(basis=ld\.graph",
     ),
     (
-        lambda: ld.LegendreDensity(ld.graph(), classes=0).fit(ROWS),
+        lambda: by_graph(classes=0).fit(ROWS),
         "classes, if not None or 'auto', must be an integer >= 1, got 0",
     ),
-    (lambda: ld.LegendreDensity(ld.graph(), classes=2).fit(ROWS[:5]), "pass at least ten rows, or valid"),
-    (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, valid=ROWS[:, :3]), "X has 3 features, but .* is expecting 4"),
-    (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, sample_weight=-np.ones(50)), r"sample_weight\[0\] = -1"),
-    (lambda: ld.LegendreDensity(ld.graph()).fit(ROWS, sample_weight=np.zeros(50)), "every sample_weight is zero"),
-    (lambda: ld.LegendreDensity(ld.graph()).fit([[np.nan, 1.0], [np.nan, 2.0]]), "column 0 has no value in any row"),
-    (lambda: ld.LegendreDensity(ld.graph()).fit([[np.inf, 1.0], [1.0, 2.0]]), "column 0 is inf in row 0"),
+    (lambda: by_graph(classes=2).fit(ROWS[:5]), "pass at least ten rows, or valid"),
+    (lambda: by_graph().fit(ROWS, valid=ROWS[:, :3]), "X has 3 features, but .* is expecting 4"),
+    (lambda: by_graph().fit(ROWS, sample_weight=-np.ones(50)), r"sample_weight\[0\] = -1"),
+    (lambda: by_graph().fit(ROWS, sample_weight=np.zeros(50)), "every sample_weight is zero"),
+    (lambda: by_graph().fit([[np.nan, 1.0], [np.nan, 2.0]]), "column 0 has no value in any row"),
+    (lambda: by_graph().fit([[np.inf, 1.0], [1.0, 2.0]]), "column 0 is inf in row 0"),
     (
-        lambda: ld.LegendreDensity(ld.graph(), handle_unknown="error").fit(ROWS).score([[0, 9, 0, 0]]),
+        lambda: by_graph(handle_unknown="error").fit(ROWS).score([[0, 9, 0, 0]]),
         "column 1 holds 9 in row 0, which is not one of its levels",
     ),
 ]
@@ -258,9 +262,9 @@ def test_trouble_is_named(call: Callable[[], object], text: str) -> None:
 
 
 def test_levels_never_seen_are_taken_for_missing_and_cost_what_a_new_level_does() -> None:
-    density = ld.LegendreDensity(ld.graph()).fit(ROWS)
+    density = by_graph().fit(ROWS)
     score = density.score([[0, np.nan, 0, 0]]) - np.log(51)
     assert density.score([[0, 9, 0, 0]]) == pytest.approx(score, abs=1e-12)
     assert density.set_params(handle_unknown="-inf").score_samples([[0, 9, 0, 0]])[0] == -np.inf
-    few = ld.LegendreDensity(ld.graph()).fit(np.eye(6, 30, dtype=int))  # fewer rows than columns
+    few = by_graph().fit(np.eye(6, 30, dtype=int))  # fewer rows than columns
     assert np.isfinite(few.score(np.ones((1, 30), dtype=int)))

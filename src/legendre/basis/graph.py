@@ -23,6 +23,7 @@ class Graph(Basis):
     cells: int = 256
     shared: bool = False
     sparse: bool = False
+    identifiers: bool = False
 
     def select(self, data: Observation) -> IntArray:
         """Find the graph of X, and list the cells of the interactions within its cliques, k x N.
@@ -43,6 +44,7 @@ class Graph(Basis):
         more = "" if self.cells == 256 else f", cells={self.cells}"
         more += ", shared=True" if self.shared else ""
         more += ", terms='sparse'" if self.sparse else ""
+        more += ", identifiers=True" if self.identifiers else ""
         return f"graph({self.criterion!r}{more})"
 
 
@@ -52,6 +54,7 @@ def graph(
     cells: int = 256,
     shared: bool = False,
     terms: Literal["tables", "sparse"] = "tables",
+    identifiers: bool = False,
 ) -> Basis:
     """Let the data choose which modes interact: all interactions within the cliques of a chordal graph.
 
@@ -68,7 +71,7 @@ def graph(
         What a parameter must gain: ``"bic"``, half the logarithm of the number of rows; ``"aic"``, one nat; a number of
         nats; or ``"held-out"``, the share of ``"bic"`` that best predicts every tenth row when the others are fitted.
     cells
-        The largest number of cells of a clique's table. Two modes alone may have more.
+        The largest number of cells of a clique's table. Two modes alone may have more, up to 2^22.
     shared
         For `LegendreDensity` with `classes`: whether all classes have the same graph, with tables of their own. This is
         one model in which the class is a hidden mode of every clique. By default each class has its own graph.
@@ -77,6 +80,9 @@ def graph(
         modes the cells that pay for themselves. An edge may then be admitted for a single parameter, of an association
         that is alike in all cells of S: its gain is half of the Cochran-Mantel-Haenszel statistic. Cells are chosen by
         score tests, those with the largest scores first. The fit takes Newton steps; there is no closed form.
+    identifiers
+        Whether a mode with a level of its own for each row may have edges. It would determine all other modes, so by
+        default it has none, and the notes of the graph say so.
 
     See Also
     --------
@@ -104,4 +110,4 @@ def graph(
         check_choice(criterion, "graph: criterion (or a number of nats)", get_args(Criterion), InvalidBasis)
     else:
         check_number(criterion, "graph: criterion, the nats that a parameter must gain,", 0, error=InvalidBasis)
-    return Graph(criterion, check_int(cells, "graph: cells", 4, InvalidBasis), shared, terms == "sparse")
+    return Graph(criterion, check_int(cells, "graph: cells", 4, InvalidBasis), shared, terms == "sparse", identifiers)

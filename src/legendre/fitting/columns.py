@@ -182,7 +182,8 @@ def grow_graph(
         share = _choose_share(columns, recipe, labels) if recipe.criterion == "held-out" else 1.0
     penalty = share * recipe.penalty(columns.total)
     constant, identifiers = _mark_useless(columns)
-    reason = "has a value of its own in each row, and no edge: it is treated as an identifier."
+    identifiers &= not recipe.identifiers
+    reason = "has a value of its own in each row: an identifier, which has no edge without graph(identifiers=True)."
     notes = [f"{labels.mode(k)} has one level, and is left out." for k in np.flatnonzero(constant).tolist()]
     notes += [f"{labels.mode(k)} {reason}" for k in np.flatnonzero(identifiers).tolist()]
     used = np.flatnonzero(~(constant | identifiers))
@@ -235,10 +236,29 @@ def grow_graph(
     return replace(graph, cells=choose_terms(graph, columns.smoothed(1.0), penalty)) if recipe.sparse else graph
 
 
-def pair_gains(columns: CodedRows, penalty: float, single: bool, block: int = 1 << 22) -> tuple[FloatArray, IntArray]:
+def pair_gains(columns: CodedRows, penalty: float, single: bool) -> tuple[FloatArray, IntArray]:
     """Return the gain of an edge for each pair of columns a > b and its degrees of freedom, both (columns x columns).
 
-    The gain is N I(a; b). If `single`, it may be that of one term, see `or_single`.
+    The gain is N I(a; b). If `single`, it may be that of one term, see `or_single`. Pairs with a column of more than 32
+    levels are counted one by one, which is then faster; a pair of more than 2^22 cells gains nothing.
+    """
+    from legendre.core.sums.kernels.columns import edge_gain
+
+    sizes, wide = columns.sizes, columns.sizes > 32
+    gains, dfs = np.zeros((len(sizes),) * 2), np.zeros((len(sizes),) * 2, dtype=np.int64)
+    narrow = np.ix_(~wide, ~wide)
+    gains[narrow], dfs[narrow] = _narrow_pair_gains(
+        CodedRows(columns.codes[~wide], columns.weights, sizes[~wide]), penalty, single
+    )
+    for a, b in np.argwhere(np.tril(wide | wide[:, None], -1) & (np.multiply.outer(sizes, sizes) <= 1 << 22)):
+        gains[a, b], dfs[a, b] = edge_gain(columns.codes, columns.weights, sizes, np.array([a, b]), penalty, single)
+    return gains, dfs
+
+
+def _narrow_pair_gains(
+    columns: CodedRows, penalty: float, single: bool, block: int = 1 << 22
+) -> tuple[FloatArray, IntArray]:
+    """Return what `pair_gains` does, for columns of few levels.
 
     An indicator of a level is 1 for the rows that have it, else 0. The product of the matrix of all indicators with its
     transpose, by BLAS, has the cross tables of all pairs of columns. Without missing values level 0 needs no indicator,
@@ -737,18 +757,18 @@ def _split_classes(columns: CodedRows, mixture: Mixture, classes: int) -> FloatA
     return np.stack(split, axis=1)
 
 
-def _split_class(columns: CodedRows, weights: FloatArray, steps: int = 30) -> list[AnyArray]:
+def _split_class(columns: CodedRows, weights: FloatArray, steps: int = 30, most: int = 64) -> list[AnyArray]:
     """Divide the weights of rows, (rows,), between two classes along the leading principal component of the rows.
 
-    The variables are the indicators of all levels but the first, with the mean for missing values. Power iteration of
-    `steps` steps from a fixed start finds the component; it need not be exact, as EM follows. A row at `place` on it
-    belongs to the first class by a logistic function of its place, in units of a third of the standard deviation: rows
-    in the middle belong to both.
+    The variables are the indicators of the levels of each column, without the first and up to `most`, with the mean for
+    missing values. Power iteration of `steps` steps from a fixed start finds the component; it need not be exact, as EM
+    follows. A row at `place` on it belongs to the first class by a logistic function of its place, in units of a third
+    of the standard deviation: rows in the middle belong to both.
     """
     # rows with hardly any weight in this class do not decide about the component, and go to the second class
     rows = np.flatnonzero(weights > 1e-3 * float(weights.max()))
     row_weights = weights[rows].astype(np.float32)
-    column, level = np.nonzero(np.arange(1, columns.sizes.max()) < columns.sizes[:, None])
+    column, level = np.nonzero(np.arange(1, min(columns.sizes.max(), most)) < columns.sizes[:, None])
     codes = columns.codes[:, rows][column]  # indicators x rows: the value of the indicator's column
     marks, known = (
         (codes == 1 + level[:, None]).astype(np.float32),
