@@ -14,7 +14,6 @@ from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import rel_entr
 
 from legendre.core import limits
 from legendre.core.cells import entries_at, freeze
@@ -140,6 +139,8 @@ class Blocks(Observation):
     @cached_property
     def negentropy(self) -> float:
         """The sum of ``p log(p / r)``; SciPy's rel_entr is 0 where p is 0."""
+        from scipy.special import rel_entr
+
         measure: Any = 1.0 if self.base is None else self.base
         if self.support.mask is not None:  # outside the sample space the base measure may be anything
             measure = np.where(self.support.mask, measure, 0.0)

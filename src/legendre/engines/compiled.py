@@ -9,8 +9,6 @@ from sys import float_info
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.spatial import cKDTree
 
 from legendre.core import limits
 from legendre.core.memory import check_room
@@ -177,6 +175,8 @@ class Vecchia:
         the nearest cells of B in the L1 distance of merged coordinates. `rows` features are treated at a time, which
         bounds the memory.
         """
+        from scipy.spatial import cKDTree
+
         points = self.cells.astype(np.float64)  # floats, as the tree wants them
         tree = cKDTree(points)
         lists, counts = [], []  # the neighbours of all features, one after the other; and how many each has
@@ -198,6 +198,8 @@ class Vecchia:
         Off the diagonal it is in single precision, which halves the memory traffic. That is allowed: ``U' U`` is
         positive semidefinite whatever the rounding errors of U are.
         """
+        from scipy.sparse import csr_array
+
         k, work = len(ref), self.nbr.size * self.m
         self.diag, self.off = np.empty(k), np.empty(self.nbr.size, dtype=np.float32)
         vecchia_kernels.factor(work, k, self.ptr, self.nbr, self.m, self.corner, eta, ref, self.diag, self.off)

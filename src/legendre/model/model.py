@@ -131,7 +131,7 @@ class Model:
     @cached_property
     def alive(self) -> BoolArray:
         """True for merged cells that can carry probability."""
-        return self.weights > 0
+        return np.ones(self.quotient.merged_shape, dtype=bool) if self.whole else self.weights > 0
 
     @property
     def n_alive(self) -> int:

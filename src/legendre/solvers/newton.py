@@ -99,11 +99,13 @@ class Workspace:
 
     def solve(self, target: Target, point: Evaluation) -> FloatArray:
         """Compute G at a point and factorise it, overwriting the last one; return the Newton step."""
-        k, self.point = len(point.theta), point
+        k = len(point.theta)
         self.matrix = np.empty((k, k)) if self.matrix is None else self.matrix
         target.engine.fill_fisher(point, self.matrix)
         self.n_summed = self.n_summed or target.problem.model.n_summed
         self.factor, direction = solve(self.matrix, self.n_summed, point.gradient)
+        # only a factor that drops parameters asks for G again, and what a point keeps may be as large as the grid
+        self.point = point if len(self.factor.columns) < k else replace(point, cache=None)
         return -direction
 
     def step(self, point: Evaluation) -> FloatArray:

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,8 +46,10 @@ from legendre.fitting.fit import Settings, decompose, fit_on, warn_if_not_conver
 from legendre.results.classes import ClassEffects
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import marginal, read_event
-from legendre.results.plots import FitPlots
 from legendre.solvers.structure.faces import theta_at_limit
+
+if TYPE_CHECKING:
+    from legendre.results.plots import FitPlots
 
 
 @frozen
@@ -723,7 +725,6 @@ class BoltzmannMachine(Estimator):
         Those of a column of numbers are 0, ..., n - 1, with n from `n_levels`, or by default up to its largest number.
         Those of strings and categories are their values, of which there must be `n_levels`, if it is given.
         """
-        del weights
         check_choice(self.handle_unknown, "handle_unknown", ("error", "-inf"))
         n_columns, given = len(columns), 2 if self.n_levels is None else self.n_levels  # 2 until the numbers are seen
         sizes: Any = [given] * n_columns if is_whole(given) else entries(given)
@@ -734,7 +735,7 @@ class BoltzmannMachine(Estimator):
         out = []
         for column, name, size in zip(columns, names, sizes, strict=True):
             if self.n_levels is None and column.numeric:
-                size = max(2, int(column.values[column.codes].max()) + 1)
+                size = max(2, int((column.values if weights is None else column.rows()).max()) + 1)
                 if (trouble := beyond_memory((size,))) is not None:
                     raise InvalidSamples(f"column {name!r} {trouble}. {self._advice}.")
             levels = np.arange(size) if column.numeric else column.levels(f"column {name!r}")

@@ -29,7 +29,9 @@ class Quotient:
     @classmethod
     def of(cls, shape: Shape, basis: IntArray) -> tuple[Quotient, IntArray]:
         """Cut each mode at the coordinates of the basis (k x N); also return its cells as merged coordinates."""
-        cuts = tuple(np.unique(np.append(0, column)) for column in basis.T)
+        ordered = np.sort(np.pad(basis, ((1, 0), (0, 0))), axis=0).T  # every mode is also cut at 0
+        fresh = np.diff(ordered, axis=1, prepend=-1) > 0
+        cuts = tuple(column[new] for column, new in zip(ordered, fresh, strict=True))
         boxes = [np.searchsorted(cut, column) for cut, column in zip(cuts, basis.T, strict=True)]
         return cls(shape, cuts), np.column_stack(boxes)
 

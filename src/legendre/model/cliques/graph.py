@@ -16,6 +16,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.memory import size_name
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import BoolArray, IntArray, Modes, Shape, frozen
 
 
@@ -90,7 +91,8 @@ def cliques_of(positions: IntArray, merged_shape: Shape, together: Sequence[int]
     All modes of `together` will be in one clique, so that a question about their joint margin is a look-up.
     """
     used = (positions > 0).astype(np.float32)
-    graph = used.T @ used > 0
+    with limit_blas():
+        graph = used.T @ used > 0
     graph[np.ix_(together, together)] = True
     return clique_tree(graph, merged_shape)
 
