@@ -91,6 +91,10 @@ def draw_rows(seed: int, n_rows: int = 150, n: int = 6) -> tuple[IntArray, list[
     return rows, sizes, rng.integers(1, 3, n_rows).astype(np.float64)
 
 
+def graph_of(X: Any, basis: Any) -> Any:
+    return ld.decompose(X, basis).graph
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_edges_are_those_of_exhaustive_search(seed: int) -> None:
     rows, sizes, weights = draw_rows(seed)
@@ -111,9 +115,8 @@ def test_the_edges_are_those_of_exhaustive_search(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_edges_for_single_terms_are_those_of_exhaustive_search(seed: int) -> None:
     rows, sizes, weights = draw_rows(seed)
-    fit = ld.decompose(ld.from_coords(rows, weights, sizes), ld.graph(1.5, cells=64, terms="sparse"))
-    assert fit.graph is not None
-    assert [(edge.a, edge.b) for edge in fit.graph.edges] == greedy(rows, weights, sizes, 1.5, 64, sparse=True)
+    graph = graph_of(ld.from_coords(rows, weights, sizes), ld.graph(1.5, cells=64, terms="sparse"))
+    assert [(edge.a, edge.b) for edge in graph.edges] == greedy(rows, weights, sizes, 1.5, 64, sparse=True)
 
 
 def tree_rows(n: int, n_rows: int, seed: int = 0) -> tuple[IntArray, set[tuple[int, int]]]:
@@ -143,12 +146,10 @@ def test_every_kind_of_rows_gives_the_same_graph(tmp_path: Path) -> None:
     assert expected.graph is not None
     kinds: list[Any] = [columns, pandas.DataFrame(columns), polars.DataFrame(columns), pyarrow.table(columns)]
     for X in kinds:
-        found: Any = ld.decompose(X, "graph('aic')").graph
-        assert found.edges == expected.graph.edges
+        assert graph_of(X, "graph('aic')").edges == expected.graph.edges
     assert expected.graph.to_frame().shape == (len(expected.graph.ends), 6)
-    dense = ld.decompose(np.asarray(ld.from_rows(rows).toarray()), ld.graph("aic"))
-    assert dense.graph is not None
-    assert dense.graph.ends.tolist() == expected.graph.ends.tolist()
+    dense = graph_of(np.asarray(ld.from_rows(rows).toarray()), ld.graph("aic"))
+    assert dense.ends.tolist() == expected.graph.ends.tolist()
     machine = ld.BoltzmannMachine(ld.graph("aic"), n_levels=[int(k) + 1 for k in rows.max(axis=0)]).fit(rows)
     assert_allclose(machine.decomposition_.kl, expected.kl, atol=1e-10)
     expected.save(tmp_path / "fit.npz")
@@ -161,17 +162,14 @@ def test_columns_that_say_nothing_are_named() -> None:
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 300)
     frame: Any = {"a": a, "twin": np.array(["x", "y", "z"])[a], "one": np.ones(300, dtype=int), "id": np.arange(300)}
-    fit = ld.decompose(frame, ld.graph())
-    assert fit.graph is not None
-    assert [(edge.a, edge.b) for edge in fit.graph.edges] == [("twin", "a")]
-    assert fit.graph.notes == (
+    graph = graph_of(frame, ld.graph())
+    assert [(edge.a, edge.b) for edge in graph.edges] == [("twin", "a")]
+    assert graph.notes == (
         "one has one level, and is left out.",
         "id has a value of its own in each row: an identifier, which has no edge without graph(identifiers=True).",
         "a and twin determine each other.",
     )
-    asked = ld.decompose(frame, ld.graph(0.5, identifiers=True)).graph
-    assert asked is not None
-    assert len(asked.ends) == 2
+    assert len(graph_of(frame, ld.graph(0.5, identifiers=True)).ends) == 2
 
 
 @pytest.mark.parametrize("criterion", ["bic", "aic", "held-out", 2.5])
@@ -179,7 +177,7 @@ def test_fewer_edges_cost_more(criterion: Any) -> None:
     rows, _, _ = draw_rows(1)
     fit = ld.decompose(rows, ld.graph(criterion))
     assert fit.graph is not None
-    assert len(fit.graph.ends) <= len(ld.decompose(rows, ld.graph(0.0)).graph.ends)  # type: ignore[union-attr]
+    assert len(fit.graph.ends) <= len(graph_of(rows, ld.graph(0.0)).ends)
     assert repr(ld.graph(criterion)) == fit.recipe
 
 

@@ -281,16 +281,14 @@ def test_the_largest_entropy_is_that_of_a_balanced_uniform_tensor(
         sets = [s for n in (1, 2, 3) for s in combinations(range(len(shape)), n) if rng.random() < 0.5]
         if not sets or not T.any():
             continue
-        margins: Given = {s: T.sum(axis=tuple(k for k in range(T.ndim) if k not in s)) for s in sets}
+        margins: Given = {s: sum_others(T, s) for s in sets}
         fit, twin = ld.balance(None, margins, shape=shape), ld.balance(np.ones(shape), margins)
         assert fit.status is twin.status
         assert_allclose(fit.tensor(), twin.tensor(), atol=1e-9)
         assert fit.vanishing_cells.tolist() == twin.vanishing_cells.tolist()
         assert_allclose([fit.total, fit.kl_uniform], [T.sum(), twin.kl_to_X], atol=1e-8)
         q = twin.tensor() / T.sum()
-        alone = reduce(
-            np.multiply.outer, [q.sum(axis=tuple(j for j in range(q.ndim) if j != k)) for k in range(q.ndim)]
-        )
+        alone = reduce(np.multiply.outer, [sum_others(q, (k,)) for k in range(q.ndim)])
         assert fit.kl_independence == pytest.approx(ld.dual.kl(q, alone), abs=1e-8)
         fit.save(tmp_path / "fit.npz")
         assert_allclose(ld.load(tmp_path / "fit.npz").tensor(), fit.tensor(), atol=1e-12)

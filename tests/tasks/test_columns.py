@@ -231,7 +231,7 @@ def test_a_picture_shows_what_tells_classes_apart() -> None:
 ROWS = draw_rows(50)
 TROUBLE: list[tuple[Callable[[], object], str]] = [
     (lambda: ld.LegendreDensity(2, classes=2).fit(ROWS), r"classes is for basis=ld\.graph\(\)"),
-    (lambda: ld.hidden(ROWS, ld.graph()), r"LegendreDensity\(basis=ld.graph\(shared=True\), classes=2\)"),
+    (lambda: ld.hidden(ROWS, ld.graph(), (2, 2)), "takes one hidden mode, and no missing cells, support or base"),
     (lambda: ld.LegendreDensity(2).fit(ROWS, valid=ROWS), r"valid is for basis=ld\.graph\(\)"),
     (lambda: ld.LegendreDensity(2).fit(with_gaps(ROWS)), "contains NaN or infinity"),
     (

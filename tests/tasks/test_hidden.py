@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,8 @@ def likelihood(X: Any, cells: Any, added: tuple[int, ...]) -> Likelihood:
 
 def mixture(weights: FloatArray, tables: list[FloatArray]) -> FloatArray:
     """``sum over h of w_h prod over k of tables[k][h, x_k]``: independent given h."""
-    out = np.zeros([table.shape[1] for table in tables])
-    for h, w in enumerate(weights):
-        part = np.array(w)
-        for table in tables:
-            part = np.multiply.outer(part, table[h])
-        out += part
+    parts = [reduce(np.multiply.outer, (table[h] for table in tables), w) for h, w in enumerate(weights)]
+    out: FloatArray = np.sum(parts, axis=0)
     return out
 
 
@@ -56,13 +53,11 @@ def test_a_mixture_is_recovered(rng: np.random.Generator) -> None:
     assert fit.kl < 1e-12
     assert ld.decompose(X, ld.interactions(2)).kl > 1e-3  # no machine of visible pairs can
     assert_allclose(fit.tensor(), X, rtol=1e-6)
-    q = fit.fit.tensor() / fit.fit.total
-    found = q.sum(axis=(0, 1, 2, 3))
+    found = fit.fit.marginal(4)
     order = [0, 1] if abs(found[0] - w[0]) < abs(found[1] - w[0]) else [1, 0]
     assert_allclose(found[order], w, atol=1e-5)
     for k, table in enumerate(tables):
-        pair = q.sum(axis=tuple(j for j in range(4) if j != k))  # x_k by h
-        assert_allclose((pair / found).T[order], table, atol=1e-5)
+        assert_allclose((fit.fit.marginal((k, 4)) / found).T[order], table, atol=1e-5)  # x_k by h
 
 
 def test_scipy_finds_nothing_better(rng: np.random.Generator) -> None:
@@ -75,6 +70,17 @@ def test_scipy_finds_nothing_better(rng: np.random.Generator) -> None:
 
     found = [minimize(kl, start, method="L-BFGS-B").fun for start in starts]
     assert fit.kl == pytest.approx(min(found), abs=1e-8)
+
+
+def test_a_graph_with_a_hidden_mode_is_the_dense_optimum(rng: np.random.Generator) -> None:
+    X = rng.poisson(300 * mixture(*latent_class(rng, 3, [2, 3, 2, 2]))).astype(np.float64)
+    dense = ld.hidden(X, ld.interactions([(0, 4), (1, 4), (2, 4), (3, 4)]), restarts=4)
+    fit = ld.hidden(X, ld.graph(1e9))
+    assert fit.converged
+    assert_allclose([fit.kl, visible_kl(fit, X, fit.fit.theta)], dense.kl, atol=1e-9)
+    assert fit.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-6)
+    assert_allclose(fit.tensor(), dense.tensor(), atol=1e-3)
+    assert_allclose(fit.posterior(np.argwhere(X)), fit.posterior()[X > 0], atol=1e-9)
 
 
 @settings(max_examples=25)

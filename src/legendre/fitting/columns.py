@@ -32,6 +32,7 @@ from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples
 from legendre.core.labels import Fixed, Labels
 from legendre.core.memory import check_room
 from legendre.core.sums.linalg import limit_blas
+from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.observation import Observation
 from legendre.data.readers.labelled import is_frame
@@ -111,7 +112,12 @@ def rows_as_tensor(X: Any) -> Any:
 
 
 def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
-    """Find the graph of the modes of a tensor that has been read: its cells with X > 0 are rows, weighted by X."""
+    """Find the graph of the modes of a tensor that has been read."""
+    return grow_graph(read_columns(data), recipe, data.labels)
+
+
+def read_columns(data: Observation) -> CodedRows:
+    """Take the cells with X > 0 of a tensor that has been read as rows, weighted by X."""
     if (entries := data.entries) is not None:
         cells, counts = entries.cells, entries.values
     elif (dense := data.as_dense()) is not None:
@@ -120,7 +126,7 @@ def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
         counts = grid[tuple(cells.T)]
     else:
         raise InvalidBasis("graph(...) needs X in memory, or as a list of entries: ld.from_rows, ld.from_coords.")
-    return grow_graph(CodedRows.of(cells, counts, data.shape), recipe, data.labels)
+    return CodedRows.of(cells, counts, data.shape)
 
 
 def _mark_useless(columns: CodedRows, few: int = 20) -> tuple[BoolArray, BoolArray]:
@@ -482,36 +488,37 @@ class Network:
                     values[at.parent] *= np.expand_dims(message / np.where(largest > 0, largest, 1.0), at.lost)
             yield some, logs, values
 
-    def _families_given(self, columns: CodedRows) -> Iterator[tuple[CodedRows, list[FloatArray]]]:
-        """Yield pieces of the rows, with the joint distribution of each family given a row's values; axes as above.
+    def _families_given(self, columns: CodedRows) -> Iterator[tuple[CodedRows, FloatArray, list[FloatArray]]]:
+        """Yield what `_condition` does, with the joint distribution of each family given a row's values; axes as above.
 
         It is the downward pass, from the roots on: the joint distribution of v's parents is a sum over the family's
         parent in the tree, and times p(v | parents) it is that of v's family.
         """
-        for block, _, conditionals in self._condition(columns):
+        for block, logs, conditionals in self._condition(columns):
             joints: list[FloatArray] = []
             for conditional, at in zip(conditionals, self._tree, strict=True):
                 if at.parent is None:
                     joints.append(conditional)
                 else:  # the joint distribution of v's parents, with an axis for v's levels before that of the rows
                     joints.append(conditional * joints[at.parent].sum(axis=at.lost)[..., None, :])
-            yield block, joints
+            yield block, logs, joints
 
-    def expect(self, columns: CodedRows) -> Network:
-        """E step of EM: return the expected counts of all families.
+    def expect(self, columns: CodedRows) -> tuple[Network, float]:
+        """E step of EM: return the expected counts of all families, and the log-likelihood of what the rows show.
 
         A row with gaps counts in each cell by the probability of that cell, given the values that it has.
         """
-        counts = [np.zeros_like(table) for table in self.tables]
-        for some, joints in self._families_given(columns):
+        counts, value = [np.zeros_like(table) for table in self.tables], 0.0
+        for some, logs, joints in self._families_given(columns):
+            value += float(some.weights @ logs)
             for table, joint, at in zip(counts, joints, self._tree, strict=True):
                 table.transpose(at.order)[...] += joint @ some.weights
-        return replace(self, tables=counts)
+        return replace(self, tables=counts), value
 
     def predict(self, columns: CodedRows) -> FloatArray:
         """Return the distribution of each column given the values that a row has: rows x levels of all columns."""
         order, out = np.argsort([family[-1] for family in self.families]).tolist(), []  # of families, by column
-        for _, joints in self._families_given(columns):
+        for _, _, joints in self._families_given(columns):
             # the parents are summed out; what is left has axes for the levels of v and for the rows
             out.append(np.vstack([joints[f].sum(axis=tuple(range(joints[f].ndim - 2))) for f in order]))
         return np.hstack(out).T
@@ -620,28 +627,46 @@ class Mixture:
 
 
 def fit_tables(
-    graph: InteractionGraph,
+    counts: Network,
     columns: CodedRows,
     smooth: Callable[[Network], Network],
     tol: float = 1e-10,
     max_iter: int = 2000,
-) -> Network:
-    """Maximise the likelihood of rows with gaps over the distributions on a graph, by EM, starting from even tables.
+) -> tuple[Network, list[tuple[float, float]]]:
+    """Maximise the likelihood of rows with gaps over the distributions on a graph, by EM, from some `counts` on.
 
     `smooth` is the M step, which has a closed form: it turns expected counts into tables log p(v | parents), such as
-    `Network.smooth` with its arguments. It ends when no expected count changes by more than `tol` times the sum of the
-    weights. The likelihood is not concave, so the result is a stationary point.
+    `Network.smooth` with its arguments. Two EM steps are extrapolated, and a third taken from there, unless that lowers
+    the likelihood. EM ends when no sum of expected counts at or above a cell changes by more than `tol` times the sum
+    of the weights: the largest of these changes, per row, is that of the gradient. The likelihood is not concave, so
+    the result is a stationary point: expected counts, with the log-likelihood and the largest change in each round.
     """
-    network = Network.count(graph, columns.take(slice(0))).with_pseudo_counts(1.0)
-    before = network.tables
-    for _ in range(max_iter):
-        counts = network.expect(columns)
-        network = smooth(counts)
-        changes = [np.abs(new - old).max() for new, old in zip(counts.tables, before, strict=True)]
-        if max(changes) <= tol * columns.total:
-            break
-        before = counts.tables
-    return network
+    path: list[tuple[float, float]] = []
+    while True:
+        first, value = smooth(counts).expect(columns)
+        changes = [np.abs(zeta_adjoint(a - b)).max() for a, b in zip(first.tables, counts.tables, strict=True)]
+        path.append((value, float(max(changes)) / columns.total))
+        if path[-1][1] <= tol or len(path) >= max_iter:
+            return counts, path
+        second, before = smooth(first).expect(columns)
+        far = replace(counts, tables=extrapolate(counts.tables, first.tables, second.tables))
+        third, after = smooth(far).expect(columns)
+        counts = third if after >= before else second
+
+
+def extrapolate(*points: Sequence[FloatArray]) -> list[FloatArray]:
+    """Return where three points of EM, each a list of arrays, lead to (SQUAREM, Varadhan and Roland 2008).
+
+    They are extrapolated along the first difference and the second; length 1 is two plain EM steps. Entries keep at
+    least a hundredth of the last point's: an EM step never raises a 0 again.
+    """
+    steps = [(b - a, c - 2 * b + a) for a, b, c in zip(*points, strict=True)]
+    change, bend = (math.hypot(*map(np.linalg.norm, part)) for part in zip(*steps, strict=True))
+    length = max(change / (bend or 1.0), 1.0)
+    return [
+        np.maximum(a + 2 * length * d + length**2 * e, 0.01 * c)
+        for a, (d, e), c in zip(points[0], steps, points[2], strict=True)
+    ]
 
 
 @frozen
@@ -738,9 +763,15 @@ def _maximise(
     for members in classes:
         graph = shared or grow_graph(members, recipe, labels, share)
         if members.lacking.any():
-            networks.append(fit_tables(graph, members, lambda counts: counts.smooth(strength, base), 1e-4))
+            counts, _ = fit_tables(
+                Network.count(graph, members.take(slice(0))),
+                members,
+                lambda counts: counts.smooth(strength, base),
+                1e-4,
+            )
         else:
-            networks.append(Network.count(graph, members).smooth(strength, base))
+            counts = Network.count(graph, members)
+        networks.append(counts.smooth(strength, base))
     return Mixture(np.log(weights.sum(axis=0) / weights.sum()), networks)
 
 

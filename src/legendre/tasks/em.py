@@ -26,6 +26,7 @@ from legendre.core.labels import Labels
 from legendre.core.types import BoolArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import Dense, with_counts
 from legendre.data.partial_table import Pattern
+from legendre.fitting.columns import extrapolate
 from legendre.fitting.fit import Settings, fit_on
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.linesearch import backtrack
@@ -144,10 +145,10 @@ class Incomplete:
     def maximise_saturated(self, most: int = 20_000) -> float:
         """Return the log-likelihood of the saturated model, its maximum over all q; G2 compares a model with it.
 
-        The log-likelihood is concave in q. EM finds its maximum, with two steps at a time extrapolated (SQUAREM,
-        Varadhan and Roland 2008), for at most `most` such rounds. An EM step multiplies each cell of q by the
-        derivative of the log-likelihood there, over the number N of rows. It ends when no factor of a positive cell is
-        above 1 + 1e-10. Because of concavity, the log-likelihood is then at most 1e-10 N below its maximum.
+        The log-likelihood is concave in q. EM finds its maximum, with two steps at a time extrapolated, for at most
+        `most` such rounds. An EM step multiplies each cell of q by the derivative of the log-likelihood there, over the
+        number N of rows. It ends when no factor of a positive cell is above 1 + 1e-10. Because of concavity, the
+        log-likelihood is then at most 1e-10 N below its maximum.
         """
         q = self.even
         for _ in range(most):
@@ -155,13 +156,8 @@ class Incomplete:
             if (first <= (1.0 + 1e-10) * q).all():
                 break
             second = self.expect(first)
-            # extrapolate along the first difference and the second; length 1 is two plain EM steps
-            change, bend = first - q, second - 2 * first + q
-            length = max(float(np.linalg.norm(change)) / (float(np.linalg.norm(bend)) or 1.0), 1.0)
-            # an EM step from there, which makes probabilities of it; it is taken if it is better than two plain ones.
-            # Cells stay positive, as no EM step raises a probability of 0 again
-            far = np.maximum(q + 2 * length * change + length**2 * bend, 0.01 * second)
-            jump = self.expect(far)
+            # an EM step from far out, which makes probabilities of it; it is taken if it is better than two plain ones
+            jump = self.expect(extrapolate([q], [first], [second])[0])
             q = jump if self.value(jump) > self.value(second) else second
         return self.value(q)
 

@@ -581,7 +581,10 @@ class LegendreDensity(Estimator):
         alpha = min((2.0**k for k in range(-6, 13)), key=loss) if alpha is None else alpha
         self.alpha_, self.graph_ = alpha, found
         if gaps:
-            network = fit_tables(found, columns, lambda counts: counts.with_pseudo_counts(alpha), self.tol)
+            counts, _ = fit_tables(
+                Network.count(found, columns.take(slice(0))), columns, lambda n: n.with_pseudo_counts(alpha), self.tol
+            )
+            network = counts.with_pseudo_counts(alpha)
         else:
             data = observe_rows(codes, weights, labels.shape, alpha)
             fit = fit_on(data, Cells(found.basis(labels.shape)), Settings.read(tol=self.tol))

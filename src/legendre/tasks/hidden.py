@@ -25,17 +25,19 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.dense import Dense, observe
-from legendre.data.observation import beyond_memory
+from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
+from legendre.fitting.columns import CodedRows, Network, fit_tables, learn_classes, read_columns, rows_as_tensor
 from legendre.fitting.fit import Settings, show_progress
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
-from legendre.results.distribution import tensor
+from legendre.results.distribution import read_cells, tensor
 from legendre.results.effects import Effect
 from legendre.results.views import FitPair
 from legendre.solvers.loop import Status, Step
+from legendre.tasks.balance import balance
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, ascend, finish
 
 if TYPE_CHECKING:
@@ -112,8 +114,21 @@ class HiddenDecomposition(Result):
             visible_sums(tensor(self.fit, extend=extend), self.n_visible)
         )
 
-    def posterior(self) -> Any:
-        """Return Q(hidden | visible), on the grid of visible and hidden modes; NaN where a visible cell has Q = 0."""
+    def posterior(self, rows: Any = None) -> Any:
+        """Return Q(hidden | visible): on the grid of all modes, or for each of some rows; NaN where Q(visible) = 0.
+
+        Rows are visible cells, as in `Decomposition.log_prob`; the result then has axes for rows and hidden modes.
+        """
+        if rows is not None:
+            from scipy.special import softmax
+
+            cells = read_cells(self.fit.labels.part(range(self.n_visible)), rows, "posterior")
+            added = self.fit.shape[self.n_visible :]
+            levels = np.indices(added).reshape(len(added), -1).T
+            every = np.hstack([cells.repeat(len(levels), axis=0), np.tile(levels, (len(cells), 1))])
+            logs = self.fit._distribution.log_prob(every).reshape(len(cells), -1)
+            with np.errstate(invalid="ignore"):  # -inf - -inf
+                return softmax(logs, axis=1).reshape(len(cells), *added)
         q = tensor(self.fit, extend=self.fit.missing is not None)  # missing cells have a posterior, too
         visible = visible_sums(q, self.n_visible, keepdims=True)
         shares = np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
@@ -205,10 +220,12 @@ def hidden(
     Parameters
     ----------
     X, support, base, names, levels
-        As in `decompose`; every cell is held in memory.
+        As in `decompose`; every cell is held in memory, unless the basis is ``graph(...)``.
     basis
         As in `decompose`, on X's modes followed by the hidden ones: on a tensor of order 3 the first hidden mode is 3.
-        B1, B2 and B3 choose their cells on X spread evenly over the hidden levels.
+        B1, B2 and B3 choose their cells on X spread evenly over the hidden levels. With ``graph(...)``, for rows of any
+        number of columns without support and base, the data choose a graph of the columns, and one hidden mode is in
+        every clique. Its levels, `sizes` of them or fewer, start as the classes of rows that `LegendreDensity` finds.
     sizes
         The number of levels of each hidden mode; at least 2.
     restarts
@@ -249,42 +266,79 @@ def hidden(
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _read_sizes(sizes), as_basis(basis)
         check_int(restarts, "restarts", 1)
         generators = generator_from(rng).spawn(restarts)
-        data = read(X, support, base, names=names, levels=levels).in_memory("hidden")
-        rows = _to_incomplete_rows(data, added)
-        cells = _select_cells(recipe, rows.space, data.n_modes)
-        most = 5000 if settings.max_iter is None else settings.max_iter
-        runs = _race(_draw_starts(rows, cells, data.n_modes, generators), Cells(cells), settings.tol, most, say)
-        say("the last fit, of the best start")
-        best = int(np.argmax([run.path[-1] for run in runs]))
-        winner = runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
-        end = finish(winner, Cells(cells), settings.tol, most)
-        highest = rows.value(rows.expect(rows.even))  # the log-likelihood of P itself
+        graph, most = isinstance(recipe, Graph), 5000 if settings.max_iter is None else settings.max_iter
+        data = read(rows_as_tensor(X) if graph else X, support, base, names=names, levels=levels)
+        if isinstance(recipe, Graph):
+            fit, path, highest = _fit_columns(data, recipe, added, tol, most)
+            values, residuals = zip(*path, strict=True)
+            ends, last = values[-1:], path[-1]
+        else:
+            data = data.in_memory("hidden")
+            rows = _to_incomplete_rows(data, added)
+            cells = _select_cells(recipe, rows.space, data.n_modes)
+            runs = _race(_draw_starts(rows, cells, data.n_modes, generators), Cells(cells), settings.tol, most, say)
+            say("the last fit, of the best start")
+            best = int(np.argmax([run.path[-1] for run in runs]))
+            winner = runs[best] = ascend(runs[best], Cells(cells), settings.tol, most=most)
+            end = finish(winner, Cells(cells), settings.tol, most)
+            highest = rows.value(rows.expect(rows.even))  # the log-likelihood of P itself
+            fit, values, residuals = end.likelihood.fit, winner.path, winner.residuals
+            ends, last = tuple(run.path[-1] for run in runs), (end.path[-1], end.residual)
 
         def to_kl(log_likelihoods: Sequence[float]) -> FloatArray:
             """Turn log-likelihoods, ``sum of X log q``, into KL(P, Q): how far they are below that of P, over N."""
             return np.maximum((highest - np.array(log_likelihoods)) / data.total, 0.0)  # rounding may leave -1e-17
 
-        fit, steps = end.likelihood.fit, enumerate(zip(to_kl(winner.path).tolist(), winner.residuals, strict=True))
-        stopped = Status.OUT_OF_STEPS if len(winner.path) > most else Status.STALLED
+        steps = enumerate(zip(to_kl(values).tolist(), residuals, strict=True))
+        stopped = Status.OUT_OF_STEPS if len(values) > most else Status.STALLED
         result = HiddenDecomposition(
             fit=fit,
             n_visible=data.n_modes,
-            kls=to_kl([run.path[-1] for run in runs]),
+            kls=to_kl(ends),
             history=tuple(Step(i, kl, gradient, gradient, 1.0) for i, (kl, gradient) in steps),
-            residual=winner.residual,
-            status=fit.status if end.residual <= settings.tol else stopped,
+            residual=residuals[-1],
+            status=fit.status if last[1] <= settings.tol else stopped,
             tol=settings.tol,
             recipe=repr(recipe),
             total=data.total,
-            kl=float(to_kl(end.path)[-1]),
-            log_likelihood=end.path[-1],
+            kl=float(to_kl(last[:1])[0]),
+            log_likelihood=last[0],
         )
         if not result.converged:
             warn(
-                f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of "
+                f"the best of {len(ends)} runs stopped after {result.n_iter} steps with a gradient of "
                 f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
             )
         return result
+
+
+def _fit_columns(
+    data: Observation, recipe: Graph, added: Shape, tol: float, most: int
+) -> tuple[Decomposition, list[tuple[float, float]], float]:
+    """Fit rows of columns of which the last one, the hidden mode, lacks every value; any number of columns.
+
+    The hidden mode is in every clique of a chordal graph, so the M step has a closed form. EM starts from classes of
+    rows. Return the fit, the log-likelihood and the largest entry of the gradient at each step, and the log-likelihood
+    of P.
+    """
+    if data.missing is not None or data.base is not None or not data.support.full or len(added) > 1:
+        raise InvalidSetting("graph(...) takes one hidden mode, and no missing cells, support or base.")
+    columns, n = read_columns(data), data.n_modes
+    mixture = learn_classes(columns, None, replace(recipe, shared=True), added[0])[-1].mixture
+    parts, shape = mixture.parts, (*data.shape, len(mixture.parts))
+    start = Network(
+        np.array(shape),
+        [np.array([n]), *(np.append(n, family) for family in parts[0].families)],
+        [np.exp(mixture.log_weights), *map(np.exp, map(np.stack, zip(*(part.tables for part in parts), strict=True)))],
+    )
+    rows = CodedRows.of(
+        np.pad(columns.codes.T.astype(np.int64), ((0, 0), (0, 1)), constant_values=-1), columns.weights, shape
+    )
+    counts, path = fit_tables(start, rows, lambda counts: counts.with_pseudo_counts(0.0), tol, most + 1)
+    margins = {tuple(family.tolist()): table for family, table in zip(counts.families, counts.tables, strict=True)}
+    fit = balance(None, margins, shape=shape)
+    origin = replace(_with_hidden(data.origin, shape), completed=True)
+    return replace(fit, origin=origin), path, float(columns.weights @ np.log(columns.weights / columns.total))
 
 
 def _to_incomplete_rows(data: Dense, added: Shape) -> Incomplete:
@@ -364,10 +418,6 @@ def _select_cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
 
     Refuse a basis that grows, and one in which a hidden mode interacts with no other: it could not explain anything.
     """
-    if isinstance(recipe, Graph):
-        raise InvalidBasis(
-            "graph(...) joins a hidden mode to every clique by LegendreDensity(basis=ld.graph(shared=True), classes=2)."
-        )
     if recipe.growing is not None:
         raise InvalidBasis(
             "adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. interactions([(0, 2)])."
