@@ -71,10 +71,9 @@ def test_rows_in_another_order_and_tables_of_pandas_give_one_answer(events: pd.D
     assert_same(fit, ld.decompose(pd.crosstab(events["who"], [events["what"], events["day"]])))
 
 
-@pytest.mark.parametrize("seed", [11, 59])
-def test_neither_the_order_of_rows_in_parts_nor_the_unit_of_amounts_chooses_the_basis(seed: int) -> None:
+def test_neither_the_order_of_rows_in_parts_nor_the_unit_of_amounts_chooses_the_basis() -> None:
     """Sums that differed in their last bits, and other units, gave 9 and 10 of 40 tables another fit."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(11)
     kind = rng.integers(0, 3, 99)
     columns = {name: (kind + (rng.random(99) < 0.3)) % size for size, name in enumerate("abc", 2)}
     rows = pd.DataFrame(columns).assign(n=rng.gamma(3.0, size=99))

@@ -251,8 +251,8 @@ def test_other_data_are_refused(result: Callable[[], Any], data: Any, words: str
 @pytest.mark.parametrize(
     ("basis", "given"),
     [
-        (None, {"names": ["a", "b"], "levels": [["u", "v", "w", "x"], [1, 2, 3, 4, 5]], "unordered": ()}),
-        (ld.adaptive(4), {"names": ["a", "b"], "levels": [["u", "v", "w", "x"], [1, 2, 3, 4, 5]]}),
+        (None, {"names": ["a", "b"], "levels": [list("uvwx"), [1, 2, 3, 4, 5]], "unordered": ()}),
+        (ld.adaptive(4), {"names": ["a", "b"], "levels": [list("uvwx"), [1, 2, 3, 4, 5]]}),
         (ld.adaptive(4), {"unordered": {0: [2, 0, 3, 1]}}),
     ],
 )

@@ -308,7 +308,7 @@ def test_what_a_file_does_not_hold_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("last", [20, 25], ids=["whole numbers", "fractions"])
 def test_the_completed_table_is_not_taken_for_counts(last: int) -> None:
     """Standard errors from it would be those of complete rows: too small."""
-    rows: Rows = {"a": ["y", "y", "n", "n", "y"], "b": ["y", "n", "y", "n", None], "n": [20, 20, 20, 20, last]}
+    rows: Rows = {"a": list("yynny"), "b": ["y", "n", "y", "n", None], "n": [20, 20, 20, 20, last]}
     m = ld.loglinear(rows, "a*b", counts="n", missing="em")
     with pytest.raises(InvalidQuery, match=r"rows that lack values were divided among.*m\.coef\(\) and m\."):
         m.fit.inference()

@@ -136,5 +136,5 @@ def check_name(
     Traceback (most recent call last):
     legendre.core.errors.InvalidSetting: unknown column 'count'; did you mean 'counts'? Valid: counts, dest.
     """
-    if name not in valid:
+    if getattr(name, "shape", ()) or name not in valid:  # an array is no name, and cannot be compared with one
         raise error((f"{door}: " if door else "") + f"{unknown_name(kind, str(name), valid)} {more}".rstrip())

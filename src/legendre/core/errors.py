@@ -32,6 +32,10 @@ class LegendreError(ValueError):
     InvalidTensor
     """
 
+    def __init__(self, message: str = "", most: int = 4000) -> None:
+        """Say what is wrong; a text of more than `most` characters, such as a formula that is quoted, is cut."""
+        super().__init__(message if len(message) <= most else f"{message[: most // 2]} ... {message[-most // 4 :]}")
+
 
 class InvalidTensor(LegendreError):
     """X cannot be read as unnormalised probabilities.

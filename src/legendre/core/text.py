@@ -1,16 +1,19 @@
 """Tables of a summary as plain text, Markdown and LaTeX, and as HTML for notebooks and the report page.
 
-Also lists and shapes in words.
+Also lists and shapes in words, and `Printed`, the base class of what has such a summary.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
 from textwrap import wrap
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+from legendre.core.errors import refuse_attribute
 
 RULE = "border-bottom: 1px solid rgba(128, 128, 128, 0.35);"  # seen on white and on black
 CELL = "padding: 2px 12px 2px 0; vertical-align: top; font-variant-numeric: tabular-nums; background: none;"
@@ -134,6 +137,37 @@ def fragment(tables: Sequence[Table], words: Sequence[str] = ()) -> str:
     said = "".join(f'<p style="margin: 4px 0;">{escape(word)}</p>' for word in words)
     style = "font-size: 13px; line-height: 1.45; max-width: 100%; overflow-x: auto;"
     return f'<div class="legendre" style="{style}">{said}{"".join(table.html() for table in tables)}</div>'
+
+
+class Printed(ABC):
+    """A result whose summary is a list of tables, printed as text, HTML (notebooks), Markdown or LaTeX."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = refuse_attribute
+
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """List the tables of the summary."""
+
+    def summary(self) -> str:
+        """Return the summary as text."""
+        return "\n\n".join(table.text() for table in self.tables())
+
+    def to_markdown(self) -> str:
+        """Return the summary as Markdown."""
+        return "\n\n".join(map(markdown, self.tables()))
+
+    def to_latex(self) -> str:
+        """Return the tables of the summary as LaTeX, with rules of the package booktabs."""
+        return "\n\n".join(map(latex, self.tables()))
+
+    def _repr_html_(self) -> str:
+        """Return the summary as HTML; notebooks call this method."""
+        return fragment(self.tables())
+
+    def __repr__(self) -> str:
+        """Return the summary, so that a result in an interactive session shows it."""
+        return self.summary()
 
 
 def align(rows: Sequence[Sequence[str]], sides: str) -> list[str]:

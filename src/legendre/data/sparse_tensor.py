@@ -16,16 +16,16 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.text import NamedValues, Table, fragment
+from legendre.core.text import NamedValues, Printed, Table
 from legendre.core.types import AnyArray, Shape, frozen
 
 
 @frozen(repr=False)
-class SparseTensor:
+class SparseTensor(Printed):
     """A sparse tensor: its positive entries, sorted in C order, no cell twice; every other cell is 0.
 
     `from_coords`, `from_rows` and `read_tns` make one, and check it. The arrays are read-only. ``np.asarray(x)`` is the
-    dense array, zeros included; ``print(x)`` shows a small table of counts as a table.
+    dense array, zeros included; ``print(x)`` shows a small table of counts as a table, and of others the modes.
 
     Parameters
     ----------
@@ -132,32 +132,26 @@ class SparseTensor:
         """Return a pandas data frame with a row for each cell, zeros included."""
         return replace(self.origin, labels=self._labels, form="rows").give(self.toarray(), what=values)
 
-    def _lay_out(self) -> Table | None:
-        """Lay out a small table of counts for printing, the last mode across and the others down.
+    def tables(self) -> list[Table]:
+        """Lay out a small table of counts, the last mode across and the others down.
 
-        ``None`` if there are no names, more than 400 cells or 12 columns, or the entries are not integers.
+        Without names, or with more than 400 cells or 12 columns, or if the entries are not integers: the first 12
+        modes and their numbers of levels.
         """
         labels, last = self._labels, len(self.shape) - 1
         if self.names is None or self.n_cells > 400 or self.shape[last] > 12 or self.values.dtype.kind != "i":
-            return None
+            return [NamedValues(repr(self), [(labels.mode(k), f"{n:,} levels") for k, n in enumerate(self.shape[:12])])]
         counts = self.toarray()
         rows = [[*(labels.mode(k) for k in range(last)), *(labels.level(last, i) for i in range(self.shape[last]))]]
         for place in np.ndindex(*self.shape[:last]):
             # a level is written only in the first of the rows that share it, where all later modes are at level 0
             down = [labels.level(k, i) if k == last - 1 or not any(place[k + 1 :]) else "" for k, i in enumerate(place)]
             rows.append([*down, *(f"{n:,}" for n in counts[place])])
-        return Table("", rows, "<" * last + ">", notes=self.notes)
+        return [Table("", rows, "<" * last + ">", notes=self.notes)]
 
     def __str__(self) -> str:
-        """Return what ``print`` shows: a small table of counts as a table, anything else as one line."""
-        return repr(self) if (table := self._lay_out()) is None else table.text()
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook: a small table, or the first 12 modes and their numbers of levels."""
-        if (table := self._lay_out()) is not None:
-            return fragment([table])
-        rows = [(self._labels.mode(k), f"{n:,} levels") for k, n in enumerate(self.shape[:12])]
-        return fragment([NamedValues(repr(self), rows)])
+        """Return what ``print`` shows: the summary."""
+        return self.summary()
 
     def __repr__(self) -> str:
         """Say how many entries of how many cells are positive; of many modes the first four sizes and the last."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from legendre.core.arguments import check_installed, check_int
-from legendre.core.errors import LegendreError, refuse_attribute
+from legendre.core.errors import LegendreError
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.text import Table, fragment, latex, markdown, shorten
+from legendre.core.text import Printed, fragment, shorten
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray, PathName, Shape, frozen
 from legendre.data.read import TensorLike
@@ -26,37 +26,6 @@ from legendre.solvers.loop import Status, Step
 if TYPE_CHECKING:
     from legendre.results.effects import Effect
     from legendre.results.report import ReportContent
-
-
-class Printed(ABC):
-    """A result whose summary is a list of tables, printed as text, HTML (notebooks), Markdown or LaTeX."""
-
-    if not TYPE_CHECKING:
-        __getattr__ = refuse_attribute
-
-    @abstractmethod
-    def tables(self) -> list[Table]:
-        """List the tables of the summary."""
-
-    def summary(self) -> str:
-        """Return the summary as text."""
-        return "\n\n".join(table.text() for table in self.tables())
-
-    def to_markdown(self) -> str:
-        """Return the summary as Markdown."""
-        return "\n\n".join(map(markdown, self.tables()))
-
-    def to_latex(self) -> str:
-        """Return the tables of the summary as LaTeX, with rules of the package booktabs."""
-        return "\n\n".join(map(latex, self.tables()))
-
-    def _repr_html_(self) -> str:
-        """Return the summary as HTML; notebooks call this method."""
-        return fragment(self.tables())
-
-    def __repr__(self) -> str:
-        """Return the summary, so that a result in an interactive session shows it."""
-        return self.summary()
 
 
 class Storable(Printed):

@@ -12,9 +12,9 @@ from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidQuery
 from legendre.core.figures import DIVERGING, SMALL, add_factor_bar, axes_for, draw_literally
 from legendre.core.labels import Labels
-from legendre.core.text import Table, shorten
+from legendre.core.text import Printed, Table, shorten
 from legendre.core.types import FloatArray, frozen
-from legendre.results.base import Printed, import_pandas
+from legendre.results.base import import_pandas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

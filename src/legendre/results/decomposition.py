@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import Rng, check_flag, is_whole
+from legendre.core.arguments import Rng, is_whole
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.labels import Event, Mode, ordered_parts_bits
@@ -316,7 +316,7 @@ class Decomposition(ModelResult):
         ``rank < n_params``, some parameters are not determined by the observed cells and count as 0 (or as scaling left
         them): check `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
-        return self.origin.give(queries.tensor(self, extend=check_flag(extend, "extend")))
+        return self.origin.give(queries.tensor(self, extend=extend))
 
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2).

@@ -576,6 +576,7 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     `extend` False: 0 outside the support, and NaN where X was missing. True: the model's value in all cells, for
     predictions of cells that are missing or held out.
     """
+    check_flag(extend, "extend")
     way_out = "Ask for log_prob, marginal, sample or most_probable."
     check_formed(fit.shape, "tensor", way_out, fit.model.quotient.n_merged)
     points, mask = fit.model.support.points, fit.model.support.mask

@@ -17,7 +17,7 @@ import numpy as np
 
 from legendre.basis.interactions import list_subsets
 from legendre.core import limits
-from legendre.core.arguments import check_choice, check_int
+from legendre.core.arguments import check_choice, check_flag, check_int
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery, TooLarge
 from legendre.core.labels import Labels, Mode
@@ -25,9 +25,9 @@ from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import Origin
 from legendre.core.sums.quotient import Quotient, sum_others
 from legendre.core.sums.zeta import zeta
-from legendre.core.text import Table, list_words, shape_name, shorten
+from legendre.core.text import Printed, Table, list_words, shape_name, shorten
 from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
-from legendre.results.base import Printed, cells_have, import_pandas
+from legendre.results.base import cells_have, import_pandas
 from legendre.results.views import margin_of, measure_of
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Effects(Printed):
     def tables(self, *, kl_lost: bool = False) -> list[Table]:
         """List the effects, with their shares of the variance; for `kl_lost` see `summary`."""
         head = f"Effects on log Q of {shape_name(self.fit.shape)}, {self.measure} measure"
-        rows = [["modes", "levels", "share of variance", *(["KL lost"] if kl_lost else [])]]
+        rows = [["modes", "levels", "share of variance", *(["KL lost"] if check_flag(kl_lost, "kl_lost") else [])]]
         for effect in self:
             name, share = _set_name(effect.modes, self.fit.labels), f"{100 * effect.share:.1f} %"
             lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []

@@ -173,7 +173,7 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
     # a subclass that files do not know, such as a model on cliques, is written as its base class
     kind = next((base for base in type(value).__mro__ if base.__name__ in MODULES), None)
     if kind is None:
-        raise TypeError(f"{name}: a file cannot hold a {type(value).__name__}.")
+        raise LegendreError(f"{name or 'save'}: a file cannot hold an object of type {type(value).__name__}.")
     if kind.__name__ == "Basis":
         return {"$class": "Basis", "text": repr(value)}
     prefix = f"{name}." if name else ""

@@ -11,9 +11,9 @@ import numpy as np
 from legendre.basis.interactions import blocks, list_subsets
 from legendre.core.arguments import check_installed
 from legendre.core.labels import Labels, Mode
-from legendre.core.text import NamedValues, Table
+from legendre.core.text import NamedValues, Printed, Table
 from legendre.core.types import FloatArray, IntArray, Modes, Shape, frozen
-from legendre.results.base import Printed, import_pandas
+from legendre.results.base import import_pandas
 
 
 class Edge(NamedTuple):

@@ -14,9 +14,9 @@ from legendre.core.arguments import check_choice, check_int, check_name
 from legendre.core.cells import freeze
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
-from legendre.core.text import Table, shorten
+from legendre.core.text import Printed, Table, shorten
 from legendre.core.types import FloatArray, IntArray, frozen
-from legendre.results.base import Printed, import_pandas
+from legendre.results.base import import_pandas
 from legendre.results.inference.counts import why_no_inference
 from legendre.results.inference.estimates import OPEN, Information, information
 from legendre.solvers.structure.faces import theta_at_limit

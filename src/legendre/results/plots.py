@@ -175,6 +175,7 @@ class Plots:
         """
         pair = self.pair
         check_int(most, "plot.residuals: most", 0)
+        check_int(max_dots, "plot.residuals: max_dots", 1)
         found, places, residuals = find_worst(pair, most)
         worst = places.tolist()
         ax = axes_for("plot.residuals", ax, (10.5, 5.2))
@@ -288,7 +289,7 @@ class Plots:
             tests = fit.inference()
         kept = tuple(pair.labels.find_modes(range(pair.labels.n_modes) if modes is None else modes, "plot.mosaic"))
         labels = pair.labels.part(kept)
-        if len(kept) > 4 or math.prod(labels.shape) > 600:
+        if not 0 < len(kept) <= 4 or math.prod(labels.shape) > 600:
             raise InvalidQuery(
                 f"plot.mosaic: {len(kept)} variables with {math.prod(labels.shape):,} tiles; at most 4 variables and "
                 "600 tiles can be read. Name some: plot.mosaic(['a', 'b']); the others are summed over."
@@ -465,7 +466,7 @@ class FitPlots(Plots):
         """
         fit = self.fit
         choices = ("share", "kl") if fit.graph is None else ("gain", "share", "kl")
-        unit = check_choice(by or choices[0], "plot.graph: by", choices)
+        unit = check_choice(choices[0] if by is None else by, "plot.graph: by", choices)
         check_installed("plot.graph", ["networkx"], "'legendre[plot]'")
         import networkx
 

@@ -410,14 +410,13 @@ def balance(
     >>> chain.status.name, chain.marginal([0, 2]).round(6).tolist()
     ('CONVERGED', [[0.34, 0.16], [0.16, 0.34]])
     """
-    settings = Settings.read(solver, tol, max_iter, callback)
+    settings, slack = Settings.read(solver, tol, max_iter, callback), check_number(slack, "slack", least=0)
     if (shape is None) == (X is None) or (X is not None and slack):
         raise InvalidSetting("shape (and slack) belong to margins without X: ld.balance(None, margins, shape=(2, 3)).")
     with show_progress(progress, callback) as (step, _):
         settings = replace(settings, callback=step)
         if X is None:
             labels = Labels.read(tuple(check_int(n, "shape", 1) for n in shape or ()), names, levels)
-            slack = check_number(slack, "slack", least=0)
             wanted = read_margins(margins, modes, total, labels, np.inf if slack else settings.tol)
             return warn_if_not_converged(_find_largest_entropy(wanted, labels, settings, slack))
         if isinstance(settings.solver, Closed):

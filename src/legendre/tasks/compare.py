@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike
 from legendre.basis.adaptive import adaptive
 from legendre.core.arguments import check_installed, check_int, check_name, check_number
 from legendre.core.progress import Say
-from legendre.core.text import Table
+from legendre.core.text import Printed, Table
 from legendre.core.types import AnyArray, FloatArray, IntArray, Shape, frozen
 from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import decompose, show_progress
 from legendre.model.dual import kl
-from legendre.results.base import Printed, import_pandas
+from legendre.results.base import import_pandas
 
 # --- the methods -----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from legendre.core.arguments import check_name, is_whole
+from legendre.core.arguments import check_name, entries, is_whole
 from legendre.core.cells import first_cell
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import NUMBERS, as_objects, have_rank, read_levels, sorted_levels
@@ -175,7 +175,7 @@ class Table:
         weights = [counts] if isinstance(counts, str) else []
         listed = [name for name in self.names if name not in weights]
         if columns is not None:
-            listed = [columns] if isinstance(columns, str) else list(columns)
+            listed = [columns] if isinstance(columns, str) else entries(columns) or []
         for name in [*listed, *weights]:
             check_name("column", name, self.names, InvalidSamples)
         if not listed or len(set(listed)) < len(listed):

@@ -16,6 +16,7 @@ all others: it is column 0 of all arrays of weights.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -33,11 +34,11 @@ from legendre.core.labels import Event, Fixed, Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import read_array
 from legendre.core.sums.linalg import factorise, limit_blas
-from legendre.core.text import Table
+from legendre.core.text import Printed, Table
 from legendre.core.types import FloatArray, IntArray, Shape, frozen
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, choose_engine
-from legendre.results.base import Printed, Storable, to_frame
+from legendre.results.base import Storable, to_frame
 from legendre.results.distribution import read_cells, read_event
 from legendre.results.inference.counts import LEGEND, Counts, p_text, stars
 from legendre.solvers.structure.faces import diverging, feature_rows, optimise
@@ -358,6 +359,7 @@ class Coefficients(Printed):
     confidence: float
     exp: bool
     what: str  # what the rows are, the head of the column of names: "coefficient", "mean", ...
+    remark: str = ""  # on all standard errors
 
     def __len__(self) -> int:
         """Return the number of estimates."""
@@ -441,6 +443,7 @@ class Coefficients(Printed):
         reasons = dict.fromkeys(note for note in self.notes if note)
         notes = [f"... and {left:,} more"] * (left > 0) + legend
         notes += [f"{self.notes.count(reason)} without s.e.: {reason}." for reason in reasons]
+        notes += [self.remark] if self.remark else []
         return Table("", shown, "<>>>>>><"[: len(columns)], ruled=True, notes=notes)
 
 
@@ -466,6 +469,10 @@ class Estimates(Storable):
     counts: Counts
     missing: FloatArray | None  # information lost because rows lack values, per case, |B| x |B|; None if none do
     scale: float  # the dispersion by which variances are multiplied; 1 for Poisson counts
+
+    @abstractmethod
+    def _varies_too_little(self) -> bool:
+        """Return whether X varies much less than counts do, as measurements that were taken for counts may."""
 
     @cached_property
     def information(self) -> Information:
@@ -762,7 +769,10 @@ class Estimates(Storable):
             )
         half = normal_quantile(confidence) * errors
         ends = np.stack([values - half, values + half], axis=1)
-        return Coefficients(names, freeze(values), freeze(errors), tuple(notes), ends, float(confidence), exp, what)
+        errors, remark = freeze(errors), ""
+        if self._varies_too_little():
+            remark = "X varies less than counts do: standard errors are too large. See notes and scaled()."
+        return Coefficients(names, freeze(values), errors, tuple(notes), ends, float(confidence), exp, what, remark)
 
     def _profile_ends(self, weights: FloatArray, found: Coefficients) -> FloatArray:
         """Return the ends of profile likelihood intervals (m x 2) for coefficients with these weights (m x (1 + |B|)).

@@ -14,11 +14,11 @@ from legendre.core.arguments import Rng, check_choice, check_flag, check_int, ch
 from legendre.core.cells import other_modes
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text import NamedValues, Table, list_words, shape_name, shorten
+from legendre.core.text import NamedValues, Printed, Table, list_words, shape_name, shorten
 from legendre.core.types import FloatArray, IntArray, Modes, frozen
 from legendre.data.observation import beyond_memory
 from legendre.model.model import generating_margins, running_order
-from legendre.results.base import Printed, count_name, rank_name
+from legendre.results.base import count_name, rank_name
 from legendre.results.distribution import check_formed, read_cells
 from legendre.results.inference.counts import (
     Counts,

@@ -381,11 +381,11 @@ def complete(
     check_choice(criterion, "criterion", ("deviance", "rmse"))
     if basis is not None and folds is None and hold_out is not None:
         raise InvalidSetting(f"hold_out={hold_out!r} is used only with folds: pass folds=5, or leave it out.")
+    settings = Settings.read(solver, tol, max_iter)
     if basis is None and solver != "auto":
         raise InvalidSetting(f"solver={solver!r} needs a basis; without one there is nothing to choose. Leave it out.")
     if folds is not None:
         check_int(folds, "folds", 2)
-    settings = Settings.read(solver, tol, max_iter)
     recipes = [] if basis is None else read_bases(basis, folds)
     with show_progress(progress, None) as (step, say):
         data = read(X, support, names=names, levels=levels).in_memory("complete")

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.arguments import check_flag
 from legendre.core.cells import cell_name, first_cell
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room
-from legendre.core.text import Table, shorten
+from legendre.core.text import Printed, Table, shorten
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, frozen
 from legendre.data.observation import Support, beyond_memory
 from legendre.model.model import Cliques, Model
-from legendre.results.base import Printed, count_name, to_frame
+from legendre.results.base import count_name, to_frame
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import check_rank, chi_square_p, degrees_of_freedom, p_text, stars, support_rank
 from legendre.results.inference.result import Inference
@@ -204,7 +205,7 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     ordered = fits[::-1] if more < 0 else fits
     for pair in pairwise(ordered):
         _check_same_data(*pair)
-    tests = tuple(compare_nested(*pair) for pair in pairwise(ordered)) if nested else ()
+    tests = tuple(compare_nested(*pair) for pair in pairwise(ordered)) if check_flag(nested, "nested") else ()
     ground = "uniform" if first.model.base is None else "base measure"
     recipes = [fit.recipe if fit.n_params else ground for fit in map(_get_fit, ordered)]
     names = tuple(getattr(fit, "formula", recipe) for fit, recipe in zip(ordered, recipes, strict=True))

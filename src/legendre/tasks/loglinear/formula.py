@@ -272,12 +272,12 @@ def read_formula(
     >>> str(read_formula("(a + b + c)^2 - a:b", "abc"))
     'a*c + b*c'
     """
-    if not isinstance(features or {}, Mapping) or not all(str(name).isidentifier() for name in features or {}):
+    given = {} if features is None else features
+    if not isinstance(given, Mapping) or not all(str(name).isidentifier() for name in given):
         raise InvalidBasis(
             "features must be a dict of names and functions or arrays, such as {'near': lambda a, b: abs(a - b) < 2}; "
             f"got {features!r}."
         )
-    given = dict(features or {})
     for name in given.keys() & {*ties.__all__, *names}:
         what = "a variable" if name in names else "an association model"
         raise InvalidBasis(f"features: {name!r} is {what}. Give the feature another name.")
