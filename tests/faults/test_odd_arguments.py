@@ -25,7 +25,6 @@ ODD: dict[str, Callable[[], Any]] = {
     "too many brackets": lambda: ld.loglinear(ROWS, "(" * 5000 + "a" + ")" * 5000),
     "cannot read the basis": lambda: ld.decompose(X, "(" * 5000 + "B1" + ")" * 5000),
     "without null characters; got 'a\\x00b'.": lambda: FIT.save("a\0b"),
-    "null characters; got 'a\\x00b'.": lambda: ld.load("a\0b"),
     "without null characters": lambda: ld.read_tns("a\0b"),
     "a file name is a string, such as 'fit.npz'": lambda: FIT.save(None),  # type: ignore[arg-type]
     "such as 'report.html'": lambda: FIT.report(None),  # type: ignore[arg-type]
@@ -39,7 +38,6 @@ ODD: dict[str, Callable[[], Any]] = {
     "X is a list of records. Make a frame of them": lambda: ld.decompose([{"a": 1}], "B1"),  # type: ignore[arg-type]
     "X is a InMemoryDataset of pyarrow. To": lambda: ld.decompose(dataset(pa.table(ROWS)), "B1"),
     "progress must be True or False, got arr": lambda: ld.decompose(X, "B1", progress=FLAG),
-    "progress must be True or False, got": lambda: ld.hidden(X, "B1", progress=FLAG),
     "progress must be True or False": lambda: ld.compare(X, progress=FLAG),
     "solver must be a name or a solver object": lambda: ld.decompose(X, "B1", solver=FLAG),
     "extend must be True or False": lambda: FIT.tensor(extend=FLAG),
@@ -63,6 +61,8 @@ ODD: dict[str, Callable[[], Any]] = {
     "at least one; got 3": lambda: ld.from_rows(ROWS, 3),  # type: ignore[arg-type]
     "kl_lost must be True or False": lambda: FIT.effects().summary(kl_lost=FLAG),
     "by must be 'share' or 'kl', got array": lambda: FIT.plot.graph(by=FLAG),
+    "shared must be True or": lambda: ld.graph(shared=FLAG),
+    "classes, if not None or 'auto',": lambda: ld.LegendreDensity(basis=ld.graph(), classes=FLAG).fit(X),
     "indices must be True or": lambda: FIT.log_prob(X, indices=FLAG),
 }
 

@@ -169,16 +169,15 @@ def test_the_reason_is_in_the_file(tmp_path: Path) -> None:
     assert ld.load(tmp_path / "named.npz").reason is None
 
 
-def test_flights_grow_to_the_limit_and_their_effects_weigh_every_cell_alike() -> None:
+def test_flights_grow_to_the_limit_and_nearly_empty_cells_do_not_decide_their_effects() -> None:
     """When the limit was reached and a cell given back, the reason was that the criterion had ended growing.
 
-    And effects weigh every cell alike: carrier HA (342 flights) had a factor of 2.6, AA (32,729) one of 0.47.
+    And effects weighed every cell alike: carrier HA (342 flights) had a factor of 2.6, AA (32,729) one of 0.47.
     """
     X = ld.datasets.flights()
     fit = ld.decompose(X)
-    effects = fit.effects(max_order=2)
-    assert X.levels is not None
-    factors = dict(zip(np.asarray(X.levels[0]).tolist(), np.exp(effects["carrier"].values), strict=True))
+    effects = fit.effects(max_order=1)
+    factors = effects.to_frame().set_index("carrier")["factor"]
     assert factors["AA"] > 2 * factors["HA"]
     assert "are in another order under the uniform measure" in repr(effects)
     assert 230 < fit.n_params <= 256

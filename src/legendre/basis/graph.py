@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from legendre.basis.basis import Basis
-from legendre.core.arguments import check_choice, check_int, check_number
+from legendre.core.arguments import check_choice, check_flag, check_int, check_number
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -110,4 +110,6 @@ def graph(
         check_choice(criterion, "graph: criterion (or a number of nats)", get_args(Criterion), InvalidBasis)
     else:
         check_number(criterion, "graph: criterion, the nats that a parameter must gain,", 0, error=InvalidBasis)
+    check_flag(shared, "graph: shared")
+    check_flag(identifiers, "graph: identifiers")
     return Graph(criterion, check_int(cells, "graph: cells", 4, InvalidBasis), shared, terms == "sparse", identifiers)

@@ -561,7 +561,7 @@ class LegendreDensity(Estimator):
         if recipe.sparse and (gaps or self.classes is not None):
             raise InvalidSetting("sparse terms are for rows without gaps or classes: leave terms='sparse' out.")
         if self.classes is not None:
-            if self.classes != "auto":
+            if not isinstance(self.classes, str) or self.classes != "auto":
                 check_int(self.classes, "classes, if not None or 'auto',", 1)
             self.tried_ = learn_classes(rows, valid, recipe, self.classes)
             self.mixture_ = self.tried_[-1].mixture
