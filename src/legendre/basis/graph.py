@@ -20,7 +20,7 @@ class Graph(Basis):
     """Which edges a graph of the modes may have: what a parameter must gain, and how large a clique may be."""
 
     criterion: Criterion | float = "bic"
-    cells: int = 256
+    cells: int | None = None
     shared: bool = False
     sparse: bool = False
     identifiers: bool = False
@@ -41,7 +41,7 @@ class Graph(Basis):
         return float(self.criterion)
 
     def __repr__(self) -> str:
-        more = "" if self.cells == 256 else f", cells={self.cells}"
+        more = "" if self.cells is None else f", cells={self.cells}"
         more += ", shared=True" if self.shared else ""
         more += ", terms='sparse'" if self.sparse else ""
         more += ", identifiers=True" if self.identifiers else ""
@@ -51,7 +51,7 @@ class Graph(Basis):
 def graph(
     criterion: Criterion | float = "bic",
     *,
-    cells: int = 256,
+    cells: int | None = None,
     shared: bool = False,
     terms: Literal["tables", "sparse"] = "tables",
     identifiers: bool = False,
@@ -61,7 +61,8 @@ def graph(
     The graph grows edge by edge. An edge between a and b gains ``N I(a; b | S)`` nats of log-likelihood, where S are
     their common neighbours, and may be added if S separates them, so that the graph stays chordal. The edge with the
     largest gain minus penalty is added, as long as that is positive. The fit then has a closed form. The greedy choice
-    need not be the best of all graphs; it always contains the best forest (Chow and Liu 1968) of such edges.
+    need not be the best of all graphs. It contains the best forest (Chow and Liu 1968) of such edges, unless edges are
+    dropped again, see `cells`.
 
     With this basis `decompose` reads an array of two modes, and a data frame, as rows: a mode for each column.
 
@@ -71,7 +72,10 @@ def graph(
         What a parameter must gain: ``"bic"``, half the logarithm of the number of rows; ``"aic"``, one nat; a number of
         nats; or ``"held-out"``, the share of ``"bic"`` that best predicts every tenth row when the others are fitted.
     cells
-        The largest number of cells of a clique's table. Two modes alone may have more, up to 2^22.
+        The largest number of cells of a clique's table, at any time of the search. Two modes alone may have more, up to
+        2^22. By default it is 256, but where that refuses edges that pay, the search goes on: cliques grow to at most
+        4096 cells, then edges are dropped that no longer pay, or whose clique has more than 256 cells, and the graph
+        grows again. That is repeated as long as the sum of gains minus penalties rises.
     shared
         For `LegendreDensity` with `classes`: whether all classes have the same graph, with tables of their own. This is
         one model in which the class is a hidden mode of every clique. By default each class has its own graph.
@@ -112,4 +116,6 @@ def graph(
         check_number(criterion, "graph: criterion, the nats that a parameter must gain,", 0, error=InvalidBasis)
     check_flag(shared, "graph: shared")
     check_flag(identifiers, "graph: identifiers")
-    return Graph(criterion, check_int(cells, "graph: cells", 4, InvalidBasis), shared, terms == "sparse", identifiers)
+    if cells is not None:
+        check_int(cells, "graph: cells", 4, InvalidBasis)
+    return Graph(criterion, cells, shared, terms == "sparse", identifiers)

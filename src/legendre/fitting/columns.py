@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from heapq import heapify, heappop, heappush
 from string import ascii_letters
 from typing import Any, Literal, NamedTuple
@@ -110,6 +110,11 @@ def rows_as_tensor(X: Any) -> Any:
 
 # --- the graph -------------------------------------------------------------------------------------------------------
 
+Chosen = frozenset[int]  # columns
+Edges = dict[tuple[int, int], tuple[int, int, Chosen]]
+"""Edges (a, b) with a > b in the order of their choice, with the common neighbours of their ends at that time."""
+Rate = Callable[[int, int, Chosen], tuple[float, float, int]]
+
 
 def find_graph(recipe: Graph, data: Observation) -> InteractionGraph:
     """Find the graph of the modes of a tensor that has been read."""
@@ -179,9 +184,11 @@ def grow_graph(
     Pairs wait in a heap with their scores and the common neighbours for which these were computed. A pair whose common
     neighbours have changed since is in the heap once more, and the old entry is skipped. Scores are rounded to 1e-5: if
     columns determine each other, rounding errors must not decide, and of equal scores the pair with the lowest numbers
-    comes first. Columns that can have no edge are named in the notes of the graph, and pairs that determine each other.
+    comes first. If the limit on cells is not the caller's and refuses edges that pay, the graph grows beyond it, edges
+    are dropped, and it grows again, while the sum of scores rises. Columns that can have no edge are named in the notes
+    of the graph, and pairs that determine each other.
     """
-    from legendre.core.sums.kernels.columns import count_table, edge_gain, separates
+    from legendre.core.sums.kernels.columns import count_table, edge_gain
     from legendre.fitting.terms import choose_terms
 
     if share is None:
@@ -194,32 +201,68 @@ def grow_graph(
     notes += [f"{labels.mode(k)} {reason}" for k in np.flatnonzero(identifiers).tolist()]
     used = np.flatnonzero(~(constant | identifiers))
     groups = [CodedRows(group.codes[used], group.weights, group.sizes[used]) for group in classes or [columns]]
-    n, sizes, single = len(used), columns.sizes[used].tolist(), (penalty, recipe.sparse)
+    sizes, single = columns.sizes[used].tolist(), (penalty, recipe.sparse)
     gains, dfs = (np.sum(each, axis=0) for each in zip(*(pair_gains(group, *single) for group in groups), strict=True))
     scores = (gains - penalty * dfs).round(5)
-    heap = [(-float(scores[a, b]), a, b, frozenset[int]()) for a, b in _spanning_forest(scores)]
-    heapify(heap)
+
+    @cache
+    def rate(a: int, b: int, shared: Chosen) -> tuple[float, float, int]:
+        """Return the score, the gain and the degrees of freedom of an edge, given the common neighbours of its ends."""
+        if not shared:
+            return float(scores[a, b]), float(gains[a, b]), int(dfs[a, b])
+        family = np.array([*sorted(shared), a, b], dtype=np.int64)
+        found = [edge_gain(group.codes, group.weights, group.sizes, family, *single) for group in groups]
+        gain, df = map(sum, zip(*found, strict=True))
+        return round(float(gain) - penalty * float(df), 5), float(gain), int(df)
+
+    limit = recipe.cells or 256
+    edges = _grow_edges(rate, scores, sizes, limit, {})
+    # early edges that are false may fill cliques up to the limit, so that true ones are refused
+    while recipe.cells is None and len(wider := _grow_edges(rate, scores, sizes, 4096, edges)) > len(edges):
+        better = _grow_edges(rate, scores, sizes, limit, _drop_edges(rate, wider, sizes, limit))
+        if sum(rate(*edge)[0] for edge in better.values()) <= sum(rate(*edge)[0] for edge in edges.values()):
+            break
+        edges = better
+    for a, b, shared in edges.values():
+        together = [] if shared else count_table(columns.codes, columns.weights, columns.sizes, used[[a, b]])
+        table = np.reshape(together, (sizes[a], -1)) > 0
+        if not shared and max(table.sum(axis=0).max(), table.sum(axis=1).max()) == 1:
+            notes.append(f"{labels.mode(used[b])} and {labels.mode(used[a])} determine each other.")
+    place = np.array([*edges], dtype=np.int64).reshape(-1, 2)
+    _, found, found_dfs = np.array([rate(*edge) for edge in edges.values()]).reshape(-1, 3).T
+    graph = InteractionGraph(labels, used[place], found, found_dfs.astype(np.int64), penalty, tuple(notes))
+    return replace(graph, cells=choose_terms(graph, columns.smoothed(1.0), penalty)) if recipe.sparse else graph
+
+
+def _grow_edges(rate: Rate, scores: FloatArray, sizes: list[int], limit: int, kept: Edges) -> Edges:
+    """Add the edges of a chordal graph `kept`, then the admissible ones of the largest positive scores.
+
+    Cliques have at most `limit` cells; two columns alone may have more. `scores` are those of pairs without common
+    neighbours.
+    """
+    from legendre.core.sums.kernels.columns import separates
+
+    n = len(sizes)
     near: list[set[int]] = [set() for _ in range(n)]  # the neighbours of each column
     listed, degrees = np.empty((n, n), dtype=np.int32), np.zeros(n, dtype=np.int64)  # the same, for compiled code
-    ends: list[tuple[int, int]] = []  # the edges, in the order of their choice
+    edges: Edges = {}
+    ranked = scores.copy()
+    for pair in kept:
+        ranked[pair] += np.ptp(scores) + 1.0
+    heap = [((a, b) not in kept, -float(scores[a, b]), a, b, Chosen()) for a, b in _spanning_forest(ranked)]
+    heapify(heap)
 
-    def is_admissible(a: int, b: int, shared: frozenset[int]) -> bool:
+    def is_admissible(a: int, b: int, shared: Chosen) -> bool:
         """Whether the graph stays chordal with an edge a - b, whose ends have the common neighbours `shared`."""
         return bool(separates(listed, degrees, np.array([*shared], dtype=np.int64), a, b))
 
     while heap:
-        _, a, b, shared = heappop(heap)
+        *_, a, b, shared = heappop(heap)
         if b in near[a] or shared != near[a] & near[b]:
             continue  # it is an edge already, or was scored with other common neighbours
         if shared and not is_admissible(a, b, shared):
             continue
-        ends.append((a, b))
-        if not shared:
-            together = (
-                count_table(columns.codes, columns.weights, columns.sizes, used[[a, b]]).reshape(sizes[a], -1) > 0
-            )
-            if max(together.sum(axis=0).max(), together.sum(axis=1).max()) == 1:
-                notes.append(f"{labels.mode(used[b])} and {labels.mode(used[a])} determine each other.")
+        edges[a, b] = a, b, shared
         for u, v in ((a, b), (b, a)):
             near[u].add(v)
             listed[u, degrees[u]] = v
@@ -227,19 +270,43 @@ def grow_graph(
         # score the pairs of one end with the other end's neighbours again: the new edge changed what they share
         for u, v in ((a, b), (b, a)):
             for x in near[v] - near[u] - {u}:
-                shared, pair = frozenset(near[u] & near[x]), (max(u, x), min(u, x))
-                chosen = [*sorted(shared), *pair]
-                if math.prod(sizes[k] for k in chosen) > recipe.cells or not is_admissible(*pair, shared):
+                shared, pair = Chosen(near[u] & near[x]), (max(u, x), min(u, x))
+                if math.prod(sizes[k] for k in (u, x, *shared)) > limit or not is_admissible(*pair, shared):
                     continue
-                family = np.array(chosen, dtype=np.int64)
-                found = [edge_gain(group.codes, group.weights, group.sizes, family, *single) for group in groups]
-                gains[pair], dfs[pair] = map(sum, zip(*found, strict=True))
-                score = round(penalty * float(dfs[pair]) - float(gains[pair]), 5)
-                if score < 0:
-                    heappush(heap, (score, *pair, shared))
-    place = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    graph = InteractionGraph(labels, used[place], gains[tuple(place.T)], dfs[tuple(place.T)], penalty, tuple(notes))
-    return replace(graph, cells=choose_terms(graph, columns.smoothed(1.0), penalty)) if recipe.sparse else graph
+                score, *_ = rate(*pair, shared)
+                if score > 0 or pair in kept:
+                    heappush(heap, (pair not in kept, -score, *pair, shared))
+    return edges
+
+
+def _drop_edges(rate: Rate, edges: Edges, sizes: list[int], limit: int) -> Edges:
+    """Drop edges that no longer pay, or are in a clique of more than `limit` cells, that of the lowest score first.
+
+    An edge can be dropped if its ends' common neighbours are a clique; then the graph stays chordal.
+    """
+    left, waiting = dict(edges), [*edges]
+    near: list[set[int]] = [set() for _ in sizes]
+    for a, b in edges:
+        near[a].add(b)
+        near[b].add(a)
+    heap: list[tuple[float, int, int, Chosen]] = []
+    while waiting or heap:
+        for u, v in waiting:
+            a, b, shared = max(u, v), min(u, v), Chosen(near[u] & near[v])
+            if all(shared - {x} <= near[x] for x in shared):
+                score, *_ = rate(a, b, shared)
+                if score <= 0 or (shared and math.prod(sizes[k] for k in (a, b, *shared)) > limit):
+                    heappush(heap, (score, a, b, shared))
+        waiting = []
+        if heap:
+            _, a, b, shared = heappop(heap)
+            # it was dropped, or was scored with other common neighbours, or these are no clique now
+            if b in near[a] and shared == near[a] & near[b] and all(shared - {x} <= near[x] for x in shared):
+                near[a].remove(b)
+                near[b].remove(a)
+                del left[a, b]
+                waiting = [(end, x) for end in (a, b) for x in shared]
+    return left
 
 
 def pair_gains(columns: CodedRows, penalty: float, single: bool) -> tuple[FloatArray, IntArray]:
