@@ -228,7 +228,7 @@ def test_a_picture_shows_what_tells_classes_apart() -> None:
     assert "to_frame() has all levels" not in found.summary()
 
 
-ROWS = draw_rows(50)
+ROWS, fit = draw_rows(50), by_graph().fit
 TROUBLE: list[tuple[Callable[[], object], str]] = [
     (lambda: ld.LegendreDensity(2, classes=2).fit(ROWS), r"classes is for basis=ld\.graph\(\)"),
     (lambda: ld.hidden(ROWS, ld.graph(), (2, 2)), "takes one hidden mode, and no missing cells, support or base"),
@@ -243,11 +243,11 @@ TROUBLE: list[tuple[Callable[[], object], str]] = [
         "classes, if not None or 'auto', must be an integer >= 1, got 0",
     ),
     (lambda: by_graph(classes=2).fit(ROWS[:5]), "pass at least ten rows, or valid"),
-    (lambda: by_graph().fit(ROWS, valid=ROWS[:, :3]), "X has 3 features, but .* is expecting 4"),
-    (lambda: by_graph().fit(ROWS, sample_weight=-np.ones(50)), r"sample_weight\[0\] = -1"),
-    (lambda: by_graph().fit(ROWS, sample_weight=np.zeros(50)), "every sample_weight is zero"),
-    (lambda: by_graph().fit([[np.nan, 1.0], [np.nan, 2.0]]), "column 0 has no value in any row"),
-    (lambda: by_graph().fit([[np.inf, 1.0], [1.0, 2.0]]), "column 0 is inf in row 0"),
+    (lambda: fit(ROWS, valid=ROWS[:, :3]), "X has 3 features, but .* is expecting 4"),
+    (lambda: fit(ROWS, sample_weight=[-1] * 50), r"sample_weight\[0\] = -1"),
+    (lambda: fit(ROWS, sample_weight=[0] * 50), "every sample_weight is zero"),
+    (lambda: fit([[np.nan], [np.nan]]), "column 0 has no value in any row"),
+    (lambda: fit([[np.inf, 1.0], [1.0, 2.0]]), "column 0 is inf in row 0"),
     (
         lambda: by_graph(handle_unknown="error").fit(ROWS).score([[0, 9, 0, 0]]),
         "column 1 holds 9 in row 0, which is not one of its levels",

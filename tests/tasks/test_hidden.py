@@ -73,12 +73,11 @@ def test_scipy_finds_nothing_better(rng: np.random.Generator) -> None:
 
 
 def test_a_graph_with_a_hidden_mode_is_the_dense_optimum(rng: np.random.Generator) -> None:
-    X = rng.poisson(300 * mixture(*latent_class(rng, 3, [2, 3, 2, 2]))).astype(np.float64)
+    X = rng.poisson(300 * mixture(*latent_class(rng, 3, [2, 3, 2, 2]))).astype(float)
     dense = ld.hidden(X, ld.interactions([(0, 4), (1, 4), (2, 4), (3, 4)]), restarts=4)
     fit = ld.hidden(X, ld.graph(1e9))
     assert fit.converged
     assert_allclose([fit.kl, visible_kl(fit, X, fit.fit.theta)], dense.kl, atol=1e-9)
-    assert fit.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-6)
     assert_allclose(fit.tensor(), dense.tensor(), atol=1e-3)
     assert_allclose(fit.posterior(np.argwhere(X)), fit.posterior()[X > 0], atol=1e-9)
 

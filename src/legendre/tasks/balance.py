@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.basis.basis import Cells
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.arguments import check_int, check_number, entries, is_whole
-from legendre.core.cells import cell_name, first_cell, freeze, other_modes
+from legendre.core.cells import cell_name, find_rows, first_cell, freeze, other_modes
 from legendre.core.errors import InvalidMargins, InvalidSetting, InvalidTensor, warn
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
@@ -301,10 +302,10 @@ class Balanced(ModelResult):
 
 @overload
 def balance(
-    X: None,
+    X: Decomposition | None,
     margins: MarginsLike,
     *,
-    shape: Sequence[int],
+    shape: Sequence[int] | None = None,
     slack: float = 0.0,
     names: Names = None,
     levels: Levels = None,
@@ -327,7 +328,7 @@ def balance(
     progress: bool | None = None,
 ) -> Balanced: ...
 def balance(
-    X: TensorLike | None,
+    X: TensorLike | Decomposition | None,
     margins: MarginsLike | None = None,
     *,
     shape: Sequence[int] | None = None,
@@ -351,16 +352,18 @@ def balance(
     X
         A nonnegative tensor of any kind that `decompose` takes, without missing cells. Cells with X = 0 stay 0. Every
         cell is held in memory. ``None``: find the distribution of largest entropy with these margins, on a grid of any
-        number of modes, if the margins couple few of them at a time. Modes that no margin covers are uniform.
+        number of modes, if the margins couple few of them at a time. Modes that no margin covers are uniform. Or a fit,
+        a `Decomposition` of any number of modes in which no cell vanishes: find the distribution nearest to it.
     margins
         ``{0: row_sums, 1: column_sums}``, ``{(0, 1): M, (1, 2): K}`` or a list of one-way margins, one per mode. Modes
         may be named, and margins labelled (a Series, a DataArray, a mapping of levels). Default: uniform margins.
     shape
         If X is ``None``, the number of levels of each mode.
     slack
-        If X is ``None`` and margins are noisy, a positive number: they need not be met exactly. KL from uniform plus
-        the sum of squared errors of their entries, as shares of the total, divided by ``2 * slack`` is minimised.
-        Margins may then contradict each other; where two differ in what they share, the first counts.
+        If X is ``None`` or a fit and margins are noisy, a positive number: they need not be met exactly. KL from
+        uniform, or from the fit, plus the sum of squared errors of their entries, as shares of the total, divided by
+        ``2 * slack`` is minimised. Margins may then contradict each other; where two differ in what they share, the
+        first counts.
     modes
         Which margins are uniform when none are given: sets of modes, or an order (2: all two-way margins). Default:
         every mode by itself.
@@ -409,16 +412,20 @@ def balance(
     >>> chain = ld.balance(None, pairs, shape=[2] * 50)
     >>> chain.status.name, chain.marginal([0, 2]).round(6).tolist()
     ('CONVERGED', [[0.34, 0.16], [0.16, 0.34]])
+    >>> ld.balance(chain, {0: [0.9, 0.1]}).marginal(2).round(6).tolist()
+    [0.644, 0.356]
     """
     settings, slack = Settings.read(solver, tol, max_iter, callback), check_number(slack, "slack", least=0)
-    if (shape is None) == (X is None) or (X is not None and slack):
+    fit = X if isinstance(X, Decomposition) else None
+    if (shape is None) == (X is None) or (X is not None and slack and fit is None):
         raise InvalidSetting("shape (and slack) belong to margins without X: ld.balance(None, margins, shape=(2, 3)).")
     with show_progress(progress, callback) as (step, _):
         settings = replace(settings, callback=step)
-        if X is None:
-            labels = Labels.read(tuple(check_int(n, "shape", 1) for n in shape or ()), names, levels)
+        if X is None or isinstance(X, Decomposition):
+            sizes = tuple(check_int(n, "shape", 1) for n in shape or ())
+            labels = Labels.read(sizes, names, levels) if fit is None else fit.labels
             wanted = read_margins(margins, modes, total, labels, np.inf if slack else settings.tol)
-            return warn_if_not_converged(_find_largest_entropy(wanted, labels, settings, slack))
+            return warn_if_not_converged(_find_largest_entropy(wanted, labels, settings, slack, fit))
         if isinstance(settings.solver, Closed):
             raise InvalidSetting(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
@@ -446,10 +453,13 @@ def balance(
         return result if prior.origin is PLAIN else replace(result, origin=prior.origin)
 
 
-def _find_largest_entropy(margins: Margins, labels: Labels, settings: Settings, slack: float) -> Decomposition:
+def _find_largest_entropy(
+    margins: Margins, labels: Labels, settings: Settings, slack: float, prior: Decomposition | None = None
+) -> Decomposition:
     """Fit the distribution of largest entropy with these margins, by messages in a junction tree of any size.
 
-    It is that of a uniform X. If every clique of the tree lies within a margin, theta has a closed form.
+    It is that of a uniform X. If every clique of the tree lies within a margin, theta has a closed form. With a
+    `prior`, it is the distribution with these margins that is nearest to the prior.
     """
     shape, shares = labels.shape, margins.normalise()
     nothing = np.empty((0, len(shape)), dtype=np.int64)
@@ -457,6 +467,14 @@ def _find_largest_entropy(margins: Margins, labels: Labels, settings: Settings, 
     total = margins.total
     even = Sparse(Support(shape), None, None, total, True, nothing, np.empty(0), total, origin=origin)
     recipe = interactions(list(shares))
+    if prior is not None:
+        if not prior.model.support.full or prior.model.base is not None or len(prior.vanishing_cells):
+            raise InvalidSetting(
+                "a fit can be balanced if it has no support, no base and no vanishing cells: smooth it."
+            )
+        if not slack:  # whether there is a distribution with these margins does not depend on a positive prior
+            _find_largest_entropy(margins, labels, settings, slack)
+        recipe = recipe | Cells(prior.basis)
     problem = Problem.with_margins(even, recipe.select(even), shares)
     model = problem.model
     tables, tree = model.tables, model.tables.tree
@@ -464,8 +482,8 @@ def _find_largest_entropy(margins: Margins, labels: Labels, settings: Settings, 
         raise InvalidMargins(tree.trouble())
     on_tables = Cliques(model.support, None, model.basis, model.quotient, model.positions, tables=tables)
     problem, start = replace(problem, model=on_tables), None
-    if slack:
-        problem, start = _soften(problem, slack)
+    if model.n_params and (slack or prior is not None):
+        problem, start = _soften(problem, slack, prior)
         settings = replace(settings, solver=Natural())
     else:
         around = [next((group for group in shares if set(group) >= set(clique.modes)), ()) for clique in tree.cliques]
@@ -483,37 +501,42 @@ def _find_largest_entropy(margins: Margins, labels: Labels, settings: Settings, 
     return replace(fit, model=model, _alive=alive, data=None, _measured=known)
 
 
-def _soften(problem: Problem, slack: float) -> tuple[Problem, FloatArray]:
-    """Return the problem with the eta_hat at which `slack` leaves it, and the theta that is its answer.
+def _soften(problem: Problem, slack: float, prior: Decomposition | None) -> tuple[Problem, FloatArray]:
+    """Return the problem with the eta_hat at which `slack` and the `prior` leave it, and the theta that is its answer.
 
     Squared errors of entries of margins, ``|Z (eta - eta_hat)|^2 / (2 * slack)``, are minimised beside KL. The dual is
     a ridge on theta: ``slack / 2 * theta . K theta`` with K the inverse of Z'Z. Its minimum is where eta is
-    ``eta_hat - slack * K theta``.
+    ``eta_hat - slack * K theta``. Theta is counted from the prior's, and parameters outside all margins keep these.
     """
     from scipy.optimize import minimize
 
     model, k = problem.model, problem.model.n_params
-    check_fisher(k, "slack needs", "Leave slack out.")
-    gram = np.zeros((k, k))
+    check_fisher(k, "slack or a prior needs", "Leave it out.")
+    gram, held = np.zeros((k, k)), np.zeros(k)
     for modes, values in (problem.prescribed or {}).items():
         rows = list_within(model.positions, modes)
         at = np.ravel_multi_index(tuple(model.positions[rows][:, modes].T), values.shape)
         # an entry is a difference of eta along each mode
         differences: list[Any] = [np.eye(n) - np.eye(n, k=1) for n in values.shape]
         gram[np.ix_(rows, rows)] += reduce(np.kron, [d.T @ d for d in differences])[np.ix_(at, at)]
-    engine, ridge = JunctionEngine(model), slack * np.linalg.inv(gram)
+    if prior is not None:
+        held[find_rows(prior.basis, model.basis)] = prior.theta
+    free = gram.diagonal() > 0
+    engine, ridge = JunctionEngine(model), slack * np.linalg.inv(gram + np.diag(~free))
+    wanted = np.where(free, problem.eta_hat, 0.0)
 
     def penalised(theta: FloatArray) -> tuple[float, FloatArray]:
         """Compute the function to minimise, and its gradient."""
-        point, pull = engine.at(theta), ridge @ theta
-        return point.psi + float(theta @ (0.5 * pull - problem.eta_hat)), point.eta + pull - problem.eta_hat
+        point, pull = engine.at(theta), ridge @ (theta - held)
+        return point.psi + float((theta - held) @ (0.5 * pull - wanted)), free * (point.eta + pull - wanted)
 
-    def curvature(theta: FloatArray) -> FloatArray:
+    def curvature(theta: FloatArray) -> AnyArray:
         """Compute its Hessian."""
-        return engine.fisher(engine.at(theta)) + ridge
+        return ridge + np.where(np.outer(free, free), engine.fisher(engine.at(theta)), np.eye(k))
 
-    theta = minimize(penalised, np.zeros(k), jac=True, hess=curvature, method="trust-exact", tol=1e-10).x
-    return replace(problem, eta_hat=problem.eta_hat - ridge @ theta, prescribed=None), theta
+    theta = minimize(penalised, held, jac=True, hess=curvature, method="trust-exact", tol=1e-10).x
+    eta_hat = np.where(free, wanted - ridge @ (theta - held), engine.at(theta).eta)
+    return replace(problem, eta_hat=eta_hat, prescribed=None), theta
 
 
 def _project(
