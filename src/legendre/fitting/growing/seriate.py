@@ -48,8 +48,7 @@ def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) ->
     elif data.entries is None and data.as_dense() is None:
         named = []
     else:
-        labels = [(k, levels) for k, levels in enumerate(data.labels.levels or ()) if levels is not None]
-        named = [k for k, levels in labels if are_names(levels) and k not in data.origin.ranked]
+        named = find_names(data)
     if not (modes := [k for k in named if data.shape[k] > 1]):
         return data
     say("arranging levels")
@@ -62,6 +61,12 @@ def arrange(data: Observation, unordered: Unordered, say: Say = show_nothing) ->
     by_hash = data.reorder(order)
     order = [None if by is None else by[seriate(by_hash, k, axes)] for k, by in enumerate(order)]
     return _add_note(_orient(data, order, [k for k in axes if k in modes]), "by the data")
+
+
+def find_names(data: Observation) -> list[int]:
+    """List the modes whose levels are names; ordered categories (`origin.ranked`) are not."""
+    listed = enumerate(data.labels.levels or ())
+    return [k for k, levels in listed if levels is not None and k not in data.origin.ranked and are_names(levels)]
 
 
 def are_names(labels: AnyArray) -> bool:

@@ -25,6 +25,7 @@ from legendre.data.observation import Observation, Support
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.fit import Settings, fit_recipe, show_progress, warn_if_not_converged
+from legendre.fitting.growing.seriate import find_names
 from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor as model_tensor
@@ -393,7 +394,7 @@ def complete(
         values = np.where(observed, np.asarray(data.values, dtype=np.float64), 0.0)
         along, generator = read_modes(hold_out, data.labels), generator_from(rng)
         if basis is None or folds is not None:
-            dealt = deal(values, observed, folds, along, generator)
+            dealt = deal(values, observed, folds, along, generator, find_names(data))
         if basis is None:
             penalised = fit_penalised(data, values, observed, dealt, criterion, settings, say)
             filled = freeze(np.where(observed, values, penalised.means))

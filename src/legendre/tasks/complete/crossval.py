@@ -10,7 +10,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -21,11 +20,11 @@ from legendre.core.arguments import Rng
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
-from legendre.core.sums.quotient import sum_others
 from legendre.core.text import Table, shorten
-from legendre.core.types import BoolArray, FloatArray, IntArray, Modes, Shape, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, Modes, Shape, frozen
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import Settings, fit_recipe
+from legendre.fitting.growing.canonical import hash_levels, order_modes
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import tensor
@@ -41,9 +40,12 @@ class Folds:
 
     Parameters
     ----------
-    order
-        The modes of X in an order that depends on X only, not on the order in which the caller has them. So a
-        transposed X gets the same folds, and the same answers.
+    order, levels
+        The modes of X, and the levels of each of them, in an order that depends on X only, not on the order in which
+        the caller has them; only levels without an order are rearranged. So a transposed X gets the same folds, and the
+        same answers. `sort` puts an array in this order, `restore` in that of X.
+    unordered
+        The places, in `order`, of the modes whose levels have no order.
     shapes, shares
         The shapes in which cells are held out: boxes of as many levels of each mode, 1 and all for fibres, 1 of each
         mode for single cells. And the share of the missing cells that are in gaps of this shape.
@@ -55,10 +57,20 @@ class Folds:
     """
 
     order: list[int]
+    levels: list[IntArray]
+    unordered: list[int]
     shapes: list[Shape]
     shares: FloatArray
     gaps: IntArray
     held: IntArray
+
+    def sort(self, array: AnyArray) -> AnyArray:
+        """Return a copy of an array over all cells with modes and levels in the order of the folds."""
+        return array[np.ix_(*self.levels)].transpose(self.order).copy()
+
+    def restore(self, array: AnyArray) -> AnyArray:
+        """Return an array that is in the order of the folds in that of X: undo `sort`."""
+        return array.transpose(np.argsort(self.order))[np.ix_(*map(np.argsort, self.levels))]
 
     def name(self, labels: Labels) -> str:
         """Name the shapes in words, for the summary: ``"cells"``, ``"cells (80%), fibres along mode hour (20%)"``.
@@ -76,7 +88,12 @@ class Folds:
 
 
 def deal(
-    values: FloatArray, observed: BoolArray, n_folds: int | None = None, along: Modes | None = None, rng: Rng = 0
+    values: FloatArray,
+    observed: BoolArray,
+    n_folds: int | None = None,
+    along: Modes | None = None,
+    rng: Rng = 0,
+    unordered: Sequence[int] = (),
 ) -> Folds:
     """Assign the observed cells to folds; the folds of a transposed X are the same cells.
 
@@ -93,6 +110,9 @@ def deal(
         The modes of the fibres that are held out; () for single cells; ``None`` for shapes like the gaps.
     rng
         A seed or a generator, which shuffles the fibres.
+    unordered
+        The modes whose levels have no order. They are put in one that X decides; levels with the same gaps are
+        neighbours, so that gaps are found to be blocks.
 
     Examples
     --------
@@ -101,8 +121,14 @@ def deal(
     >>> dealt.order, dealt.shapes, dealt.held[0].tolist()
     ([0, 1], [(1, 1)], [[-1, -1, 0], [-1, 0, 0]])
     """
-    order = sorted(range(values.ndim), key=partial(_locate_mass, values))
-    inside, x = observed.transpose(order), values.transpose(order)
+    # X is hashed only if need be; an observed 0 is marked by a small number
+    most = values.size if unordered or len(set(values.shape)) < values.ndim else 0
+    marked = np.where(observed, np.maximum(values, 1e-9 * values.max()), 0.0), observed.astype(np.float64)
+    hashes, of_gaps = (hash_levels(observe(part), unordered, most=most) for part in marked)
+    order, pairs = order_modes(hashes), zip(hashes, of_gaps, strict=True)
+    levels = [np.lexsort(pair) if k in unordered else np.arange(len(pair[0])) for k, pair in enumerate(pairs)]
+    places = [order.index(k) for k in unordered]
+    inside, x = observed[np.ix_(*levels)].transpose(order), values[np.ix_(*levels)].transpose(order)
     shapes, gaps = _find_gap_shapes(inside)
     if along is not None:
         shapes, gaps = [tuple(x.shape[i] if k in along else 1 for i, k in enumerate(order))], np.where(inside, -1, 0)
@@ -126,17 +152,7 @@ def deal(
         for fold in range(n_folds):  # a cell that an earlier shape holds out in this fold belongs to that one
             held_out[fold][inside & (held_out[fold] < 0) & (fold_of[fibre] == fold)] = number
     useful = [bool((fold >= 0).any() and (x[inside & (fold < 0)] > 0).any()) for fold in held_out]
-    return Folds(order, shapes, shares, gaps, held_out[useful])
-
-
-def _locate_mass(values: FloatArray, k: int) -> tuple[int, float]:
-    """Return the length of mode k and the mean index along it, weighted by X: `deal` sorts the modes by these.
-
-    Neither depends on the order of the modes or on the unit of X. The mean is rounded to 9 digits because its last ones
-    depend on the order of summation.
-    """
-    mass = sum_others(values, [k])
-    return len(mass), round(float(np.average(np.arange(len(mass)), weights=mass)), 9)
+    return Folds(order, levels, places, shapes, shares, gaps, held_out[useful])
 
 
 def _find_gap_shapes(observed: BoolArray, least: float = 0.02, fewest: int = 10) -> tuple[list[Shape], IntArray]:
@@ -287,7 +303,7 @@ def select(
         raise InvalidSetting("folds: without the cells of any fold X is zero everywhere. Leave folds out.")
     predictions = []  # for each fold X at the held-out cells, and what each basis predicts there: bases x cells
     for turn, ordered in enumerate(folds.held):
-        fold = ordered.transpose(np.argsort(folds.order))  # with the modes in the caller's order
+        fold = folds.restore(ordered)
         held_out, left = fold >= 0, observed & (fold < 0)
         rough = replace(settings, tol=max(settings.tol, share / int(left.sum())), ranked=False)
         kept, fits = replace(observe(values, left), origin=data.origin), []

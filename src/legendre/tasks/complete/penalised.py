@@ -200,22 +200,21 @@ def fit_penalised(
     `values` are X, with 0 at missing cells; `seen` marks the observed cells; and `criterion` ("deviance" or "rmse")
     measures the error of held-out cells. If the last fit does not reach tol, warn.
     """
-    # until the result is built, modes are in the order of the folds, and entries in units of their mean: the answer
-    # depends neither on the caller's order of modes nor on the unit of X. The arrays are copied in that order: sums
-    # are rounded as memory is laid out, and EM may amplify rounding.
-    order, back = folds.order, np.argsort(folds.order)
-    inside, x = seen.transpose(order).copy(), values.transpose(order).copy()
+    # until the result is built, modes and levels are in the order of the folds, and entries in units of their mean: the
+    # answer depends neither on the caller's order nor on the unit of X. The arrays are copied in that order: sums are
+    # rounded as memory is laid out, and EM may amplify rounding.
+    inside, x = folds.sort(seen), folds.sort(values)
     unit = float(x.sum()) / int(inside.sum())
     x /= unit
     max_iter = 100 if settings.max_iter is None else settings.max_iter
     with limit_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         used = folds.held[: max(1, 100_000 // x.size)]  # a large tensor has enough held-out cells in fewer folds
-        held_out = HeldOut(x, used, folds.shapes, criterion == "rmse")
+        held_out = HeldOut(x, used, folds.shapes, folds.unordered, criterion == "rmse")
         plan, points = held_out.choose_rounds(inside, say)
         by_shape, counts = held_out.errors(points)
         error = float(counts @ by_shape) / max(int(counts.sum()), 1)
         # the same rounds once more, with all observed cells
-        point = begin(x, inside)
+        point = begin(x, inside, folds.unordered)
         for number, likeness in enumerate(plan):
             # 0.7: the share of the work that `choose_rounds` reports
             say(f"all observed cells, round {number + 1} of {len(plan)}", 0.7 + 0.3 * number / len(plan))
@@ -228,25 +227,28 @@ def fit_penalised(
     if not converged:
         text = f"complete: the gradient is {point.residual:.2e} after {len(history) - 1} steps, tol = {settings.tol:g}."
         warn(f"{text} Raise max_iter or tol.")
-    q, h = (point.m / point.m.sum()).transpose(back), point.h.transpose(back)
+    q, h = folds.restore(point.m / point.m.sum()), folds.restore(point.h)
+    waves, back, variances = problem.waves, np.argsort(folds.order), dict[str, float]()
+    # while no levels of a mode are more alike than others, its kinds free and alike are the same
+    kinds = [1 + (len(np.unique(waves.spectra[k][-1][1:])) > 1) for k in back]
+    for term in zip(*np.nonzero(waves.terms.transpose(back)), strict=True):
+        name = waves.name(tuple(map(min, term, kinds)), data.labels)
+        variances[name] = variances.get(name, 0.0) + float(problem.tau[tuple(term[k] for k in folds.order)])
     return PenalisedFit(
-        means=freeze(means.transpose(back)),
+        means=freeze(folds.restore(means)),
         theta=freeze(moebius(h).ravel()[1:]),  # without the bottom cell, which has no parameter; so too eta
         eta=freeze(zeta_adjoint(q).ravel()[1:]),
         kl=float(deviance_terms(values / data.total, q).sum()) / 2.0,  # KL, because both sum to 1
-        variances={
-            problem.waves.name(term, data.labels): float(problem.tau[tuple(term[k] for k in order)])
-            for term in zip(*np.nonzero(problem.waves.terms.transpose(back)), strict=True)
-        },
+        variances=variances,
         dispersion=unit / problem.weight,  # x = X / unit has the variance m / w, so X has unit / w times its mean
-        rounds=sum(plan),  # those with likeness
+        rounds=sum(likeness > 0 for likeness in plan),  # those with likeness
         criterion=criterion,
         error=unit * (math.sqrt(error) if criterion == "rmse" else error),
         n_held_out=int(counts.sum()),
         n_folds=len(used),
         held_out=folds.name(data.labels),
-        log_sd=freeze(point.log_sd.transpose(back)),
-        gaps=freeze(folds.gaps.transpose(back)),
+        log_sd=freeze(folds.restore(point.log_sd)),
+        gaps=freeze(folds.restore(folds.gaps)),
         quantiles=freeze(quantiles),
         residual=point.residual,
         gap=point.gap,
@@ -264,35 +266,38 @@ class HeldOut:
     x: FloatArray  # at all observed cells, those that are held out included
     folds: IntArray  # by fold and cell the index of the shape as part of which the cell is held out, or -1
     shapes: list[Shape]  # the sizes of the boxes that are held out, see `Folds`
+    unordered: list[int]  # the modes whose levels have no order
     squares: bool  # True: errors are squared differences; False: terms of the Poisson deviance
 
     def choose_rounds(
         self, seen: BoolArray, say: Say, most: int = 30, patience: int = 4, least: float = 0.002, fewest: int = 20
-    ) -> tuple[list[bool], list[PenalisedPoint]]:
+    ) -> tuple[list[int], list[PenalisedPoint]]:
         """Choose by the held-out cells which rounds of EM to take; return them, and the fits to the folds after them.
 
-        Three sequences of at most `most` rounds are tried, each from the beginning: rounds that learn variances only
-        (False), rounds that learn the covariances of levels too (True), and both kinds in turn. If covariances are
-        learned in each round, it takes fewer rounds; but they and the variances may both take up the same variation. A
-        sequence ends when the loss has not fallen by `least` in the last `patience` rounds. The rounds that lead to the
-        smallest loss of all are returned; there are none if the first fits are best. Covariances are left alone if
-        fewer than `fewest` cells are held out: so few cells choose by chance.
+        Sequences of at most `most` rounds are tried, each from the beginning: rounds that learn covariances of levels
+        by long steps (4, see `advance`), or by those of EM (1), the latter with a round that learns variances only (0)
+        after each, and rounds of these alone. The long steps get furthest where much is missing; but covariances and
+        variances may both take up the same variation, the faster the longer the steps are. A sequence ends when the
+        loss has not fallen by `least` in the last `patience` rounds, or falls too slowly to reach the smallest loss of
+        all. The rounds that lead to that one are returned; there are none if the first fits are best. Covariances are
+        left alone if fewer than `fewest` cells are held out: so few cells choose by chance.
         """
         left = seen & (self.folds < 0)  # for each fold the cells that are fitted
-        begun = [begin(np.where(part, self.x, 0.0), part) for part in left]
-        plan, chosen, best = list[bool](), begun, self.loss(begun)
-        sequences = [False] * most, [True] * most, [True, False] * (most // 2)
-        for place, sequence in enumerate(sequences[: 3 if np.count_nonzero(self.folds >= 0) >= fewest else 1]):
+        begun = [begin(np.where(part, self.x, 0.0), part, self.unordered) for part in left]
+        plan, chosen, best = list[int](), begun, self.loss(begun)
+        sequences = [4] * most, [1] * most, [1, 0] * (most // 2), [0] * most
+        for place, sequence in enumerate(sequences[0 if np.count_nonzero(self.folds >= 0) >= fewest else 3 :]):
             points, losses = begun, list[float]()
             for number, likeness in enumerate(sequence):
                 # 0.7: the share of the sequences in the work; the last fit has the rest
-                text = f"sequence {place + 1} of 3, round {number + 1} of at most {most}"
-                say(text, 0.7 / 3 * (place + number / most))
+                text = f"sequence {place + 1} of 4, round {number + 1} of at most {most}"
+                say(text, 0.7 / 4 * (place + number / most))
                 points = [advance(point, likeness, number) for point in points]
                 losses.append(self.loss(points))
                 if losses[-1] < best:
                     plan, chosen, best = sequence[: number + 1], points, losses[-1]
-                if min(losses[-patience:]) > min(losses[:-patience], default=np.inf) - least:
+                needed = max(least, (min(losses) - best) * patience / (most - number))
+                if min(losses[-patience:]) > min(losses[:-patience], default=np.inf) - needed:
                     break
         return plan, chosen
 
@@ -347,22 +352,25 @@ class HeldOut:
         return np.array(rows)
 
 
-def begin(x: FloatArray, seen: BoolArray, typical: float = 0.05, weight: float = 10.0) -> PenalisedPoint:
+def begin(
+    x: FloatArray, seen: BoolArray, unordered: Sequence[int] = (), typical: float = 0.05, weight: float = 10.0
+) -> PenalisedPoint:
     """Make the first fit, from which EM starts: levels follow random walks, and each term has the same variance.
 
     `typical` is that variance of log q, and `weight` the first weight of the data; both are soon replaced. `seen`
-    marks the cells that are fitted; x is 0 at the others.
+    marks the cells that are fitted; x is 0 at the others. Levels of `unordered` modes are all equally alike.
     """
-    waves = Waves.cosine(x.shape)
+    waves = Waves.cosine(x.shape, unordered)
     problem = PenalisedProblem(waves, np.where(waves.terms, typical, 0.0), weight, x, seen)
     return _fit_roughly(problem, np.full(x.shape, math.log(float(x.sum()) / int(seen.sum()))), 20)
 
 
-def advance(point: PenalisedPoint, likeness: bool, number: int) -> PenalisedPoint:
+def advance(point: PenalisedPoint, likeness: float, number: int) -> PenalisedPoint:
     """Take a round of EM: learn the penalty from a fit and draws from its posterior, then fit again.
 
-    With `likeness`, the covariances of levels are learned too. The number of the round is the seed: the same X always
-    has the same answer, and no round learns from the noise that an earlier one has learned from.
+    If `likeness` is not 0, the covariances of levels are learned too, by steps up to so many times as long as EM's. The
+    number of the round is the seed: the same X always has the same answer, and no round learns from the noise that an
+    earlier one has learned from.
     """
     rng = np.random.default_rng(number)
     # moments are averaged over coefficients: the more there are, the fewer draws are needed
@@ -377,12 +385,12 @@ def _fit_roughly(problem: PenalisedProblem, h: FloatArray, max_iter: int) -> Pen
 
 
 def learn(
-    point: PenalisedPoint, draws: Sequence[FloatArray], likeness: bool, most_weight: float = 1e6
+    point: PenalisedPoint, draws: Sequence[FloatArray], likeness: float, most_weight: float = 1e6
 ) -> PenalisedProblem:
     """Take the M step of EM: return the problem with new variances of terms, waves and weight of the data.
 
     `draws` are draws of the deviation of b from its posterior mode: with b they give its second moments. The waves are
-    learned, from the covariances of levels, only if `likeness` is true.
+    learned, from the covariances of levels, only if `likeness` is not 0, see `advance`.
     """
     problem, b = point.problem, point.b
     waves, weight, spread, constant = problem.waves, problem.weight, problem.spread, (0,) * b.ndim
@@ -405,30 +413,40 @@ def learn(
     if likeness:
         # the squares of these add up to the posterior second moments of a
         parts = [spread * b / math.sqrt(scale), *(spread * y / math.sqrt(len(draws)) for y in draws)]
-        covariances = [_estimate_covariance(k, rows, parts, v) for k, rows in enumerate(waves.matrices)]
+        covariances = [_estimate_covariance(k, rows, parts, v, likeness) for k, rows in enumerate(waves.matrices)]
         waves = waves.learned(covariances, np.exp(point.h - point.h.max()))
     return replace(problem, waves=waves, tau=tau, weight=weight / scale)
 
 
 def _estimate_covariance(
-    k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v: FloatArray
+    k: int, rows: FloatArray | None, parts: Sequence[FloatArray], v: FloatArray, longest: float
 ) -> FloatArray | None:
     """Estimate the covariance of the n levels of mode k, n x n, up to a factor.
 
-    `rows` are the waves of the mode, and the outer products of `parts` add up to the second moments of a. A product of
-    waves of the other modes is one observation of a vector of levels, weighted by its inverse variance: the mean of
-    the variances v of its coefficients. ``None`` for a mode whose waves are not learned: it is too long, or it has one
-    or two levels, for which the kind alike of `Waves` does not exist.
+    `rows` are the waves of the mode, and the outer products of `parts` add up to the second moments of a; those of all
+    but the first are the posterior covariance. A product of waves of the other modes is one observation of a vector of
+    levels, weighted by its inverse variance: the mean of the variances v of its coefficients. ``None`` for a mode whose
+    waves are not learned: it is too long, or it has one or two levels, for which the kind alike of `Waves` does not
+    exist.
     """
     if rows is None or not 2 < len(rows) <= LONGEST_LEARNED:
         return None
     free = len(rows) - 1  # waves except the constant
-    weight = 1.0 / np.moveaxis(v, k, 0)[1:].reshape(free, -1).mean(axis=0)
-    total = np.zeros((free, free))  # in terms of waves; the last line turns it into levels
-    for part in parts:
-        flat = np.moveaxis(part, k, 0)[1:].reshape(free, -1)
-        total += (flat * weight) @ flat.T
-    covariance: FloatArray = rows[1:].T @ total @ rows[1:]
+    prior = np.moveaxis(v, k, 0)[1:].reshape(free, -1)
+    weight = 1.0 / prior.mean(axis=0)
+    sd = np.sqrt(prior @ weight)  # in these units the prior has the covariance 1
+    found, posterior, one = np.zeros((free, free)), np.zeros((free, free)), np.eye(free)  # in terms of waves
+    for number, part in enumerate(parts):
+        flat = np.moveaxis(part, k, 0)[1:].reshape(free, -1) / sd[:, None]
+        moments = (flat * weight) @ flat.T
+        found += moments
+        posterior += moments if number else 0.0
+    # EM takes small steps in directions that the data leave open. Divided by the share of the prior's variance that
+    # they explain, a step is that of MacKay's fixed point; it is at most `longest` times as long.
+    values, vectors = np.linalg.eigh(one - posterior)
+    root = vectors * np.maximum(values, 1.0 / longest) ** -0.5 @ vectors.T if longest > 1 else one
+    half = rows[1:].T * sd  # from these units to levels
+    covariance: FloatArray = half @ (one + root @ (found - one) @ root) @ half.T
     return covariance
 
 
@@ -616,9 +634,15 @@ class Waves:
     weights: tuple[FloatArray, ...]
 
     @classmethod
-    def cosine(cls, shape: Shape) -> Waves:
-        """Make cosine waves: the eigenvectors of the precision matrix of a random walk along the levels of a mode."""
-        eigenvalues = [2.0 - 2.0 * np.cos(np.pi * np.arange(1, n) / n) for n in shape]
+    def cosine(cls, shape: Shape, unordered: Sequence[int] = ()) -> Waves:
+        """Make cosine waves: the eigenvectors of the precision matrix of a random walk along the levels of a mode.
+
+        In `unordered` modes all waves have the same variance, so that no levels are more alike than others.
+        """
+        eigenvalues = [
+            np.ones(n - 1) if k in unordered else 2.0 - 2.0 * np.cos(np.pi * np.arange(1, n) / n)
+            for k, n in enumerate(shape)
+        ]
         matrices = [dct(np.eye(n), norm="ortho", axis=0) if n <= LONGEST_LEARNED else None for n in shape]
         return cls(tuple(matrices), tuple(_list_spectra(1.0 / own) for own in eigenvalues), tuple(map(np.ones, shape)))
 
