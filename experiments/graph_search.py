@@ -256,7 +256,8 @@ def write_page(rows: list[Row], path: Path = PAGE) -> Path:
             )
     text += [
         "\nEach library smooths tables in its own way: a pseudo-count that is chosen (legendre), one in each cell",
-        "(pyAgrum), five for each table (pgmpy), none (mbi). What pgmpy finds differs a little from run to run.\n",
+        "(pyAgrum), five for each table (pgmpy), none (mbi). What pgmpy finds differs a little from run to run.",
+        "legendre and mbi were measured with graphs whose search did not yet look beyond its limit on cells.\n",
         "`python -m experiments.graph_search` makes this page.",
     ]
     path.write_text("\n".join(text) + "\n", encoding="utf-8")

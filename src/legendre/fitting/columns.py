@@ -216,10 +216,13 @@ def grow_graph(
         return round(float(gain) - penalty * float(df), 5), float(gain), int(df)
 
     limit = recipe.cells or 256
-    edges = _grow_edges(rate, scores, sizes, limit, {})
+    edges, refused = _grow_edges(rate, scores, sizes, limit, {})
     # early edges that are false may fill cliques up to the limit, so that true ones are refused
-    while recipe.cells is None and len(wider := _grow_edges(rate, scores, sizes, 4096, edges)) > len(edges):
-        better = _grow_edges(rate, scores, sizes, limit, _drop_edges(rate, wider, sizes, limit))
+    while refused and recipe.cells is None:
+        wider, _ = _grow_edges(rate, scores, sizes, 4096, edges)
+        if len(wider) == len(edges):
+            break
+        better, refused = _grow_edges(rate, scores, sizes, limit, _drop_edges(rate, wider, sizes, limit))
         if sum(rate(*edge)[0] for edge in better.values()) <= sum(rate(*edge)[0] for edge in edges.values()):
             break
         edges = better
@@ -234,11 +237,11 @@ def grow_graph(
     return replace(graph, cells=choose_terms(graph, columns.smoothed(1.0), penalty)) if recipe.sparse else graph
 
 
-def _grow_edges(rate: Rate, scores: FloatArray, sizes: list[int], limit: int, kept: Edges) -> Edges:
+def _grow_edges(rate: Rate, scores: FloatArray, sizes: list[int], limit: int, kept: Edges) -> tuple[Edges, bool]:
     """Add the edges of a chordal graph `kept`, then the admissible ones of the largest positive scores.
 
-    Cliques have at most `limit` cells; two columns alone may have more. `scores` are those of pairs without common
-    neighbours.
+    Cliques have at most `limit` cells; two columns alone may have more. The second answer says whether this limit
+    refused a pair, which may pay or not. `scores` are those of pairs without common neighbours.
     """
     from legendre.core.sums.kernels.columns import separates
 
@@ -246,6 +249,7 @@ def _grow_edges(rate: Rate, scores: FloatArray, sizes: list[int], limit: int, ke
     near: list[set[int]] = [set() for _ in range(n)]  # the neighbours of each column
     listed, degrees = np.empty((n, n), dtype=np.int32), np.zeros(n, dtype=np.int64)  # the same, for compiled code
     edges: Edges = {}
+    refused = False
     ranked = scores.copy()
     for pair in kept:
         ranked[pair] += np.ptp(scores) + 1.0
@@ -271,12 +275,15 @@ def _grow_edges(rate: Rate, scores: FloatArray, sizes: list[int], limit: int, ke
         for u, v in ((a, b), (b, a)):
             for x in near[v] - near[u] - {u}:
                 shared, pair = Chosen(near[u] & near[x]), (max(u, x), min(u, x))
-                if math.prod(sizes[k] for k in (u, x, *shared)) > limit or not is_admissible(*pair, shared):
+                if not is_admissible(*pair, shared):
+                    continue
+                if math.prod(sizes[k] for k in (u, x, *shared)) > limit:
+                    refused = True
                     continue
                 score, *_ = rate(*pair, shared)
                 if score > 0 or pair in kept:
                     heappush(heap, (pair not in kept, -score, *pair, shared))
-    return edges
+    return edges, refused
 
 
 def _drop_edges(rate: Rate, edges: Edges, sizes: list[int], limit: int) -> Edges:
