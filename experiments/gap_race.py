@@ -48,6 +48,8 @@ processor time.
   the cells hidden (0.480; NN-CP 0.412). The rule by which `complete` stops learning was changed a little afterwards.
 - Hidden are single cells (10, 30, 50 %), fibres along the last mode (20 %), and both: 10 % of the fibres, 20 % of the
   cells.
+- Where few cells are hidden, the share of them inside the intervals depends on the mask. On the barley-like tensor, 30
+  masks of 30 % of the cells (about 108) gave 90.1 % on average, with a standard deviation of 4 %.
 """
 
 
