@@ -133,7 +133,7 @@ def compare(blocks: Any, X: AnyArray, basis: str, chunks: Any = CHUNKS, **argume
     assert ("missing" in str(fit)) == ("missing" in str(twin))
 
 
-@pytest.mark.parametrize("grid", [1 << 24, 0], ids=["merged", "above"])
+@pytest.mark.parametrize("grid", [1 << 24, 0])
 @pytest.mark.parametrize("basis", BASES)
 def test_fits(basis: str, grid: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_MASS", grid)
@@ -191,6 +191,20 @@ def test_a_large_grid_with_gaps_is_swept_with_its_mask_as_bits(
         assert model.n_alive == twin.n_alive
         assert_array_equal(model.weights, twin.weights)
         assert_array_equal(model.carries(twin.positions), twin.carries(twin.positions))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.15])
+def test_more_pairs_than_a_matrix_holds(
+    share: float, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """All pairs of 8 GB, with more than 10,000 parameters, were refused."""
+    for name in ("LARGEST_MASS", "LARGEST_GRID", "LARGEST_MATRIX"):
+        monkeypatch.setattr(f"legendre.core.limits.{name}", 0)
+    X = rng.gamma(2.0, size=(5, 9, 4))
+    X[rng.random(X.shape) < share] = np.nan
+    blocks = da.from_array(X, chunks=CHUNKS)
+    compare(blocks, X, "interactions(2)", tol=1e-13)
+    assert "tables engine" in repr(ld.plan(blocks, "interactions(2)"))
 
 
 def test_a_fit_with_gaps_is_saved_and_loaded(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -255,9 +269,10 @@ def test_threads_give_the_same_bits(workers: int, rng: np.random.Generator) -> N
     twin = ld.decompose(X, "B1 + B2(3) + B3(2)")
     for _ in range(3):
         with dask.config.set(scheduler="threads", num_workers=workers):
-            fit = ld.decompose(X, "B1 + B2(3) + B3(2)")
+            fit = ld.decompose(X, "B1 + B2(3) + B3(2)", progress=True)
         assert_array_equal(fit.theta, twin.theta)
-        assert (fit.kl, fit.rmse) == (twin.kl, twin.rmse)
+        assert pickle.loads(pickle.dumps(fit)).kl == twin.kl
+        assert fit.rmse == twin.rmse
 
 
 def mortal(block: FloatArray, folder: Path, block_id: tuple[int, ...] = ()) -> FloatArray:
@@ -293,13 +308,6 @@ def test_a_worker_that_dies_changes_nothing(tmp_path: Path, rng: np.random.Gener
     assert_array_equal(fit.theta, twin.theta)
 
 
-def test_a_fit_can_be_sent_away(rng: np.random.Generator) -> None:
-    X = rng.random((6, 5))
-    fit = ld.decompose(da.from_array(X, chunks=3), "B3(2)", progress=True)
-    again = pickle.loads(pickle.dumps(fit))
-    assert again.kl == fit.kl
-
-
 def test_masked_entries_are_missing() -> None:
     X = np.arange(24.0).reshape(6, 4) + 1
     X[4, 1] = X[5, 3] = np.nan
@@ -317,17 +325,12 @@ def _with(value: float, *cells: tuple[int, int]) -> Any:
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "negative": (_with(-2.0, (5, 0), (1, 3)), {}, r"X has 2 negative entries; the smallest is X\[1, 3\] = -2\. "),
     "infinite": (_with(np.inf, (5, 0), (2, 3)), {}, r"X has 2 infinite entries, the first at X\[2, 3\]"),
-    "zero": (da.zeros((4, 3), chunks=2), {}, r"X is zero everywhere: its sum is 0"),
     "range": (da.full((4, 3), 1e308, chunks=2), {}, r"X\[0, 0\] = 1e\+308; positive entries must lie between"),
     "boolean": (da.ones((4, 3), chunks=2, dtype=bool), {}, r"X is boolean"),
-    "objects": (da.ones((4, 3), chunks=2, dtype=object), {}, r"X holds Python objects \(dtype object\)"),
     "a number": (da.from_array(np.array(3.0)), {}, r"X is a single number, 3\.0"),
-    "empty": (da.ones((0, 3)), {}, r"X is empty: its shape is \(0, 3\)"),
     "missing": (_with(np.nan, *np.ndindex(6, 4)), {}, r"every entry of X is NaN"),
     "base": (_with(1.0), {"base": _with(-1.0, (3, 2))}, r"base\[3, 2\] = -1; a base measure must be finite and >= 0"),
     "base 0": (_with(2.0, (3, 2)), {"base": _with(0.0, (3, 2))}, r"base\[3, 2\] = 0 where X\[3, 2\] = 2 > 0"),
-    "base's range": (_with(1.0), {"base": _with(1e200, (3, 2))}, r"base\[3, 2\] = 1e\+200; positive entries must lie"),
-    "mask's shape": (_with(1.0), {"support": da.ones((4, 3), dtype=bool)}, r"support has shape \(4, 3\), X has shape"),
     "empty mask": (_with(1.0), {"support": _with(1.0) > 1}, r"no cell is left in the support"),
     "zero inside": (_with(0.0, (0, 0)), {"support": _with(0.0, (0, 0)) == 0}, r"X on the support is zero everywhere"),
     "unknown": (da.ones(9, chunks=3)[da.ones(9, chunks=3) > 0], {}, r"blocks of unknown size.*compute_chunk_sizes"),
@@ -355,15 +358,13 @@ def test_what_no_engine_has_room_for_is_refused(rng: np.random.Generator) -> Non
 
 def test_the_benchmark(tmp_path: Path) -> None:
     pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")
-    from benchmarks.blocks import BASIS, TOL, Bench, generate, row, with_threads
+    from benchmarks.blocks import TOL, Bench, Case, generate, row, with_threads
 
-    generate(tmp_path / "x.zarr", (16, 6, 5, 4), (4, 6, 5, 4))
-    bench = Bench(tmp_path / "x.zarr", "now")
+    case = Case((16, 6, 5, 4), (4, 6, 5, 4), 0.1, "B1 + B2(10) + B3(1)", ())
+    generate(tmp_path / "x.zarr", case.shape, case.chunks, case.gaps)
+    bench = Bench(tmp_path / "x.zarr", case, "now")
     lines = [*with_threads(bench, 2)]
     assert [line.case for line in lines] == ["sum, threads", "fit, threads"] * 2
     fits = lines[1::2]
     assert all(line.same and line.status == "CONVERGED" and (line.residual or 0.0) <= TOL for line in fits)
-    twin = ld.decompose(bench.X.compute(), BASIS)
-    assert bench.theta is not None
-    assert_allclose(bench.theta, twin.theta, atol=1e-6)
     assert row(lines[0]).startswith("| sum, threads |  | DONE |")

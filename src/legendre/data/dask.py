@@ -61,6 +61,18 @@ class BlockSupport(Support):
         """The number of cells, |Omega|: counting the mask again would take one more pass over it."""
         return self.size
 
+    def contains(self, cells: IntArray) -> BoolArray:
+        """Return for each of some cells (k x N, inside the grid) whether it belongs to Omega: from the bits, if any."""
+        if not self.bits:
+            return super().contains(cells)
+        out, mode = np.zeros(len(cells), dtype=np.bool_), longest_mode(self.shape)
+        for start, shape, bits in self.bits:
+            local = cells - np.array(start)
+            here = np.flatnonzero(((local >= 0) & (local < shape)).all(axis=1))
+            place = np.ravel_multi_index(tuple(np.delete(local[here], mode, axis=1).T), np.delete(shape, mode))
+            out[here] = bits is None or bits[local[here, mode], place >> 3] >> (7 - (place & 7)) & 1
+        return out
+
     def slab(self, mode: int, i: int) -> BoolArray:
         """Return the mask of level i of the longest mode, from the bits: a grid of the other modes."""
         out = np.ones((*self.shape[:mode], *self.shape[mode + 1 :]), dtype=np.bool_)
@@ -124,7 +136,7 @@ class Blocks(Observation):
                 sums[reached] = suffix_sums(x, local)
             return sums
 
-        return np.asarray(sum(_over_blocks([self._inside], add_above)))
+        return np.asarray(_over_blocks([self._inside], add_above, together=sum)[0])
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of X at some cells (k x N), from the blocks that hold them; 0 outside Omega."""
@@ -219,11 +231,14 @@ def merge_blocks(quotient: Quotient, array: Any) -> FloatArray:
     return out
 
 
-def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Any]:
+def _over_blocks(
+    arrays: Sequence[Any], function: Callable[..., Any], *arguments: Any, together: Callable[[Any], Any] | None = None
+) -> list[Any]:
     """List what a function returns for each block, in C order of the blocks; dask calls it where the block is.
 
     The function gets the first cell of the block, the block of each array (all have the same chunks; an array that is
-    ``None`` stays ``None``) and further arguments.
+    ``None`` stays ``None``) and further arguments. `together` makes one answer of a list of them; it is applied to
+    eight at a time, as a tree, until one is left, so that few large answers are held.
     """
     import dask
 
@@ -238,6 +253,8 @@ def _over_blocks(arrays: Sequence[Any], function: Callable[..., Any], *arguments
         )
         for block in np.ndindex(arrays[0].numblocks)
     ]
+    while together is not None and len(calls) > 1:
+        calls = [dask.delayed(together, pure=False)(calls[i : i + 8]) for i in range(0, len(calls), 8)]
     return list(dask.compute(*calls))
 
 

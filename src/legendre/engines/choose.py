@@ -15,8 +15,8 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
     """Choose the engine for a model, by its form and its size.
 
     With `products` the caller needs products of the Fisher matrix with vectors, which `SlabEngine` does not compute
-    without forming the matrix. Compiled engines load the compiler only when they are chosen. `MatrixEngine` is never
-    chosen: balancing uses it directly, for `MatrixScaling`.
+    without forming the matrix; `TablesEngine` computes nothing else. Compiled engines load the compiler only when they
+    are chosen. `MatrixEngine` is never chosen: balancing uses it directly, for `MatrixScaling`.
     """
     if model.ties is not None:
         from legendre.engines.tied import TiedEngine
@@ -38,6 +38,10 @@ def choose_engine(model: Model, *, products: bool = False) -> Engine:
         return ReferenceEngine(model)
     from legendre.engines.compiled import SlabEngine, form_grid
 
+    if products and model.tabled:
+        from legendre.engines.tables import TablesEngine
+
+        return TablesEngine(model)
     return SlabEngine(model) if not products and SlabEngine.applies(model) else form_grid(model)
 
 

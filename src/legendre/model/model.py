@@ -118,6 +118,22 @@ class Model:
         """Whether an array with an entry for every merged cell can be formed."""
         return self.n_cells <= limits.MOST_FORMED and len(self.quotient.shape) <= limits.MOST_AXES
 
+    @cached_property
+    def tabled(self) -> bool:
+        """Whether the grid is swept as `TablesEngine` does: each cell of B is above 0 in the longest mode and two more.
+
+        `apply` of that engine forms a table for each pattern; the tables must be small. Without gaps, B and the grid
+        must be large, because other engines are as good otherwise.
+        """
+        shape, mode = self.quotient.merged_shape, longest_mode(self.quotient.shape)
+        large = len(self.basis) > limits.LARGEST_MATRIX and self.n_cells > limits.LARGEST_GRID
+        size = sum(math.prod(shape[k] for k in modes) for modes in self.patterns)
+        return (
+            (isinstance(self, Packed) or (large and self.measure is None))
+            and max((len({*modes} - {mode}) for modes in self.patterns), default=3) < 3
+            and size <= min(limits.LARGEST_CLIQUES, self.n_cells)
+        )
+
     @property
     def additions(self) -> int:
         """How many additions one sweep (prefix sums over every mode) takes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from legendre.core import limits
 from legendre.core.arguments import check_name
 from legendre.core.errors import InvalidSetting
-from legendre.model.model import Cliques, generating_margins, running_order
+from legendre.model.model import Cliques, Packed, generating_margins, running_order
 from legendre.model.problem import Problem
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.loop import Solver
@@ -42,7 +42,8 @@ def choose(problem: Problem, *, certain: bool) -> list[Solver]:
     steps: with the Fisher matrix, or by conjugate gradients for many parameters.
     """
     model = problem.model
-    newton = Natural() if len(problem.eta_hat) <= limits.LARGEST_MATRIX else NaturalCG()
+    by_matrix = len(problem.eta_hat) <= limits.LARGEST_MATRIX and not (isinstance(model, Packed) and model.tabled)
+    newton = Natural() if by_matrix else NaturalCG()
     if model.ties is not None:  # closed forms and scaling fit margins, which tied parameters do not
         return [newton]
     # the margins of P decide, not `certain`: a positive entry of X may be too small to count as a share of its sum

@@ -154,8 +154,9 @@ class NaturalCG(Solver):
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `newton_bound` does, with conjugate gradients in place of a factor.
 
-        A solution to 1 % is enough, because the bound itself is only good to a factor of 2. A small Fisher matrix is
-        factorised instead, since conjugate gradients may miss directions with almost no curvature.
+        A solution to 1 % is enough, because the bound itself is only good to a factor of 2. Where X was larger than
+        memory, a step is little beside reading it: a better solution corrects theta, as `Natural` does. A small Fisher
+        matrix is factorised instead, since conjugate gradients may miss directions with almost no curvature.
         """
         point = state.point
         if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
@@ -163,9 +164,13 @@ class NaturalCG(Solver):
         if len(point.theta) <= limits.KEPT_JOINS and target.problem.model.n_cells <= limits.NUMPY_CELLS:
             return replace(state, gap=newton_bound(target, point)[0])
         inverse = target.engine.preconditioner(point, state.memory and state.memory[0])
-        direction, unsolved = solve_by_products(target, point, inverse, share=0.01, floor=ROUNDING)
+        corrects = target.problem.model.tabled and point.residual <= target.tol
+        share = 1e-4 if corrects else 0.01
+        direction, unsolved = solve_by_products(target, point, inverse, share=share, floor=ROUNDING)
         gap, tilt = bound_along(target, point, direction, unsolved)
-        return replace(state, gap=gap, tilt=tilt)
+        if corrects and (corrected := target.at(point.theta + direction)).residual < point.residual:
+            point = corrected
+        return replace(state, point=point, gap=gap, tilt=tilt)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def warm() -> str | None:
     >>> folder = ld.warm()                                      # doctest: +SKIP
     """
     from legendre.core.sums.kernels.scan import _scan_rows
-    from legendre.core.sums.kernels.slabs import _add_inside
+    from legendre.core.sums.kernels.slabs import _add_inside, add_level
 
     rng = np.random.default_rng(0)
     X = (rng.random((1024, 32, 32)) + 0.5) * np.arange(1, 33)  # enough cells for compiled code, and steps that are long
@@ -51,6 +51,9 @@ def warm() -> str | None:
             decompose(tensor, basis, max_iter=3)
         decompose(listed, listed.cells[1::150], support="nonzero", max_iter=3)
         LegendreDensity(graph()).fit(rows).score(rows)
-    # what only large dask arrays with gaps need: the masks of a level, its boxes, and their q and mass
+    # what only large dask arrays with gaps need: the masks of a level, its boxes, and their q and mass; and sweeps of
+    # three matrices and three that are added to them, onto three
     _add_inside(np.ones(1, np.bool_), np.zeros(1, np.int64), np.ones(1), np.zeros(1))
+    one, box = np.ones((1, 1)), np.ones((1, 1, 1))
+    add_level(0.0, 0, np.zeros(1, np.int64), box > 0.0, *[one] * 7, box, one)
     return _scan_rows._run.stats.cache_path if hasattr(_scan_rows._run, "stats") else None

@@ -52,7 +52,9 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
         return Rank(model.n_alive - 1)
     if columns is not None and (k <= limits.LARGEST_MATRIX or _are_independent(model)):
         return Rank(len(columns))
-    if model.ties is not None or isinstance(model, Cliques):  # what follows is about features of cells on a grid
+    if model.ties is not None or isinstance(
+        model, (Cliques, Packed)
+    ):  # what follows is about features of cells on a grid
         return Rank(k, exact=False)
     most = Rank(min(k, max(model.n_alive - 1, 0)), exact=False)
     counted = _count_by_reference(model)
@@ -105,6 +107,8 @@ def _are_independent(model: Model) -> bool:
     all features are independent. If some cell of Omega, such as the bottom, is above no basis cell, the constant is
     independent of them too.
     """
+    if isinstance(model, Packed) and model.tabled and model.ties is None:
+        return _show_by_contrasts(model)
     if model.ties is not None or not model.carries(model.positions).all():
         return False
     if model.carries(np.zeros((1, model.positions.shape[1]), dtype=np.int64))[0]:
@@ -112,6 +116,31 @@ def _are_independent(model: Model) -> bool:
     if isinstance(model, (Cliques, Packed)):
         return False
     return bool((model.below(np.ones(model.n_params))[model.alive] == 0).any())
+
+
+def _show_by_contrasts(model: Packed, tries: int = 64) -> bool:
+    """Show that the parameters of a set of margins are independent, by cells of Omega that are drawn at random.
+
+    Let u be a cell of B that is above 0 in the modes S. Take the cells that have on S, in all ways, a coordinate of u
+    or 0, and elsewhere one background. A member of the model, summed over them with alternating signs, has only effects
+    of S and of larger sets left. So if Omega holds all these cells for some background, larger sets determine the
+    effect at u.
+    """
+    if generating_margins(model) is None:
+        return False
+    rng, left, quotient = np.random.default_rng(0), model.positions, model.quotient
+    for _ in range(tries):
+        used, drawn = left > 0, rng.integers(0, quotient.merged_shape, left.shape)
+        inside = np.ones(len(left), np.bool_)
+        number: IntArray = np.cumsum(used, axis=1) - 1  # of each mode of S
+        for way in range(1 << max(map(len, model.patterns))):  # a bit for each mode of S
+            inside &= model.support.contains(
+                quotient.corners(np.where(used, left * (way >> np.maximum(number, 0) & 1), drawn))
+            )
+        left = left[~inside]
+        if not len(left):
+            return True
+    return False
 
 
 def is_product(space: Model) -> TypeGuard[Cliques]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from legendre.core.compiled import U, compiled, inner
+from legendre.core.compiled import ParallelKernel, U, compiled, inner
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
@@ -227,3 +227,33 @@ def evaluate(
         lower -= eta[u] * eta[: u + 1]
         products[:u, u] = lower[:u]
     return math.log(total), eta
+
+
+@inner(fastmath={"reassoc"})
+def _add_line(mask, first, second, third, d, plus_second, plus_third, second_sums, third_sums):
+    """Add up the cells of a line in two vectors, and return their sum."""
+    total = 0.0
+    for c in range(U(len(mask))):
+        value = first * second[c] * third[c] * (d + plus_second[c] + plus_third[c]) if mask[c] else 0.0
+        second_sums[c] += value
+        third_sums[c] += value
+        total += value
+    return total
+
+
+@ParallelKernel
+def add_level(
+    begin, end, bounds, mask, first, second, third, plus_first, plus_second, plus_third, in_first, in_second, in_third
+):
+    """Sum ``first[a, b] second[a, c] third[b, c]``, times the same sum of `plus`, over the cells of a mask (A, B, C).
+
+    The sums over c are added to `in_first`, those over b to `in_second`, apart for ``bounds[i] <= b < bounds[i + 1]``,
+    and those over a to `in_third`.
+    """
+    for i in range(begin, end):
+        for a in range(len(mask)):
+            for b in range(bounds[i], bounds[i + 1]):
+                in_first[a, b] += _add_line(
+                    mask[a, b], first[a, b], second[a], third[b], plus_first[a, b], plus_second[a], plus_third[b],
+                    in_second[i, a], in_third[b],
+                )  # fmt: skip
