@@ -63,7 +63,7 @@ def test_waves_of_a_long_mode_are_transforms(monkeypatch: pytest.MonkeyPatch) ->
     for name in ("to_cells", "to_waves", "coefficients"):
         np.testing.assert_allclose(getattr(long, name)(a), getattr(short, name)(a), atol=1e-12)
     assert long.squares(weights).sum() == pytest.approx(short.squares(weights).sum())
-    X = np.random.default_rng(0).poisson(50.0, (6, 5)).astype(float)
+    X = np.random.default_rng(0).poisson(50.0, (6, 5))
     assert ld.complete(np.where(a < 0.2, NAN, X)).converged
 
 
@@ -222,7 +222,7 @@ def test_the_fit_fills_in_what_no_two_margins_can(tmp_path: Path) -> None:
 
 def test_intervals_hold_what_was_hidden() -> None:
     rng, rate = np.random.default_rng(4), ramp()[0]
-    X = rng.poisson(rate).astype(float)
+    X = rng.poisson(rate)
     hidden = rng.random(X.shape) < 0.4
     done = ld.complete(np.where(hidden, NAN, X))
     for level in (0.5, 0.9):
@@ -294,11 +294,7 @@ def test_blocks_are_held_out_as_blocks() -> None:
 
 
 def test_zeros_and_support() -> None:
-    X = (
-        np.random.default_rng(3)
-        .poisson(9 * np.exp(np.add.outer(np.linspace(0, 1, 8), np.linspace(0, 1, 9))))
-        .astype(float)
-    )
+    X = np.random.default_rng(3).poisson(9 * np.exp(np.add.outer(np.linspace(0, 1, 8), np.linspace(0, 1, 9))))
     X[4] = 0.0
     nothing = ld.complete(X)
     assert (nothing.fit.tensor()[4] < nothing.fit.tensor()[[3, 5]].mean(axis=0)).all()
