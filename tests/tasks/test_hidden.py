@@ -54,7 +54,7 @@ def test_a_mixture_is_recovered(rng: np.random.Generator) -> None:
     assert ld.decompose(X, ld.interactions(2)).kl > 1e-3  # no machine of visible pairs can
     assert_allclose(fit.tensor(), X, rtol=1e-6)
     found = fit.fit.marginal(4)
-    order = [0, 1] if abs(found[0] - w[0]) < abs(found[1] - w[0]) else [1, 0]
+    order = np.argsort(found)[np.argsort(np.argsort(w))]
     assert_allclose(found[order], w, atol=1e-5)
     for k, table in enumerate(tables):
         assert_allclose((fit.fit.marginal((k, 4)) / found).T[order], table, atol=1e-5)  # x_k by h
@@ -78,8 +78,8 @@ def test_a_graph_with_a_hidden_mode_is_the_dense_optimum(rng: np.random.Generato
     fit = ld.hidden(X, ld.graph(1e9))
     assert fit.converged
     assert_allclose([fit.kl, visible_kl(fit, X, fit.fit.theta)], dense.kl, atol=1e-9)
-    assert_allclose(fit.tensor(), dense.tensor(), atol=1e-3)
     assert_allclose(fit.posterior(np.argwhere(X)), fit.posterior()[X > 0], atol=1e-9)
+    assert ld.hidden(rng.integers(0, 2, (500, 30)), ld.graph("aic")).converged  # counts tend to 0
 
 
 @settings(max_examples=25)

@@ -335,7 +335,9 @@ def _fit_columns(
         np.pad(columns.codes.T.astype(np.int64), ((0, 0), (0, 1)), constant_values=-1), columns.weights, shape
     )
     counts, path = fit_tables(start, rows, lambda counts: counts.with_pseudo_counts(0.0), tol, most + 1)
-    margins = {tuple(family.tolist()): table for family, table in zip(counts.families, counts.tables, strict=True)}
+    # counts that tend to 0 are raised to what float64 can add to the others; those that are 0 stay 0
+    tables = [np.where(table > 0, np.maximum(table, 1e-16 * columns.total), 0.0) for table in counts.tables]
+    margins = {tuple(family.tolist()): table for family, table in zip(counts.families, tables, strict=True)}
     fit = balance(None, margins, shape=shape)
     origin = replace(_with_hidden(data.origin, shape), completed=True)
     return replace(fit, origin=origin), path, float(columns.weights @ np.log(columns.weights / columns.total))
