@@ -78,7 +78,7 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "smooth": (
         lambda: ld.complete(GAPS, progress=True),
-        ["sequence 1 of 3, round 1 of at most 30"],
+        ["sequence 1 of 4, round 1 of at most 30"],
     ),
     "hidden": (
         lambda: ld.hidden(SOME, "interactions([(0, 3), (1, 3), (2, 3)])", 2, restarts=2, progress=True),
