@@ -20,7 +20,8 @@ whole = shapes(max_cells=48).flatmap(
 
 @given(grids)
 def test_zeta_sums_what_is_below_and_its_adjoint_what_is_above(grid: FloatArray) -> None:
-    flat, order = grid.ravel(), np.array([[below(u, v) for u in np.ndindex(grid.shape)] for v in np.ndindex(grid.shape)])
+    flat = grid.ravel()
+    order = np.array([[below(u, v) for u in np.ndindex(grid.shape)] for v in np.ndindex(grid.shape)])
     assert_allclose(zeta(grid).ravel(), order @ flat, rtol=1e-12)
     assert_allclose(zeta_adjoint(grid).ravel(), flat @ order, rtol=1e-12)
 
