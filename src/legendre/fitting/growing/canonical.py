@@ -43,9 +43,11 @@ def hash_levels(data: Observation, unordered: Sequence[int] = (), rounds: int = 
         values = data.values[tuple(cells.T)]
     else:
         return hashes
-    # the first 32 bits of each value's share of the largest: neither the unit of X nor the rounding of its sums decides
-    shares = np.divide(values, values.max(), dtype=np.float64).view(np.uint64)
-    of_values = _mix(shares + np.uint64(1 << 19) >> np.uint64(20))
+    bits = np.asarray(values, dtype=np.float64)
+    if not np.array_equal(bits, np.rint(bits)):
+        # the first 32 bits of a share of the largest value: neither the unit of X nor the rounding of sums decides
+        bits = (bits / bits.max()).view(np.uint64) + np.uint64(1 << 19) >> np.uint64(20)
+    of_values = _mix(np.ascontiguousarray(bits).view(np.uint64))
     for _ in range(rounds):
         of_entries = of_values.copy()
         for hashed, column in zip(hashes, cells.T, strict=True):
