@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.request import urlopen
@@ -139,6 +140,8 @@ def main() -> None:
     if asked.serve:
         with make_server(HOST, asked.serve, load(), Server, Quiet) as server:
             server.serve_forever()
+    if "gunicorn" in asked.ways and find_spec("gunicorn") is None:
+        parser.error("gunicorn is not installed: pip install gunicorn, or pass --ways threads.")
     for way in asked.ways.split(","):
         measure(way, asked.requests)
 

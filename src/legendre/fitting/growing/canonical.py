@@ -44,8 +44,8 @@ def hash_levels(data: Observation, unordered: Sequence[int] = (), rounds: int = 
     else:
         return hashes
     bits = np.asarray(values, dtype=np.float64)
-    if not np.array_equal(bits, np.rint(bits)):
-        # the first 32 bits of a share of the largest value: neither the unit of X nor the rounding of sums decides
+    if data.origin.counted is False or not np.array_equal(bits, np.rint(bits)):
+        # not counts: of the share of the largest, 32 bits; neither the unit of X nor the rounding of sums decides
         bits = (bits / bits.max()).view(np.uint64) + np.uint64(1 << 19) >> np.uint64(20)
     of_values = _mix(np.ascontiguousarray(bits).view(np.uint64))
     for _ in range(rounds):

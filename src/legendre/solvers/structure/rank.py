@@ -52,9 +52,8 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
         return Rank(model.n_alive - 1)
     if columns is not None and (k <= limits.LARGEST_MATRIX or _are_independent(model)):
         return Rank(len(columns))
-    if model.ties is not None or isinstance(
-        model, (Cliques, Packed)
-    ):  # what follows is about features of cells on a grid
+    if model.ties is not None or isinstance(model, (Cliques, Packed)):
+        # what follows is about features of cells on a grid
         return Rank(k, exact=False)
     most = Rank(min(k, max(model.n_alive - 1, 0)), exact=False)
     counted = _count_by_reference(model)

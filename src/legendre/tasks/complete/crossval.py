@@ -121,9 +121,9 @@ def deal(
     >>> dealt.order, dealt.shapes, dealt.held[0].tolist()
     ([0, 1], [(1, 1)], [[-1, -1, 0], [-1, 0, 0]])
     """
-    # X is hashed only if need be; an observed 0 is marked by a small number
+    # X is hashed only if need be, in units of its largest value; an observed 0 is marked by a small number
     most = values.size if unordered or len(set(values.shape)) < values.ndim else 0
-    marked = np.where(observed, np.maximum(values, 1e-9 * values.max()), 0.0), observed.astype(np.float64)
+    marked = np.where(observed, np.maximum(values / values.max(), 1e-9), 0.0), observed.astype(np.float64)
     hashes, of_gaps = (hash_levels(observe(part), unordered, most=most) for part in marked)
     order, pairs = order_modes(hashes), zip(hashes, of_gaps, strict=True)
     levels = [np.lexsort(pair) if k in unordered else np.arange(len(pair[0])) for k, pair in enumerate(pairs)]

@@ -368,9 +368,9 @@ def begin(
 def advance(point: PenalisedPoint, likeness: float, number: int) -> PenalisedPoint:
     """Take a round of EM: learn the penalty from a fit and draws from its posterior, then fit again.
 
-    If `likeness` is not 0, the covariances of levels are learned too, by steps up to so many times as long as EM's. The
-    number of the round is the seed: the same X always has the same answer, and no round learns from the noise that an
-    earlier one has learned from.
+    If `likeness` is not 0, the covariances of levels are learned too. A step is then at most `likeness` times as long
+    as one of EM. The number of the round is the seed: the same X always has the same answer, and no round learns from
+    the noise that an earlier one has learned from.
     """
     rng = np.random.default_rng(number)
     # moments are averaged over coefficients: the more there are, the fewer draws are needed
